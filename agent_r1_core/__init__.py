@@ -1,0 +1,74 @@
+"""agent-r1: train LLM agents with end-to-end reinforcement learning over multi-turn tool use.
+
+Everything that an author needs is here; names load on first access, so that importing this package stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Action": "contracts.env",
+    "AgentR1Error": "errors",
+    "Algorithm": "contracts.algorithm",
+    "AlgorithmConfig": "contracts.algorithm",
+    "AlgorithmSpec": "specs",
+    "ComponentConfig": "contracts.component",
+    "EndStatus": "trajectory",
+    "Engine": "contracts.engine",
+    "EngineConfig": "contracts.engine",
+    "EngineSpec": "specs",
+    "EnvConfig": "contracts.env",
+    "EnvSpec": "specs",
+    "Generation": "contracts.engine",
+    "Group": "trajectory",
+    "Message": "trajectory",
+    "Observation": "contracts.env",
+    "ParsedAction": "contracts.tool_format",
+    "Passage": "contracts.tasks",
+    "Preset": "specs",
+    "Request": "contracts.engine",
+    "RewardFn": "contracts.reward",
+    "RewardSpec": "specs",
+    "Run": "runs.run",
+    "RunInfo": "contracts.tracker",
+    "Segment": "trajectory",
+    "Step": "contracts.env",
+    "Task": "trajectory",
+    "TaskSource": "contracts.tasks",
+    "TaskSpec": "specs",
+    "Tool": "contracts.tool",
+    "ToolArguments": "contracts.tool",
+    "ToolCall": "contracts.tool_format",
+    "ToolContext": "contracts.tool",
+    "ToolEnv": "contracts.env",
+    "ToolError": "errors",
+    "ToolFormat": "contracts.tool_format",
+    "ToolFormatSpec": "specs",
+    "ToolResult": "contracts.tool_format",
+    "ToolSpec": "specs",
+    "Tracker": "contracts.tracker",
+    "TrackerSpec": "specs",
+    "Trajectory": "trajectory",
+    "Turn": "trajectory",
+    "hookimpl": "hookspecs",
+    "tool": "contracts.tool",
+    "train": "training.api",
+}
+
+__version__ = "0.1.0"
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'agent_r1_core' has no attribute {name!r}")
+    value = getattr(import_module(f"agent_r1_core.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,1 @@
+"""What an author subclasses, one noun per file; none imports torch."""

@@ -1,0 +1,59 @@
+"""Algorithm: how rewards become advantages, and advantages become a loss at action tokens.
+
+An algorithm is a short file that composes the pure functions of `agent_r1_core.learning`. It sees one rollout as a
+`Batch` of padded tensors [trajectories, tokens] for the advantages, and flat tensors [loss tokens] for the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from agent_r1_core.contracts.component import Component, ComponentConfig
+
+if TYPE_CHECKING:
+    from agent_r1_core.learning.batch import Advantages, Batch
+    from agent_r1_core.learning.loss import LossTerms, LossTokens
+    from agent_r1_core.trajectory import Group
+
+Role = Literal["policy", "critic", "reference"]
+Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant"]
+
+
+class AlgorithmConfig(ComponentConfig):
+    """Options that every algorithm has."""
+
+    loss_mask: bool = True
+    """Loss at action tokens only; off (for ablation alone) it also covers the environment's tokens."""
+    aggregation: Aggregation = "token_mean"
+    """How token losses become one number: `token_mean` over all loss tokens of the update, `sequence_mean` the mean
+    over trajectories of their token means, `sequence_sum` the mean over trajectories of their token sums, `constant` the
+    token sum over trajectories x `horizon`."""
+    horizon: int = 1024
+    """Constant horizon in tokens of `aggregation: constant`."""
+
+
+class Algorithm(Component):
+    """Turns one rollout into a loss."""
+
+    Config = AlgorithmConfig
+
+    def roles(self) -> frozenset[Role]:
+        """The networks that this configuration needs; the policy always."""
+        return frozenset({"policy"})
+
+    def filter(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups to train on; all of them by default."""
+        return list(groups)
+
+    def advantages(self, batch: Batch) -> Advantages:
+        """Advantages [trajectories, tokens], zero outside the credited tokens (LAW 3)."""
+        raise TypeError(f"algorithm {type(self).__name__} defines no advantages(batch); add one")
+
+    def loss(self, tokens: LossTokens) -> LossTerms:
+        """The loss of a micro-batch: a sum over tokens of `weights` times each token's loss (LAW 6)."""
+        raise TypeError(f"algorithm {type(self).__name__} defines no loss(tokens); add one")
+
+    def needs_every_trajectory(self) -> bool:
+        """True when a trajectory without advantage still has a gradient (KL, entropy, value): none is skipped."""
+        return bool(self.roles() - {"policy"})

@@ -1,0 +1,37 @@
+"""The shape that every component shares: a `Config` that pydantic validates, and a constructor that takes it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ComponentConfig(BaseModel):
+    """Base of a component's options: unknown keys are refused (LAW 8), values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Component:
+    """Base of Tool, ToolEnv, RewardFn, Algorithm, TaskSource, Tracker, Engine and ToolFormat.
+
+    A subclass may define `class Config(ComponentConfig)`; an instance gets it as `self.config`.
+    Construction is cheap and opens nothing.
+    """
+
+    Config: ClassVar[type[ComponentConfig]] = ComponentConfig
+
+    name: str = ""
+    """The component's name; set from its spec when a plugin offers it."""
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        self.config: Any = self.Config() if config is None else config
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options that have no effect under this configuration: name -> why.
+
+        One that the user set nevertheless is reported as an error (LAW 8); defaults are free to be idle.
+        """
+        return {}

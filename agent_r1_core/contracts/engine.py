@@ -1,0 +1,121 @@
+"""Engine: what generates tokens. Ids in, ids and log-probs out; free of any library's types."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_r1_core.contracts.component import Component, ComponentConfig
+
+if TYPE_CHECKING:
+    import torch
+
+
+def context_digest(ids: Sequence[int]) -> int:
+    """A checksum of ids, by which the drift guard compares what the engine saw with what is trained (LAW 1)."""
+    return zlib.crc32(array("q", ids).tobytes())
+
+
+class EngineConfig(ComponentConfig):
+    """Sampling options that every engine has."""
+
+    temperature: float = 1.0
+    """Sampling temperature of training rollouts; log-probs are log softmax(logits / temperature) (LAW 2)."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0: all."""
+    max_new_tokens: int = 64
+    """Tokens of one action."""
+    max_episodes: int = 128
+    """Episodes in flight at once."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One generation: continue `ids`."""
+
+    ids: tuple[int, ...]
+    max_new_tokens: int
+    seed: int
+    """Sampling depends on it and on nothing else (LAW 11)."""
+    temperature: float = 1.0
+    """0: greedy; log-probs are then those of temperature 1."""
+    top_p: float = 1.0
+    top_k: int = 0
+    stop_ids: tuple[int, ...] = ()
+    """Generation ends with one of these, which is part of the result."""
+    stop_strings: tuple[str, ...] = ()
+    """Generation ends with the whole token that completes one of these in the decoded text."""
+    episode: str = ""
+    """Requests of one episode extend one another: an engine may keep their cache until `release`."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What the engine sampled."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Nats, one per id: log softmax(logits / temperature), before top-p and top-k."""
+    finish: Literal["stop", "length"]
+    context: int
+    """`context_digest` of the ids that the engine really conditioned on, from its own records (LAW 1)."""
+    version: int = 0
+    """Of the weights that sampled the last id."""
+
+
+@dataclass
+class EngineModel:
+    """The model that an engine serves."""
+
+    folder: str
+    """A Hugging Face folder: configuration, tokenizer and first weights."""
+    dtype: str
+    """`float32` or `bfloat16`."""
+    device: str = "cpu"
+    module: Any = None
+    """The learner's live module, where one process holds both; an embedded engine may share its structure."""
+    tokenizer: Any = None
+    """For stop strings."""
+    deterministic: bool = False
+
+
+class Engine(Component):
+    """Generates; concurrent `generate` calls are batched."""
+
+    Config = EngineConfig
+
+    async def start(self, model: EngineModel) -> None:
+        """Load the model and become ready.
+
+        Raises:
+            EngineError: the model cannot be served, or the engine's library is not installed.
+        """
+        raise TypeError(f"engine {type(self).__name__} defines no start(model); add one")
+
+    async def generate(self, request: Request) -> Generation:
+        """Continue the request's ids.
+
+        Raises:
+            EngineError: the request cannot be served (ids out of the vocabulary, context too long).
+        """
+        raise TypeError(f"engine {type(self).__name__} defines no generate(request); add one")
+
+    async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
+        """Serve requests that are admitted together in this order; in deterministic mode the result depends on nothing
+        else (LAW 11)."""
+        return list(await asyncio.gather(*(self.generate(request) for request in requests)))
+
+    async def release(self, episode: str) -> None:
+        """The episode is over: drop what is kept for it."""
+
+    async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Serve these weights (Hugging Face names, any float dtype) from the next token on; kept caches are void."""
+        raise TypeError(f"engine {type(self).__name__} defines no load_weights(weights, version); add one")
+
+    async def close(self) -> None:
+        """Release everything."""

@@ -1,0 +1,119 @@
+"""ToolEnv: the orchestrator and interpreter. It shows the policy observations, reads its actions, moves the state and
+gives process rewards.
+
+One instance serves one episode; instances share nothing. Everything that an environment may draw on arrives in
+`EnvServices`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.component import Component, ComponentConfig
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
+    from agent_r1_core.trajectory import Message, Task
+
+
+class EnvConfig(ComponentConfig):
+    """Options that every environment has: the run's own budgets, which truncate without a bootstrap (LAW 5)."""
+
+    max_turns: int = 5
+    """Actions an episode may take."""
+    max_tokens: int = 1024
+    """Tokens of an episode: prompt, actions and observations together."""
+
+
+@dataclass
+class Observation:
+    """What the policy gets to see: the messages that are new to it."""
+
+    messages: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Action:
+    """What the policy generated in one turn."""
+
+    text: str
+    """Decoded, without the end-of-turn token."""
+    ids: tuple[int, ...] = ()
+    cut: bool = False
+    """True when a token budget cut the action before the policy closed it."""
+
+
+@dataclass
+class Step:
+    """The environment's answer to an action."""
+
+    observation: Observation = field(default_factory=Observation)
+    reward: float = 0.0
+    """The environment's own process reward for the turn."""
+    terminated: bool = False
+    """The episode came to its own end."""
+    truncated: bool = False
+    """A limit outside the MDP cut a continuing environment: the critic's value bootstraps it (LAW 5)."""
+    answer: str | None = None
+    """The final answer, where the action gave one."""
+    state_key: str | None = None
+    """Names the new state, for algorithms that compare states."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Recorded in the turn: e.g. `calls`, `errors`, `tool_seconds`."""
+
+
+@dataclass
+class EnvServices:
+    """What an environment may draw on."""
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    tool_format: ToolFormat | None = None
+    call_tools: Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]] | None = None
+    """Runs calls concurrently, each under its own time-out; errors come back as results (LAW 9)."""
+    rng: random.Random = field(default_factory=random.Random)
+    """Seeded by run, task and sample (LAW 11)."""
+
+
+class ToolEnv(Component):
+    """One episode's world. Methods may be sync or async."""
+
+    Config = EnvConfig
+
+    def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
+        super().__init__(config)
+        self.services = services if services is not None else EnvServices()
+
+    def reset(self, task: Task) -> Observation | Awaitable[Observation]:
+        """Begin the episode; the observation's messages open the conversation (system message included).
+
+        Raises anything: the episode is then `failed`, retried within a bound and dropped (LAW 5).
+        """
+        raise TypeError(f"environment {type(self).__name__} defines no reset(task); add one")
+
+    def step(self, action: Action) -> Step | Awaitable[Step]:
+        """Answer an action. Malformed actions are the policy's doing: answer them with an observation."""
+        raise TypeError(f"environment {type(self).__name__} defines no step(action); add one")
+
+    def close(self) -> Awaitable[None] | None:
+        """Release what the episode took."""
+        return None
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """Function schemas for the chat template's `tools`; empty: the template gets none."""
+        tool_format = self.services.tool_format
+        if tool_format is None or not tool_format.template_tools:
+            return []
+        return [tool.schema() for tool in self.services.tools.values()]
+
+    def stop_strings(self) -> tuple[str, ...]:
+        """Strings that end an action, beside the model's end-of-turn token."""
+        return self.services.tool_format.stop_strings if self.services.tool_format else ()
+
+    @classmethod
+    def uses_tools(cls) -> bool:
+        """Whether `tools:` of the recipe reaches this environment; setting it otherwise is an error (LAW 8)."""
+        return True

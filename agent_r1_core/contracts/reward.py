@@ -1,0 +1,32 @@
+"""RewardFn: scores a turn (process) or an episode (outcome)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from agent_r1_core.contracts.component import Component
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Trajectory, Turn
+
+
+class RewardFn(Component):
+    """Scores a turn or an episode; sync or async.
+
+    `scope` says which of the two methods is called. Values outside `range`, NaN and exceptions make a failed
+    episode (LAW 5): a broken reward never trains as a zero. The recipe's `weight` multiplies the score; the
+    unweighted one is logged under the component's name.
+    """
+
+    scope: ClassVar[Literal["episode", "turn"]] = "episode"
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    """Lowest and highest score."""
+
+    def score(self, trajectory: Trajectory) -> float | Awaitable[float]:
+        """Outcome reward of a finished episode, also of one that ran out of budget (its `answer` is None then)."""
+        raise TypeError(f"reward {type(self).__name__} has scope 'episode' and defines no score(trajectory); add one")
+
+    def score_turn(self, turn: Turn, trajectory: Trajectory) -> float | Awaitable[float]:
+        """Process reward of `turn`, the last of the trajectory so far."""
+        raise TypeError(f"reward {type(self).__name__} has scope 'turn' and defines no score_turn; add one")

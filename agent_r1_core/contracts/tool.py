@@ -1,0 +1,150 @@
+"""Tool: an executor. It performs one action and returns the raw outcome; interpreting it is the environment's part.
+
+A tool is a class with a pydantic `Arguments` model, or a plain function under `@tool`. Sync or async.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from agent_r1_core.contracts.component import Component, ComponentConfig
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Task
+
+
+@dataclass
+class ToolContext:
+    """What a tool may know of the episode that it serves; the model never sees it."""
+
+    episode: str
+    """Id of the episode, unique within a rollout."""
+    turn: int
+    task: Task
+    rng: random.Random
+    """Seeded by run, task, sample, turn and call (LAW 11)."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """Lives as long as the episode; shared by its tools, never by other episodes."""
+    deadline: float = float("inf")
+    """`time.monotonic()` at which the call is given up."""
+
+
+class ToolArguments(BaseModel):
+    """Base of a tool's arguments: unknown arguments are refused, so that a malformed call becomes an observation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Tool(Component):
+    """Executes one action.
+
+    `run` gets validated arguments and the context and returns text or anything JSON-able; it raises
+    `ToolError` to tell the model, in one sentence, why there is no result. Any other exception becomes an error
+    observation too (LAW 9). `open` is called once per process before the first call, `close` at the end.
+    """
+
+    description: ClassVar[str] = ""
+    """What the model is told; the class docstring's first paragraph where empty."""
+    Arguments: ClassVar[type[BaseModel]] = ToolArguments
+
+    def open(self, resources: ToolResources) -> None:
+        """Load heavy resources (an index, a connection)."""
+
+    def run(self, arguments: Any, context: ToolContext) -> Any:
+        """Perform the action; may be `async def`."""
+        raise TypeError(f"tool {type(self).__name__} defines no run(arguments, context); add one")
+
+    def close(self) -> None:
+        """Release what `open` took."""
+
+    def schema(self) -> dict[str, Any]:
+        """The function schema that chat templates take (OpenAI style)."""
+        text = self.description or (inspect.getdoc(type(self)) or "").split("\n\n")[0]
+        parameters = _plain(self.Arguments.model_json_schema())
+        parameters.pop("description", None)
+        return {"type": "function", "function": {"name": self.name, "description": text, "parameters": parameters}}
+
+
+@dataclass
+class ToolResources:
+    """What a tool may draw on when it opens."""
+
+    cache_dir: str
+    """A folder for indexes and the like, shared by runs."""
+    corpora: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    """Corpora of the run's task sources by name (`train`, `eval`): a call returns an iterable of Passage."""
+
+
+def _plain(schema: Any) -> Any:
+    """The schema without pydantic's `title` noise: shorter prompts."""
+    if isinstance(schema, dict):
+        titled = isinstance(schema.get("title"), str)
+        return {key: _plain(value) for key, value in schema.items() if not (key == "title" and titled)}
+    if isinstance(schema, list):
+        return [_plain(value) for value in schema]
+    return schema
+
+
+class FunctionTool(Tool):
+    """A tool made from a plain function by `@tool`."""
+
+    function: ClassVar[Callable[..., Any]]
+    takes_context: ClassVar[bool] = False
+
+    def run(self, arguments: BaseModel, context: ToolContext) -> Any:
+        """Call the function with its arguments by name; an async function's awaitable is returned as it is."""
+        values = {key: getattr(arguments, key) for key in type(arguments).model_fields}
+        if self.takes_context:
+            values["context"] = context
+        return type(self).function(**values)
+
+
+def tool(function: Callable[..., Any]) -> type[FunctionTool]:
+    """Make a tool of a function: arguments from its signature, descriptions from its docstring (Google style).
+
+    A parameter named `context` gets the ToolContext and is hidden from the model.
+
+    Raises:
+        TypeError: a parameter has no annotation, or takes *args or **kwargs.
+    """
+    hints = get_type_hints(function)
+    about = _argument_docs(inspect.getdoc(function) or "")
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "context":
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name not in hints:
+            raise TypeError(f"parameter {name!r} of tool {function.__name__} needs a name and an annotation; add them")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (hints[name], Field(default, description=about.get(name)))
+    arguments = create_model("Arguments", __base__=ToolArguments, **fields)
+    text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    return type(
+        function.__name__,
+        (FunctionTool,),
+        {
+            "__module__": function.__module__,
+            "__doc__": function.__doc__,
+            "name": function.__name__,
+            "description": text,
+            "Arguments": arguments,
+            "Config": ComponentConfig,
+            "function": staticmethod(function),
+            "takes_context": "context" in inspect.signature(function).parameters,
+        },
+    )
+
+
+def _argument_docs(docstring: str) -> dict[str, str]:
+    """`name: text` lines of the docstring's Args section."""
+    section = re.search(r"^(?:Args|Arguments):\n((?:[ \t]+.*\n?|\n)+)", docstring, re.MULTILINE)
+    lines = section.group(1).splitlines() if section else []
+    pairs = (re.match(r"\s+(\w+)(?:\s*\([^)]*\))?:\s*(.+)", line) for line in lines)
+    return {match.group(1): match.group(2).strip() for match in pairs if match}

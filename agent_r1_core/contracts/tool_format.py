@@ -1,0 +1,69 @@
+"""ToolFormat: how a model writes tool calls, and how their results are put to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.component import Component
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Message
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call that an action asks for."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass
+class ParsedAction:
+    """What a format read in an action."""
+
+    calls: list[ToolCall] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """One sentence per malformed call; the environment feeds them back to the model (LAW 8)."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call brought: text for the model, and whether it is an error."""
+
+    name: str
+    text: str
+    error: bool = False
+
+
+class ToolFormat(Component):
+    """Reads calls in an action's text and writes results as messages."""
+
+    stop_strings: tuple[str, ...] = ()
+    """An action ends when its text contains one of these (beside the model's own end-of-turn token)."""
+    template_tools: bool = True
+    """Whether tool schemas are handed to the chat template's `tools`; else `system_prompt` must describe them."""
+
+    def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
+        """The default system prompt: how to call and, in the sentence `answer`, how to give the final answer."""
+        raise TypeError(f"tool format {type(self).__name__} defines no system_prompt(schemas, answer); add one")
+
+    def parse(self, text: str) -> ParsedAction:
+        """Find the calls in an action; malformed ones become errors, never exceptions."""
+        raise TypeError(f"tool format {type(self).__name__} defines no parse(text); add one")
+
+    def render_call(self, call: ToolCall) -> str:
+        """The text a model would write for this call (for demonstrations, `play` and tests): `parse` inverts it."""
+        raise TypeError(f"tool format {type(self).__name__} defines no render_call(call); add one")
+
+    def results(self, results: Sequence[ToolResult]) -> list[Message]:
+        """The messages that put results to the model."""
+        return [{"role": "tool", "name": result.name, "content": result.text} for result in results]
+
+
+def describe_schema(schema: dict[str, Any]) -> str:
+    """One line of JSON for a function schema, for system prompts."""
+    return json.dumps(schema["function"], ensure_ascii=False)

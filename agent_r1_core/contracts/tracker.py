@@ -1,0 +1,39 @@
+"""Tracker: where metrics and sampled trajectories are shown. `metrics.jsonl` of the run is the source of truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.component import Component
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What a tracker is told about the run when it opens."""
+
+    name: str
+    directory: str
+    config: Mapping[str, Any]
+    resumed_at: int | None = None
+    """The step after which a resumed run goes on; later entries of an earlier attempt are void."""
+
+
+class Tracker(Component):
+    """Shows a run. An exception of a tracker is reported once and never stops training (LAW 9)."""
+
+    def open(self, run: RunInfo) -> None:
+        """Begin, or go on with, a run."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Record the metrics of a step."""
+
+    def log_trajectories(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Record a few sampled trajectories of a step."""
+
+    def close(self) -> None:
+        """Flush and end."""

@@ -1,0 +1,86 @@
+"""The expected failures of agent-r1, in one tree; everything else that is raised is a bug.
+
+AgentR1Error                 exit code 1: the work failed
+├── ConfigError              2: a key, value or combination in a recipe or override is wrong
+├── PluginError              3
+│   ├── UnknownComponent     3: no plugin offers that name
+│   ├── AmbiguousComponent   3: several plugins offer that name
+│   └── ComponentLoadError   3: the component's target cannot be imported or is not what its spec says
+├── RunError                 1: a run directory or checkpoint is missing, taken, broken or of another run
+├── TaskError                1: a data set is missing, empty or malformed
+├── ModelError               1: a model folder, tokenizer or chat template cannot be used
+├── EngineError              1: the engine cannot serve a request
+├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
+└── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AgentR1Error",
+    "AmbiguousComponent",
+    "ComponentLoadError",
+    "ConfigError",
+    "EngineError",
+    "EpisodeError",
+    "ModelError",
+    "PluginError",
+    "RunError",
+    "TaskError",
+    "ToolError",
+    "UnknownComponent",
+]
+
+
+class AgentR1Error(Exception):
+    """Base of every expected failure; its text is one sentence: what happened, where, what to do next."""
+
+    exit_code = 1
+
+
+class ConfigError(AgentR1Error):
+    """A recipe or an override is wrong."""
+
+    exit_code = 2
+
+
+class PluginError(AgentR1Error):
+    """A plugin or component cannot be used."""
+
+    exit_code = 3
+
+
+class UnknownComponent(PluginError):
+    """No loaded plugin offers a component of this kind and name."""
+
+
+class AmbiguousComponent(PluginError):
+    """Several plugins offer a component of this kind and name."""
+
+
+class ComponentLoadError(PluginError):
+    """A component was found, but its target cannot be imported or does not keep the contract of its kind."""
+
+
+class RunError(AgentR1Error):
+    """A run directory or a checkpoint cannot be used."""
+
+
+class TaskError(AgentR1Error):
+    """A data set is missing, empty or malformed."""
+
+
+class ModelError(AgentR1Error):
+    """A model folder, a tokenizer or a chat template cannot be used."""
+
+
+class EngineError(AgentR1Error):
+    """The engine cannot serve a request."""
+
+
+class EpisodeError(AgentR1Error):
+    """Infrastructure broke inside an episode: the episode is `failed`, retried within a bound, and never trained on."""
+
+
+class ToolError(AgentR1Error):
+    """Raised by a tool to tell the model, in one sentence, why it got no result."""

@@ -1,0 +1,80 @@
+"""Specs: how a plugin declares its components, by name and lazy target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A further name of a component, with some options set: `Preset("dr_grpo", {"normalise_std": False})`."""
+
+    name: str
+    config: Mapping[str, Any]
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class ComponentSpec:
+    """Names a component; its target is imported on first use."""
+
+    kind: ClassVar[str] = ""
+
+    name: str
+    """Lower case, digits, `_` and `+`: what recipes say."""
+    target: str
+    """`package.module:Class`; for a tool also a function under `@tool`."""
+    summary: str
+    """One line for `agent-r1 plugins list`."""
+    aliases: tuple[str, ...] = ()
+    presets: tuple[Preset, ...] = field(default=())
+
+
+class ToolSpec(ComponentSpec):
+    """Declares a Tool."""
+
+    kind = "tool"
+
+
+class EnvSpec(ComponentSpec):
+    """Declares a ToolEnv."""
+
+    kind = "env"
+
+
+class RewardSpec(ComponentSpec):
+    """Declares a RewardFn."""
+
+    kind = "reward"
+
+
+class AlgorithmSpec(ComponentSpec):
+    """Declares an Algorithm."""
+
+    kind = "algorithm"
+
+
+class TaskSpec(ComponentSpec):
+    """Declares a TaskSource."""
+
+    kind = "tasks"
+
+
+class TrackerSpec(ComponentSpec):
+    """Declares a Tracker."""
+
+    kind = "tracker"
+
+
+class EngineSpec(ComponentSpec):
+    """Declares an Engine."""
+
+    kind = "engine"
+
+
+class ToolFormatSpec(ComponentSpec):
+    """Declares a ToolFormat."""
+
+    kind = "tool_format"

@@ -1,0 +1,181 @@
+"""Task, Turn, Segment, Trajectory, Group: the one thing that travels through the house.
+
+Plain Python data without torch. A trajectory holds everything that learning, reports and files need; nothing is
+decoded and encoded again on the way (LAW 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypedDict
+
+
+class Message(TypedDict, total=False):
+    """One chat message: `role` (system, user, assistant, tool), `content`, and for a tool its `name`."""
+
+    role: str
+    content: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem instance: what the agent is asked, and what its rewards need to know."""
+
+    id: str
+    """Unique and stable within its source: it seeds the requests (LAW 11)."""
+    prompt: str | Sequence[Message]
+    """The question as text (it becomes one user message), or ready messages."""
+    answers: tuple[str, ...] = ()
+    """Accepted answers; empty where the environment alone decides."""
+    seed: int | None = None
+    """For environments that generate their own start."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Anything a reward, an environment or a report wants; JSON-able."""
+
+
+class EndStatus(StrEnum):
+    """How an episode ended; three different things (LAW 5)."""
+
+    TERMINATED = "terminated"
+    """The episode came to its own end."""
+    TRUNCATED = "truncated"
+    """A budget or a time limit cut it."""
+    FAILED = "failed"
+    """Infrastructure broke: retried, then dropped and counted; never trained on."""
+
+
+@dataclass
+class Turn:
+    """One observation and the action that answers it."""
+
+    index: int
+    """0, 1, 2, ... within the trajectory."""
+    observation: list[Message]
+    """The messages that were new to the policy in this turn."""
+    text: str
+    """The action's text, decoded for environments and people; the ids are the truth."""
+    segment: int
+    """Which segment holds the action."""
+    start: int
+    """The action is `segments[segment].ids[start:stop]`."""
+    stop: int
+    finish: str = "stop"
+    """`stop`: the policy closed its action; `length`: a token budget cut it."""
+    reward: float = 0.0
+    """Sum of the turn's process rewards (weighted) and the environment's own reward."""
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Each process reward by name, unweighted; the environment's own under `env`."""
+    state_key: str | None = None
+    """Names the environment's state before the action, for algorithms that compare states."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """What the environment says about the turn: calls, errors, tool seconds, answer."""
+
+    @property
+    def tokens(self) -> int:
+        """Length of the action in tokens."""
+        return self.stop - self.start
+
+
+@dataclass
+class Segment:
+    """A run of ids that the engine really saw and continued."""
+
+    ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    """Action mask: 1 on ids that the policy sampled, 0 on prompt, environment and closing ids."""
+    logprobs: list[float] = field(default_factory=list)
+    """The engine's log-probabilities (nats) of sampled ids; 0.0 where the mask is 0."""
+    prompt_length: int = 0
+    """Ids before the first action of the segment."""
+
+    def append_context(self, ids: Sequence[int]) -> None:
+        """Append prompt or environment ids (mask 0)."""
+        self.ids.extend(ids)
+        self.mask.extend([0] * len(ids))
+        self.logprobs.extend([0.0] * len(ids))
+
+    def append_action(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, int]:
+        """Append sampled ids with their log-probs (mask 1); returns the span `(start, stop)`."""
+        if len(ids) != len(logprobs):
+            raise ValueError(f"an action of {len(ids)} ids came with {len(logprobs)} log-probs")
+        if not any(self.mask):
+            self.prompt_length = len(self.ids)
+        start = len(self.ids)
+        self.ids.extend(ids)
+        self.mask.extend([1] * len(ids))
+        self.logprobs.extend(float(value) for value in logprobs)
+        return start, len(self.ids)
+
+
+@dataclass
+class Trajectory:
+    """The record of an episode."""
+
+    task: Task
+    sample: int
+    """Which of the group's samples this is, from 0."""
+    segments: list[Segment] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    status: EndStatus = EndStatus.TERMINATED
+    reason: str = ""
+    """Why it ended, in a few words: `answer`, `max_turns`, `max_tokens`, `env`, or the failure's sentence."""
+    bootstrap: bool = False
+    """True when a limit outside the MDP cut it, so that the critic's value continues it (LAW 5)."""
+    closing: list[Message] = field(default_factory=list)
+    """Messages that followed the last action (an episode may end on a tool's answer); their ids have mask 0."""
+    answer: str | None = None
+    """The final answer that the environment found, or None: no answer."""
+    reward: float = 0.0
+    """Weighted sum of the outcome rewards; process rewards are in the turns."""
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Each outcome reward by name, unweighted."""
+    seed: int = 0
+    policy_version: int = 0
+    attempts: int = 1
+    """How often the episode was started (failed ones are retried within a bound)."""
+    seconds: float = 0.0
+    tool_seconds: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """Unique within one rollout: `task/sample`."""
+        return f"{self.task.id}/{self.sample}"
+
+    @property
+    def total_reward(self) -> float:
+        """The trajectory's return R: outcome plus all process rewards, undiscounted."""
+        return self.reward + sum(turn.reward for turn in self.turns)
+
+    @property
+    def action_tokens(self) -> int:
+        """Tokens that the policy sampled."""
+        return sum(sum(segment.mask) for segment in self.segments)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of all segments."""
+        return sum(len(segment.ids) for segment in self.segments)
+
+    def messages(self) -> list[Message]:
+        """The conversation as messages: observations and actions in their order."""
+        out: list[Message] = []
+        for turn in self.turns:
+            out.extend(turn.observation)
+            out.append({"role": "assistant", "content": turn.text})
+        return out + self.closing
+
+
+@dataclass
+class Group:
+    """The trajectories of one task under one policy version (LAW 7): the unit that group baselines compare."""
+
+    task: Task
+    trajectories: list[Trajectory] = field(default_factory=list)
+
+    @property
+    def returns(self) -> list[float]:
+        """The return R of each trajectory."""
+        return [trajectory.total_reward for trajectory in self.trajectories]
