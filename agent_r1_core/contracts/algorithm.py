@@ -27,7 +27,7 @@ class AlgorithmConfig(ComponentConfig):
     """Loss at action tokens only; off (for ablation alone) it also covers the environment's tokens."""
     aggregation: Aggregation = "token_mean"
     """How token losses become one number: `token_mean` over all loss tokens of the update, `sequence_mean` the mean
-    over trajectories of their token means, `sequence_sum` the mean over trajectories of their token sums, `constant` the
+    over trajectories of their token means, `sequence_sum` the mean over trajectories of token sums, `constant` the
     token sum over trajectories x `horizon`."""
     horizon: int = 1024
     """Constant horizon in tokens of `aggregation: constant`."""
