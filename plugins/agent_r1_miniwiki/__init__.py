@@ -1,0 +1,1 @@
+"""miniwiki: a procedural world and multi-hop questions about it."""

@@ -1,0 +1,142 @@
+"""A procedural world: entities, their facts, their passages and the questions that they answer.
+
+Everything follows from the seed. Each relation has one value, and the relations told from both ends (director, star,
+founder) have one inverse, so that every question has exactly one answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import string
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent_r1_core import Passage
+from agent_r1_miniwiki.grammar import COMPARISONS, RELATIONS, SENTENCES, ask, chains
+from agent_r1_miniwiki.names import Split, make_name
+
+Kind = Literal["compositional", "bridge", "comparison"]
+
+COUNTRIES = 8
+"""Countries of a world; they are values without a passage."""
+YEARS = range(1900, 2000)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A person, film, city or company and its facts: relation -> name, country or year."""
+
+    name: str
+    type: str
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def passage(self) -> Passage:
+        """The entity's page: its name, then a short sentence or two for each fact."""
+        told = (s for s in SENTENCES[self.type] if _needs(s) <= self.facts.keys())
+        return Passage(self.name, " ".join(s.format(name=self.name, **self.facts) for s in told))
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its one answer and the passages that give it."""
+
+    text: str
+    answer: str
+    kind: Kind
+    hops: int
+    path: tuple[str, ...]
+    """Titles of the passages to read, in their order."""
+    chain: tuple[str, ...]
+    """The relations to follow; a comparison has the one that it compares."""
+
+    @property
+    def key(self) -> str:
+        """Unique within its world."""
+        starts = self.path if self.kind == "comparison" else self.path[:1]
+        return ".".join((*starts, *self.chain))
+
+
+class World:
+    """About `size` entities with their facts; names already in `taken` are avoided, new ones are added to it."""
+
+    def __init__(self, seed: int, split: Split = "train", size: int = 120, taken: set[str] | None = None) -> None:
+        if size < 12:
+            raise ValueError(f"a world of {size} entities is too small to hold every type; ask for at least 12")
+        self.seed, self.split = seed, split
+        rng = random.Random(f"miniwiki/{split}/{seed}/{size}")
+        names = set() if taken is None else taken
+        films, companies, cities = size // 6, size // 8, size // 6
+        counts = {"film": films, "company": companies, "city": cities, "person": size - films - companies - cities}
+        self.entities: dict[str, Entity] = {}
+        of_type: dict[str, list[str]] = {}
+        for type_, count in counts.items():
+            of_type[type_] = [make_name(rng, split, names) for _ in range(count)]
+            self.entities.update((name, Entity(name, type_)) for name in of_type[type_])
+        of_type["country"] = [make_name(rng, split, names) for _ in range(COUNTRIES)]
+        self._tell(rng, of_type)
+
+    def _tell(self, rng: random.Random, of_type: dict[str, list[str]]) -> None:
+        people = iter(rng.sample(of_type["person"], len(of_type["person"])))
+        mayors = iter(rng.sample(of_type["person"], len(of_type["city"])))
+        for entity in self.entities.values():
+            facts = entity.facts
+            if entity.type == "film":
+                facts.update(director=next(people), star=next(people), producer=rng.choice(of_type["company"]))
+                facts["release_year"] = str(rng.choice(YEARS))
+                self.entities[facts["director"]].facts["directed"] = entity.name
+                self.entities[facts["star"]].facts["starred"] = entity.name
+            elif entity.type == "company":
+                facts.update(founder=next(people), founding_year=str(rng.choice(YEARS)))
+                facts["headquarters"] = rng.choice(of_type["city"])
+                self.entities[facts["founder"]].facts["founded"] = entity.name
+            elif entity.type == "city":
+                facts.update(country=rng.choice(of_type["country"]), mayor=next(mayors))
+            else:
+                facts.update(birthplace=rng.choice(of_type["city"]), birth_year=str(rng.choice(YEARS)))
+                facts["employer"] = rng.choice(of_type["company"])
+
+    @property
+    def passages(self) -> list[Passage]:
+        """One passage per entity."""
+        return [entity.passage() for entity in self.entities.values()]
+
+    def questions(self, hops: int, kinds: Iterable[Kind] = ("compositional", "bridge")) -> Iterator[Question]:
+        """All questions of so many hops (1 to 3) and these kinds, in a fixed order; comparisons have 2."""
+        wanted = set(kinds)
+        for chain in chains(hops):
+            kind: Kind = "bridge" if RELATIONS[chain[0]].inverse_of else "compositional"
+            if kind in wanted:
+                found = (self._follow(name, chain, kind) for name in self.entities)
+                yield from (question for question in found if question is not None)
+        if hops == 2 and "comparison" in wanted:
+            yield from self._comparisons()
+
+    def _follow(self, start: str, chain: tuple[str, ...], kind: Kind) -> Question | None:
+        """The question of a chain from `start`; None where a fact is missing or an earlier passage shows the answer."""
+        path, value = [], start
+        for relation in chain:
+            entity = self.entities[value]
+            if relation not in entity.facts:
+                return None
+            path.append(value)
+            value = entity.facts[relation]
+        early = any(value == name or value in self.entities[name].facts.values() for name in path[:-1])
+        if early or value == path[-1] or len(set(path)) < len(path):
+            return None
+        return Question(ask(start, chain), value, kind, len(chain), tuple(path), chain)
+
+    def _comparisons(self) -> Iterator[Question]:
+        for relation, text in COMPARISONS.items():
+            holders = [entity for entity in self.entities.values() if relation in entity.facts]
+            for first, second in itertools.pairwise(holders):
+                years = (first.facts[relation], second.facts[relation])
+                if years[0] != years[1]:
+                    answer = first.name if years[0] < years[1] else second.name
+                    path = (first.name, second.name)
+                    yield Question(text.format(*path), answer, "comparison", 2, path, (relation,))
+
+
+def _needs(sentence: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(sentence) if name} - {"name"}
