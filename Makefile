@@ -1,0 +1,43 @@
+# Two commands do all the set-up: `make train` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RECIPE ?= default
+ARGS ?=
+WORKERS ?= 2
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: train test lint typecheck wheel install clean help
+
+help:
+	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
+	@echo "make test    install and run the tests"
+	@echo "make lint typecheck wheel   what CI runs beside the tests"
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agent-r1 needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $(READY)
+
+train: $(READY)
+	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(READY)
+	$(BIN)/mypy agent_r1_core agent_r1_cli plugins scripts
+
+wheel: $(READY)
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache
