@@ -1,0 +1,72 @@
+"""Watches a run for collapse: the in-group spread of returns, and steps in which nothing can be learnt.
+
+Early stop (option `health.early_stop`) follows the onset signs of RAGEN's Echo Trap (arXiv 2504.20073): in-group
+standard deviation below a tenth of its first mean for ten steps, or five steps without a group to train on.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent_r1_core.trajectory import Group
+
+_FIRST = 3
+_PATIENCE = 10
+_EMPTY = 5
+
+
+def group_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Spread of returns inside groups (standard deviation with n - 1, in reward units) and the share without any."""
+    spreads = [statistics.stdev(group.returns) for group in groups if len(group.trajectories) > 1]
+    if not spreads:
+        return {}
+    return {
+        "health/group_std": statistics.fmean(spreads),
+        "health/groups_without_spread": sum(spread == 0.0 for spread in spreads) / len(spreads),
+    }
+
+
+@dataclass
+class HealthMonitor:
+    """Judges the metrics of each step."""
+
+    early_stop: bool
+    history: list[float] = field(default_factory=list)
+    flat: int = 0
+    empty: int = 0
+
+    def judge(self, metrics: Mapping[str, float]) -> tuple[list[str], str | None]:
+        """Warnings for this step, and the reason to stop, if early stopping is on and one was reached."""
+        warnings = []
+        if metrics.get("health/groups_without_spread") == 1.0:
+            warnings.append("no group has any spread of rewards: this step cannot teach anything by group baselines")
+        if metrics.get("prob_gap", 0.0) > 0.01:
+            warnings.append(
+                f"engine and learner disagree by {metrics['prob_gap']:.4f} in mean probability (healthy: below .005)"
+            )
+        if metrics.get("update/skipped_nonfinite", 0.0) > 0:
+            warnings.append("a gradient was not finite: that update was left out")
+        if metrics.get("rollout/dropped", 0.0) > 0:
+            warnings.append(f"{metrics['rollout/dropped']:.0f} episodes failed for good and were dropped from the loss")
+        reason = self._reason(metrics)
+        return warnings, reason if self.early_stop else None
+
+    def _reason(self, metrics: Mapping[str, float]) -> str | None:
+        spread = metrics.get("health/group_std")
+        if spread is not None:
+            self.history.append(spread)
+            first = statistics.fmean(self.history[:_FIRST])
+            self.flat = self.flat + 1 if len(self.history) > _FIRST and spread < 0.1 * first else 0
+        self.empty = self.empty + 1 if metrics.get("update/trajectories", 1.0) == 0 else 0
+        if self.flat >= _PATIENCE:
+            return f"in-group spread of returns stayed below a tenth of its first mean for {_PATIENCE} steps"
+        if self.empty >= _EMPTY:
+            return f"{_EMPTY} steps in a row had no trajectory to train on"
+        return None
+
+    def replay(self, lines: Sequence[Mapping[str, float]]) -> None:
+        """Rebuild the state from the metrics of a resumed run."""
+        for line in lines:
+            self._reason(line)

@@ -1,0 +1,41 @@
+"""Listener: what a training run tells whoever shows it (a progress display, a notebook)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_r1_core.evaluation.report import EvaluationResult
+
+
+class Listener(Protocol):
+    """Hears a run; methods return at once."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A step is complete and recorded."""
+
+    def episodes(self, done: int, total: int) -> None:
+        """Episodes of the rollout at hand."""
+
+    def evaluation(self, result: EvaluationResult) -> None:
+        """An evaluation is complete and recorded."""
+
+    def note(self, text: str) -> None:
+        """One sentence that the user should read."""
+
+
+class Silence:
+    """A listener that shows nothing."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Ignored."""
+
+    def episodes(self, done: int, total: int) -> None:
+        """Ignored."""
+
+    def evaluation(self, result: EvaluationResult) -> None:
+        """Ignored."""
+
+    def note(self, text: str) -> None:
+        """Ignored."""

@@ -1,0 +1,75 @@
+"""Finds the folder of a model by what a recipe calls it: `tiny`, a run, a folder, or a hub name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_r1_core.errors import ModelError
+
+BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model's weights and tokenizer lie."""
+
+    folder: Path
+    origin: str
+    """How it was found, for reports: `bundled`, `run`, `folder` or `hub`."""
+    run: Path | None = None
+    """The run that made it, if one did."""
+
+
+def find_model(name: str) -> ModelSource:
+    """The folder of a model.
+
+    `name` is, in this order: a bundled model, a folder in Hugging Face format, a run directory (its best checkpoint,
+    else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
+
+    Raises:
+        ModelError: nothing answers to that name.
+    """
+    bundled = BUNDLED / name
+    if "/" not in name and (bundled / "config.json").is_file():
+        return ModelSource(bundled, "bundled")
+    path = Path(name).expanduser()
+    if (path / "config.json").is_file():
+        return ModelSource(path, "folder")
+    if (path / "config.yaml").is_file():
+        return ModelSource(_policy_of_run(path), "run", path)
+    if path.exists() or name.startswith((".", "/", "~")):
+        raise ModelError(
+            f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run (no config.yaml); "
+            f"give the folder that holds config.json"
+        )
+    return ModelSource(_from_hub(name), "hub")
+
+
+def _policy_of_run(run: Path) -> Path:
+    from agent_r1_core.runs.checkpoints import Checkpoints
+
+    checkpoints = Checkpoints(run / "checkpoints")
+    best = checkpoints.best()
+    if best is not None:
+        return best.policy
+    if (run / "model" / "config.json").is_file():
+        return run / "model"
+    latest = checkpoints.latest()
+    if latest is not None:
+        return latest.policy
+    raise ModelError(f"run {run} has neither a checkpoint nor a final model yet; train it first, or name another run")
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, ignore_patterns=["*.gguf", "*.onnx", "*.pth", "original/*"]))
+    except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))
+        raise ModelError(
+            f"model {name!r} is no folder here and could not be had from the hub ({type(error).__name__}); "
+            f"check the name and the network, or use a bundled model ({known})"
+        ) from error

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import ModelError
+from agent_r1_core.training.model_source import find_model
+
+
+def test_the_bundled_model_is_found_by_its_name() -> None:
+    source = find_model("tiny")
+    assert source.origin == "bundled"
+    assert (source.folder / "model.safetensors").is_file()
+
+
+def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert find_model(str(tmp_path)).folder == tmp_path
+
+
+def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        find_model(str(tmp_path))
+
+
+def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    with pytest.raises(ModelError, match="neither a checkpoint nor a final model"):
+        find_model(str(tmp_path))
+
+
+def test_a_hub_name_that_cannot_be_had_names_the_bundled_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match=r"could not be had from the hub .*\(tiny\)"):
+        find_model("nobody/no-such-model")
