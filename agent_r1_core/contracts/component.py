@@ -8,9 +8,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ComponentConfig(BaseModel):
-    """Base of a component's options: unknown keys are refused (LAW 8), values are immutable."""
+    """Base of a component's options: unknown keys are refused (LAW 8), values are immutable.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    A docstring under a field is its documentation in `agent-r1 plugins show`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Component:

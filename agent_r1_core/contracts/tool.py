@@ -37,9 +37,12 @@ class ToolContext:
 
 
 class ToolArguments(BaseModel):
-    """Base of a tool's arguments: unknown arguments are refused, so that a malformed call becomes an observation."""
+    """Base of a tool's arguments: unknown arguments are refused, so that a malformed call becomes an observation.
 
-    model_config = ConfigDict(extra="forbid")
+    A docstring under a field is what the model is told about the argument.
+    """
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Tool(Component):

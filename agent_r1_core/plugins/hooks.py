@@ -1,0 +1,149 @@
+"""Reading one plugin: its API number, its hooks, its specs; every rule that is broken has a sentence of its own."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from agent_r1_core import hookspecs
+from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
+from agent_r1_core.plugins.kinds import HOOKS, Kind
+from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.records import ComponentRecord
+from agent_r1_core.specs import ComponentSpec, Preset
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_+]*")
+"""What names of components, presets and aliases look like."""
+
+
+class IncompatiblePlugin(Exception):
+    """The module was written for another plugin API, or does not say for which."""
+
+
+class BrokenPlugin(Exception):
+    """The plugin breaks a rule of the hooks."""
+
+
+def read_api(plugin: Any) -> int:
+    """The plugin's API number; raises IncompatiblePlugin where it is missing or another than ours."""
+    api = getattr(plugin, "AGENT_R1_PLUGIN_API", None)
+    if api is None:
+        raise IncompatiblePlugin(
+            f"it does not say which plugin API it was written for; add AGENT_R1_PLUGIN_API = {PLUGIN_API} to the module"
+        )
+    if api != PLUGIN_API or isinstance(api, bool):
+        raise IncompatiblePlugin(
+            f"it was written for plugin API {api!r} and this agent-r1 has {PLUGIN_API}; "
+            "install a version of the plugin that fits, or port it and change AGENT_R1_PLUGIN_API"
+        )
+    return int(api)
+
+
+def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecord, ...]:
+    """The components that a plugin's hooks return.
+
+    Args:
+        plugin: the module or object that holds the hooks.
+        name: the plugin's name.
+        local: whether it is a local file, whose targets may be `:Class`.
+
+    Raises:
+        BrokenPlugin: a hook is misspelt, undecorated, takes arguments, raises, or returns something else than specs.
+    """
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    hooks = dict(_hooks(manager, plugin))
+    if not hooks:
+        raise BrokenPlugin(f"it registers nothing; define one of {', '.join(HOOKS)} under @hookimpl")
+    manager.register(plugin, name)
+    records: list[ComponentRecord] = []
+    for hook, function in hooks.items():
+        for spec in _call(hook, function, HOOKS[hook]):
+            _check_spec(spec, local)
+            records += _names(spec, name)
+    _refuse_duplicates(records)
+    return tuple(records)
+
+
+def _hooks(manager: pluggy.PluginManager, plugin: Any) -> Iterator[tuple[str, Any]]:
+    """The plugin's hook implementations by hook; raises BrokenPlugin where one would be ignored or cannot be called."""
+    for name in sorted(dir(plugin)):
+        function: Any = getattr(plugin, name, None)
+        options = manager.parse_hookimpl_opts(plugin, name)
+        if options is None:
+            if _looks_like_hook(plugin, name, function):
+                _refuse_plain_function(name)
+            continue
+        hook = options.get("specname") or name
+        if hook not in HOOKS:
+            raise BrokenPlugin(f"no hook is called {hook}{did_you_mean(hook, HOOKS)} (hooks: {', '.join(HOOKS)})")
+        if options.get("wrapper") or options.get("hookwrapper"):
+            raise BrokenPlugin(f"hook {name} is a wrapper; hooks return specs and wrap nothing")
+        if inspect.signature(function).parameters:
+            raise BrokenPlugin(f"hook {name}{inspect.signature(function)} takes arguments; hooks take none")
+        yield hook, function
+
+
+def _looks_like_hook(plugin: Any, name: str, function: Any) -> bool:
+    """Whether an unmarked function was meant to be a hook; functions that a module imported were not."""
+    if not name.startswith("register_") or not inspect.isroutine(function):
+        return False
+    return not isinstance(plugin, ModuleType) or getattr(function, "__module__", None) == plugin.__name__
+
+
+def _refuse_plain_function(name: str) -> None:
+    if name in HOOKS:
+        raise BrokenPlugin(f"hook {name} is not marked; put @hookimpl (from agent_r1_core) above it")
+    raise BrokenPlugin(f"no hook is called {name}{did_you_mean(name, HOOKS)} (hooks: {', '.join(HOOKS)})")
+
+
+def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
+    wanted = f"a list of {kind.spec.__name__}"
+    try:
+        answer = function()
+        specs = None if isinstance(answer, (str, Mapping)) or not isinstance(answer, Iterable) else list(answer)
+    except Exception as error:
+        raise BrokenPlugin(f"hook {hook} raised {type(error).__name__}: {error}") from error
+    if specs is None:
+        raise BrokenPlugin(f"hook {hook} returned {type(answer).__name__}; return {wanted}")
+    for spec in specs:
+        if not isinstance(spec, kind.spec):
+            raise BrokenPlugin(f"hook {hook} returned a list with a {type(spec).__name__}; return {wanted}")
+    return specs
+
+
+def _check_spec(spec: ComponentSpec, local: bool) -> None:
+    names = (spec.name, *spec.aliases, *(getattr(preset, "name", None) for preset in spec.presets))
+    for name in names:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise BrokenPlugin(
+                f"{spec.kind} {spec.name!r} has the name {name!r}; use lower case letters, digits, _ and +"
+            )
+    if not isinstance(spec.aliases, tuple) or not all(isinstance(preset, Preset) for preset in spec.presets):
+        raise BrokenPlugin(f"{spec.kind} {spec.name!r} needs a tuple of names as aliases and Preset(...) as presets")
+    module, colon, attribute = spec.target.partition(":")
+    dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
+    if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
+        forms = "'package.module:Class'" + (" or ':Class' for this file" if local else "")
+        raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
+
+
+def _names(spec: ComponentSpec, plugin: str) -> Iterator[ComponentRecord]:
+    yield ComponentRecord(spec.kind, spec.name, plugin, spec)
+    for alias in spec.aliases:
+        yield ComponentRecord(spec.kind, alias, plugin, spec, alias_of=spec.name)
+    for preset in spec.presets:
+        yield ComponentRecord(spec.kind, preset.name, plugin, spec, preset=preset)
+
+
+def _refuse_duplicates(records: Iterable[ComponentRecord]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for record in records:
+        if (record.kind, record.name) in seen:
+            raise BrokenPlugin(f"it offers the {record.kind} {record.name!r} twice; rename one of them")
+        seen.add((record.kind, record.name))

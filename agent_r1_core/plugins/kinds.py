@@ -1,0 +1,48 @@
+"""The eight kinds of component: each with its hook, its spec and the class that its components subclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agent_r1_core import specs
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.component import Component
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the loader knows of a kind."""
+
+    name: str
+    plural: str
+    """For people."""
+    hook: str
+    spec: type[specs.ComponentSpec]
+    home: str
+    """`module:Class` of the contract, imported only when a component is."""
+
+    def base(self) -> type[Component]:
+        """The class that components of this kind subclass (imports it)."""
+        module, _, name = self.home.partition(":")
+        return getattr(import_module(f"agent_r1_core.contracts.{module}"), name)
+
+
+_ALL = (
+    Kind("tool", "tools", "register_tools", specs.ToolSpec, "tool:Tool"),
+    Kind("env", "environments", "register_envs", specs.EnvSpec, "env:ToolEnv"),
+    Kind("reward", "rewards", "register_rewards", specs.RewardSpec, "reward:RewardFn"),
+    Kind("algorithm", "algorithms", "register_algorithms", specs.AlgorithmSpec, "algorithm:Algorithm"),
+    Kind("tasks", "task sources", "register_tasks", specs.TaskSpec, "tasks:TaskSource"),
+    Kind("tracker", "trackers", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),
+    Kind("engine", "engines", "register_engines", specs.EngineSpec, "engine:Engine"),
+    Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
+)
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+"""Every kind by name, in the order in which lists show them."""
+
+HOOKS: dict[str, Kind] = {kind.hook: kind for kind in _ALL}
+"""Every kind by the name of its hook."""

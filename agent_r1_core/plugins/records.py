@@ -1,0 +1,118 @@
+"""What the loader knows after discovery: one record per plugin found, one per name of a component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.component import Component
+    from agent_r1_core.specs import ComponentSpec, Preset
+
+
+class PluginStatus(StrEnum):
+    """What became of a plugin."""
+
+    OK = "ok"
+    FAILED = "failed"
+    """It cannot be imported, or its hooks break the rules; `reason` says which."""
+    INCOMPATIBLE = "incompatible"
+    """Its module was written for another plugin API, or does not say for which."""
+    SHADOWED = "shadowed"
+    """Another plugin of the same name comes first; it was not imported."""
+    DISABLED = "disabled"
+    """Switched off by the user; it was not imported."""
+
+
+@dataclass(frozen=True)
+class ComponentRecord:
+    """One name under which a component may be asked for."""
+
+    kind: str
+    name: str
+    plugin: str
+    spec: ComponentSpec
+    preset: Preset | None = None
+    """Set where the name is a preset's."""
+    alias_of: str | None = None
+    """The component's own name, where this is an alias."""
+
+    @property
+    def qualified(self) -> str:
+        """`plugin/name`, which is never ambiguous."""
+        return f"{self.plugin}/{self.name}"
+
+    @property
+    def canonical(self) -> str:
+        """The name that an instance bears, and under which it is logged: aliases resolve, presets keep theirs."""
+        return self.alias_of or self.name
+
+    @property
+    def summary(self) -> str:
+        """One line for lists."""
+        return (self.preset.summary if self.preset else "") or self.spec.summary
+
+    def to_json(self) -> dict[str, Any]:
+        """For plugins.json and `--json`."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "qualified": self.qualified,
+            "target": self.spec.target,
+            "summary": self.summary,
+            "alias_of": self.alias_of,
+            "preset_of": self.spec.name if self.preset else None,
+            "preset": dict(self.preset.config) if self.preset else None,
+        }
+
+
+@dataclass(frozen=True)
+class PluginRecord:
+    """One plugin that was found, whatever became of it."""
+
+    name: str
+    distribution: str | None
+    """None: a local file."""
+    version: str | None
+    value: str
+    """The entry point's value, or the absolute path of a local file."""
+    status: PluginStatus
+    reason: str = ""
+    """One sentence; empty when the status is ok."""
+    api: int | None = None
+    """`AGENT_R1_PLUGIN_API` of its module, where that was read."""
+    components: tuple[ComponentRecord, ...] = ()
+    file_hash: str | None = None
+    """SHA-256 of a local file."""
+    module: Any = field(default=None, repr=False, compare=False)
+    """The imported plugin module or object."""
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people: `agent-r1 0.1.0`, or a path."""
+        return f"{self.distribution} {self.version}" if self.distribution else self.value
+
+    def to_json(self) -> dict[str, Any]:
+        """For plugins.json and `--json`."""
+        return {
+            "name": self.name,
+            "distribution": self.distribution,
+            "version": self.version,
+            "value": self.value,
+            "status": str(self.status),
+            "reason": self.reason,
+            "api": self.api,
+            "file_hash": self.file_hash,
+            "components": [component.to_json() for component in self.components],
+        }
+
+
+@dataclass(frozen=True)
+class LoadedComponent:
+    """A component whose target was imported."""
+
+    record: ComponentRecord
+    cls: type[Component]
+    preset_config: dict[str, Any]
+    """Options that the preset sets; empty for a name that is no preset."""

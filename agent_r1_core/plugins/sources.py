@@ -1,0 +1,80 @@
+"""Where plugins come from: entry points of installed distributions, and local Python files. Finding imports nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.hookspecs import PROJECT
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """A plugin that may be loaded; candidates sort by name, distribution and value, and a local file comes first."""
+
+    name: str
+    distribution: str
+    """Empty: a local file."""
+    value: str
+    version: str | None = field(default=None, compare=False)
+    entry_point: metadata.EntryPoint | None = field(default=None, compare=False)
+    content: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def file_hash(self) -> str | None:
+        """SHA-256 of a local file."""
+        return None if self.entry_point else hashlib.sha256(self.content).hexdigest()
+
+    def load(self) -> Any:
+        """Import the plugin module; raises whatever the module raises."""
+        return self.entry_point.load() if self.entry_point else _import_file(Path(self.value), self.content)
+
+
+def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
+    """Every plugin in sight, sorted, exact repeats dropped.
+
+    Raises:
+        ConfigError: a local file does not exist or is no Python file.
+    """
+    found = {_from_entry_point(entry) for entry in metadata.entry_points(group=PROJECT)}
+    return sorted(found | {_from_file(Path(path)) for path in local_files})
+
+
+def _from_entry_point(entry: metadata.EntryPoint) -> Candidate:
+    distribution = entry.dist
+    name = (distribution.name if distribution else None) or "unknown"
+    return Candidate(entry.name, name, entry.value, distribution.version if distribution else None, entry)
+
+
+def _from_file(path: Path) -> Candidate:
+    path = path.expanduser()
+    if path.suffix != ".py" or not path.is_file():
+        what = "is no Python file" if path.exists() else "does not exist"
+        raise ConfigError(f"plugin file {path} {what}; give the path of a .py file")
+    return Candidate(path.stem, "", str(path.resolve()), content=path.read_bytes())
+
+
+def _import_file(path: Path, content: bytes) -> Any:
+    """Import a file under a name of its own, so that it hides no module and no other file of the same name."""
+    digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:12]
+    name = f"agent_r1_local_{digest}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"Python cannot import {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

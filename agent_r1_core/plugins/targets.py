@@ -1,0 +1,49 @@
+"""From a spec's target to the class that it names."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.errors import ComponentLoadError
+from agent_r1_core.plugins.kinds import KINDS
+from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.component import Component
+
+
+def import_target(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
+    """Import a component's class.
+
+    Raises:
+        ComponentLoadError: the module cannot be imported, lacks the name, or the name is no class of the kind.
+    """
+    who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
+    module_name, _, path = record.spec.target.partition(":")
+    value: Any = _module(module_name, plugin, who)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            hint = did_you_mean(part, dir(value))
+            raise ComponentLoadError(f"{who} cannot be loaded: {record.spec.target!r} has no {part!r}{hint}")
+        value = getattr(value, part)
+    base = KINDS[record.kind].base()
+    if inspect.isfunction(value) and record.kind == "tool":
+        raise ComponentLoadError(f"{who} is a plain function; put @tool (from agent_r1_core) above {path}")
+    if not (isinstance(value, type) and issubclass(value, base)):
+        raise ComponentLoadError(f"{who} is no {base.__name__}; make {path} a class that subclasses it")
+    return value
+
+
+def _module(name: str, plugin: PluginRecord, who: str) -> Any:
+    """The module of a target; in a local file, no name or the file's own name means the file itself."""
+    if plugin.distribution is None and name in ("", Path(plugin.value).stem):
+        return plugin.module
+    try:
+        return import_module(name)
+    except (Exception, SystemExit) as error:
+        text = f"{type(error).__name__}: {error}"
+        raise ComponentLoadError(f"{who} cannot be loaded: importing {name} raised {text}") from error
