@@ -9,6 +9,7 @@ AgentR1Error                 exit code 1: the work failed
 ├── RunError                 1: a run directory or checkpoint is missing, taken, broken or of another run
 ├── TaskError                1: a data set is missing, empty or malformed
 ├── ModelError               1: a model folder, tokenizer or chat template cannot be used
+│   └── DriftError           1: what would be trained is not what was sampled (LAW 1)
 ├── EngineError              1: the engine cannot serve a request
 ├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
 └── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
@@ -21,6 +22,7 @@ __all__ = [
     "AmbiguousComponent",
     "ComponentLoadError",
     "ConfigError",
+    "DriftError",
     "EngineError",
     "EpisodeError",
     "ModelError",
@@ -72,6 +74,10 @@ class TaskError(AgentR1Error):
 
 class ModelError(AgentR1Error):
     """A model folder, a tokenizer or a chat template cannot be used."""
+
+
+class DriftError(ModelError):
+    """A trajectory holds other ids than the engine saw and sampled: training on it would be wrong (LAW 1)."""
 
 
 class EngineError(AgentR1Error):

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from agent_r1_core.contracts.component import Component, ComponentConfig
 
 if TYPE_CHECKING:
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 class EnvConfig(ComponentConfig):
     """Options that every environment has: the run's own budgets, which truncate without a bootstrap (LAW 5)."""
 
-    max_turns: int = 5
+    max_turns: int = Field(5, ge=1)
     """Actions an episode may take."""
-    max_tokens: int = 1024
+    max_tokens: int = Field(1024, ge=1)
     """Tokens of an episode: prompt, actions and observations together."""
 
 

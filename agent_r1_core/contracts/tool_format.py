@@ -51,6 +51,17 @@ class ToolFormat(Component):
         """The default system prompt: how to call and, in the sentence `answer`, how to give the final answer."""
         raise TypeError(f"tool format {type(self).__name__} defines no system_prompt(schemas, answer); add one")
 
+    def bind(self, schemas: Sequence[dict[str, Any]]) -> None:
+        """Learn which tools there are, before the first episode; a format whose calls name no tool needs it.
+
+        Raises:
+            ConfigError: the format cannot call these tools.
+        """
+
+    def describe_tools(self, schemas: Sequence[dict[str, Any]]) -> str:
+        """Text for the system message that stands in where a chat template ignores `tools`."""
+        return "\n".join(["You may call these tools:", *(describe_schema(schema) for schema in schemas)])
+
     def parse(self, text: str) -> ParsedAction:
         """Find the calls in an action; malformed ones become errors, never exceptions."""
         raise TypeError(f"tool format {type(self).__name__} defines no parse(text); add one")

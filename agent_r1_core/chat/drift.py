@@ -1,0 +1,81 @@
+"""DriftGuard: compares what the engine saw and sampled with what will be trained (LAW 1).
+
+The engine's side is the checksum of its own records; where that alone differs, the token cannot be named more closely
+than by the action that it preceded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_r1_core.chat.tokenizer import ChatTokenizer
+from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.errors import DriftError
+from agent_r1_core.trajectory import Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One generation as it happened."""
+
+    sent: tuple[int, ...]
+    """Ids of the request."""
+    ids: tuple[int, ...]
+    """Ids that the engine sampled."""
+    digest: int
+    """`Generation.context`: the checksum of the ids that the engine conditioned on."""
+
+
+class DriftGuard:
+    """Raises when a trajectory is not what was sampled."""
+
+    def __init__(self, model: str, tokenizer: ChatTokenizer) -> None:
+        self._model = model or tokenizer.name
+        self._tokenizer = tokenizer
+
+    def check_trajectory(self, trajectory: Trajectory, sampled: Sequence[Sampled]) -> None:
+        """Compare every turn of a finished trajectory with its generation.
+
+        Raises:
+            DriftError: naming model, turn and token.
+        """
+        if len(sampled) != len(trajectory.turns):
+            raise DriftError(
+                f"{self._model}: episode {trajectory.id} has {len(trajectory.turns)} turns and {len(sampled)} "
+                "generations; every action must be trained once"
+            )
+        for turn, generation in zip(trajectory.turns, sampled, strict=True):
+            self._check_turn(trajectory, turn, generation)
+
+    def _check_turn(self, trajectory: Trajectory, turn: Turn, generation: Sampled) -> None:
+        segment = trajectory.segments[turn.segment]
+        kept = segment.ids[: turn.start]
+        where = f"{self._model}: episode {trajectory.id}, turn {turn.index}"
+        if context_digest(kept) != generation.digest:
+            differs = _first_difference(generation.sent, kept)
+            token = self._token(kept, turn.start - 1 if differs is None else differs)
+            cause = "the engine conditioned on other ids than it was sent" if differs is None else "the context changed"
+            raise DriftError(f"{where}, {token}: {cause}, so training would see other ids than sampling did")
+        actions = segment.ids[turn.start : turn.stop]
+        differs = _first_difference(generation.ids, actions)
+        if differs is not None:
+            token = self._token(segment.ids, turn.start + differs)
+            raise DriftError(f"{where}, {token}: the action's ids are not those that were sampled")
+        mask = segment.mask[turn.start : turn.stop]
+        masked = [turn.start + offset for offset, value in enumerate(mask) if value != 1]
+        if masked:
+            raise DriftError(f"{where}, {self._token(segment.ids, masked[0])}: a sampled id has action mask 0")
+
+    def _token(self, ids: Sequence[int], position: int) -> str:
+        if not 0 <= position < len(ids):
+            return f"token {position} (missing)"
+        return f"token {position} (id {ids[position]}, {self._tokenizer.decode([ids[position]])!r})"
+
+
+def _first_difference(first: Sequence[int], second: Sequence[int]) -> int | None:
+    """Index of the first id that differs, also where one sequence ends early; None where they are equal."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return None if len(first) == len(second) else min(len(first), len(second))

@@ -1,0 +1,149 @@
+"""ChatTemplate: messages to text by the model's own template, with fallbacks for what the template lacks.
+
+What a template can do is probed once: the roles `system` and `tool`, tool schemas, two user messages in a row. What it
+cannot do is written into the messages that it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from agent_r1_core.errors import ModelError
+from agent_r1_core.trajectory import Message
+
+_PROBE = "Kq7probe"
+_USER: Message = {"role": "user", "content": "hello"}
+_ASSISTANT: Message = {"role": "assistant", "content": "well"}
+_TOOL_SCHEMA = {
+    "type": "function",
+    "function": {"name": _PROBE, "description": "A tool.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+class ChatTemplate:
+    """Renders a conversation."""
+
+    def __init__(self, raw: Any, name: str) -> None:
+        self._raw = raw
+        self._name = name
+        if not getattr(raw, "chat_template", None):
+            raise ModelError(
+                f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
+            )
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        schemas: Sequence[dict[str, Any]] = (),
+        tools_text: str = "",
+        generation_prompt: bool = True,
+    ) -> str:
+        """The conversation as text; `tools_text` joins the system message where the template ignores `schemas`.
+
+        Raises:
+            ModelError: the template refuses the conversation.
+        """
+        adapted = list(messages)
+        if schemas and not self.shows_tools:
+            adapted = _with_system(adapted, tools_text)
+        if not self.has_tool_role:
+            adapted = _tools_as_user(adapted)
+        if not self.has_system_role:
+            adapted = _system_as_user(adapted)
+        if not self.repeats_user:
+            adapted = _merged_users(adapted)
+        try:
+            return self._render(adapted, list(schemas) if self.shows_tools else [], generation_prompt)
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            roles = ", ".join(message["role"] for message in adapted)
+            raise ModelError(
+                f"the chat template of {self._name} refuses a conversation of the roles {roles} ({reason}); "
+                "use another template or environment"
+            ) from error
+
+    def closing_text(self) -> str:
+        """What the template writes after an assistant's message."""
+        rendered = self._try([_USER, {"role": "assistant", "content": _PROBE}], generation_prompt=False)
+        return rendered.partition(_PROBE)[2]
+
+    @cached_property
+    def has_system_role(self) -> bool:
+        """Whether a system message is rendered."""
+        return _PROBE in self._try([{"role": "system", "content": _PROBE}, _USER])
+
+    @cached_property
+    def has_tool_role(self) -> bool:
+        """Whether a tool's message is rendered."""
+        return _PROBE in self._try([_USER, _ASSISTANT, {"role": "tool", "name": "lookup", "content": _PROBE}])
+
+    @cached_property
+    def shows_tools(self) -> bool:
+        """Whether tool schemas are rendered."""
+        return _PROBE in self._try([_USER], [_TOOL_SCHEMA])
+
+    @cached_property
+    def repeats_user(self) -> bool:
+        """Whether a user may speak twice in a row."""
+        return _PROBE in self._try([_USER, {"role": "user", "content": _PROBE}])
+
+    def _render(self, messages: list[Message], schemas: list[dict[str, Any]], generation_prompt: bool) -> str:
+        return str(
+            self._raw.apply_chat_template(
+                messages, tools=schemas or None, tokenize=False, add_generation_prompt=generation_prompt
+            )
+        )
+
+    def _try(
+        self, messages: list[Message], schemas: Sequence[dict[str, Any]] = (), generation_prompt: bool = True
+    ) -> str:
+        """The rendering of a probe; empty where the template refuses it."""
+        try:
+            return self._render(messages, list(schemas), generation_prompt)
+        except Exception:
+            return ""
+
+
+def _with_system(messages: list[Message], text: str) -> list[Message]:
+    """The messages with `text` at the end of the system message."""
+    if messages and messages[0]["role"] == "system":
+        joined = "\n\n".join(part for part in (messages[0]["content"], text) if part)
+        return [{"role": "system", "content": joined}, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages] if text else messages
+
+
+def _system_as_user(messages: list[Message]) -> list[Message]:
+    """The messages with the system's text before the first user's."""
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    others = [message for message in messages if message["role"] != "system"]
+    if not system:
+        return others
+    if others and others[0]["role"] == "user":
+        return [{"role": "user", "content": f"{system}\n\n{others[0]['content']}"}, *others[1:]]
+    return [{"role": "user", "content": system}, *others]
+
+
+def _tools_as_user(messages: list[Message]) -> list[Message]:
+    """The messages with each run of tool messages as one user message."""
+    adapted: list[Message] = []
+    for role, run in groupby(messages, key=lambda message: message["role"]):
+        if role != "tool":
+            adapted.extend(run)
+            continue
+        blocks = [f"<tool_response>\n{message['content']}\n</tool_response>" for message in run]
+        adapted.append({"role": "user", "content": "\n".join(blocks)})
+    return adapted
+
+
+def _merged_users(messages: list[Message]) -> list[Message]:
+    """The messages with each run of user messages as one."""
+    adapted: list[Message] = []
+    for role, run in groupby(messages, key=lambda message: message["role"]):
+        if role == "user":
+            adapted.append({"role": "user", "content": "\n\n".join(message["content"] for message in run)})
+        else:
+            adapted.extend(run)
+    return adapted

@@ -1,0 +1,22 @@
+"""Small operations on the texts of a conversation."""
+
+from __future__ import annotations
+
+import re
+
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+def clip_text(text: str, limit: int) -> str:
+    """The text, cut to `limit` characters; a cut one ends with a marker that says how much is missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... [{len(text) - limit} characters cut]"
+
+
+def without_thinking(text: str) -> str:
+    """The text without its `<think>` blocks: also an unclosed one, and one that the generation prompt opened."""
+    start = text.find("</think>")
+    if start >= 0 and "<think>" not in text[:start]:
+        text = text[start + len("</think>") :]
+    return _THINKING.sub("", text)

@@ -1,0 +1,101 @@
+"""ChatTokenizer: a Hugging Face tokenizer, its chat template, and the ids that end a turn.
+
+Text from tools and tasks is encoded together with the template's text, so a document that holds the spelling of a
+special token (`<|im_end|>`) becomes that token: a limit shared with the templates themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.chat.template import ChatTemplate
+from agent_r1_core.errors import ModelError
+
+
+class ChatTokenizer:
+    """Wraps a tokenizer: ids in and out without added or dropped special tokens."""
+
+    def __init__(self, raw: Any, eos_ids: Iterable[int] = (), name: str = "") -> None:
+        """Wrap `raw`; `eos_ids` are end-of-turn ids beside its own end token and the one that the template writes.
+
+        Raises:
+            ModelError: the tokenizer has no chat template.
+        """
+        self.raw = raw
+        self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")
+        self.template = ChatTemplate(raw, self.name)
+        known = {int(index) for index in eos_ids}
+        if raw.eos_token_id is not None:
+            known.add(int(raw.eos_token_id))
+        known.update(self._closing_ids())
+        if not known:
+            raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
+        self.eos_ids: tuple[int, ...] = tuple(sorted(known))
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> ChatTokenizer:
+        """Load the tokenizer of a model folder.
+
+        A `tokenizer.json` is read as it is: `AutoTokenizer` may replace its pre-tokeniser by that of the model's class.
+
+        Raises:
+            ModelError: the folder holds no usable tokenizer, or no chat template.
+        """
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+        path = Path(folder)
+        if not path.is_dir():
+            raise ModelError(
+                f"there is no model folder {path}; give a folder that holds config.json and tokenizer.json"
+            )
+        loader: Any = PreTrainedTokenizerFast if (path / "tokenizer.json").is_file() else AutoTokenizer
+        try:
+            raw = loader.from_pretrained(str(path))
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            raise ModelError(f"the tokenizer in {path} cannot be loaded ({reason}); check its files") from error
+        return cls(raw, _generation_eos(path), str(path))
+
+    @property
+    def pad_id(self) -> int:
+        """An id to fill with; often equal to an end-of-turn id, so padding is never found by id."""
+        return int(self.raw.pad_token_id) if self.raw.pad_token_id is not None else self.eos_ids[0]
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Number of ids, added tokens included."""
+        return len(self.raw)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text: nothing added, special tokens read as such, characters that UTF-8 refuses replaced."""
+        if not text:
+            return []
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return list(self.raw.encode(clean, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, special tokens included."""
+        return str(self.raw.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def _closing_ids(self) -> set[int]:
+        """The special token that the template writes after an assistant's message, if it writes one."""
+        ids = self.encode(self.template.closing_text())
+        added = getattr(self.raw, "added_tokens_decoder", {})
+        specials = set(self.raw.all_special_ids) | {index for index, token in added.items() if token.special}
+        return {ids[0]} if ids and ids[0] in specials else set()
+
+
+def _generation_eos(folder: Path) -> list[int]:
+    """End ids that the model's own generation_config.json names."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return []
+    try:
+        value = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+    except (ValueError, AttributeError) as error:
+        raise ModelError(f"{path} is not a JSON object; repair or remove it") from error
+    return [] if value is None else list(value) if isinstance(value, list) else [value]

@@ -1,0 +1,192 @@
+"""Conversations become ids exactly, and grow only by what is new."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_r1_core.chat import Conversation
+from agent_r1_core.errors import ModelError
+
+SCHEMA = {
+    "type": "function",
+    "function": {"name": "wiki_search", "description": "Search.", "parameters": {"type": "object", "properties": {}}},
+}
+QUESTION = {"role": "user", "content": "Where was Karimo born?"}
+
+
+def say(conversation, tokenizer, text, closed=True):
+    """Let the policy act with these words."""
+    ids = tokenizer.encode(text + ("<|im_end|>" if closed else ""))
+    return conversation.act(ids, [-0.5] * len(ids))
+
+
+def played(tokenizer, schemas=()):
+    """A conversation of two actions and a tool's answer."""
+    conversation = Conversation(tokenizer, schemas)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "<tool_call>\n{}\n</tool_call>")
+    conversation.observe([{"role": "tool", "name": "wiki_search", "content": "Karimo\nBorn in Tavelo."}])
+    say(conversation, tokenizer, "<answer>Tavelo</answer>")
+    return conversation
+
+
+def test_the_ids_spell_what_the_template_renders(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    conversation = played(tokenizer, [SCHEMA])
+    (segment,) = conversation.segments
+    text = tokenizer.decode(segment.ids)
+    assert text.startswith("<|im_start|>system\nYou are a helpful assistant.\n\n# Tools\n{")
+    assert text.endswith(
+        "<|im_start|>assistant\n<tool_call>\n{}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n"
+        "Karimo\nBorn in Tavelo.\n</tool_response><|im_end|>\n<|im_start|>assistant\n<answer>Tavelo</answer><|im_end|>"
+    )
+    sampled = [index for index, kept in zip(segment.ids, segment.mask, strict=True) if kept]
+    assert tokenizer.decode(sampled) == "<tool_call>\n{}\n</tool_call><|im_end|><answer>Tavelo</answer><|im_end|>"
+
+
+def test_an_observation_only_appends(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "Let me look.")
+    before = conversation.context
+    conversation.observe([{"role": "user", "content": "Go on."}])
+    assert conversation.context[: len(before)] == before
+    added = conversation.context[len(before) :]
+    assert tokenizer.decode(added) == "\n<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_sampled_ids_stay_though_the_text_has_a_shorter_spelling(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    spelled = tokenizer.encode("<answer")
+    spelled += tokenizer.encode(">x")
+    assert tokenizer.encode(tokenizer.decode(spelled)) != spelled
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    segment, start, stop, text = conversation.act([*spelled, tokenizer.eos_ids[0]], [-1.0] * (len(spelled) + 1))
+    conversation.observe([QUESTION])
+    assert conversation.segments[segment].ids[start : stop - 1] == spelled
+    assert (text, len(conversation.segments)) == ("<answer>x", 1)
+
+
+def test_an_action_may_end_inside_a_character(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    half = tokenizer.encode("né")[:-1]
+    _, _, _, text = conversation.act(half, [-1.0] * len(half))
+    conversation.observe([QUESTION])
+    assert text == "n�"
+    assert len(conversation.segments) == 1
+
+
+def test_closing_ids_of_a_cut_action_have_mask_zero(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    _, _, stop, text = say(conversation, tokenizer, "I was cut", closed=False)
+    conversation.observe([{"role": "user", "content": "Go on."}])
+    (segment,) = conversation.segments
+    assert text == "I was cut"
+    assert tokenizer.decode(segment.ids[stop : stop + 1]) == "<|im_end|>"
+    assert not any(segment.mask[stop:])
+    assert set(segment.logprobs[stop:]) == {0.0}
+
+
+def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    tokenizer.eos_ids = (*tokenizer.eos_ids, tokenizer.encode("<|endoftext|>")[0])
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    ids = tokenizer.encode("Done.<|endoftext|>")
+    _, start, stop, text = conversation.act(ids, [-1.0] * len(ids))
+    conversation.observe([QUESTION])
+    (segment,) = conversation.segments
+    assert text == "Done."
+    assert segment.ids[start:stop] == ids
+    assert tokenizer.decode(segment.ids[stop:]).startswith("<|im_end|>\n<|im_start|>user")
+
+
+def test_dropped_thinking_opens_a_segment_and_leaves_the_old_one(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen3")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "<think>hm</think>\nTell me more.")
+    first = conversation.context
+    conversation.observe([{"role": "user", "content": "Karimo the poet."}])
+    assert [segment.ids for segment in conversation.segments] == [first, conversation.context]
+    assert "hm" not in tokenizer.decode(conversation.context)
+    assert not any(conversation.segments[1].mask)
+    index, start, _, _ = say(conversation, tokenizer, "Tavelo")
+    assert (index, conversation.segments[1].prompt_length) == (1, start)
+
+
+def test_kept_thinking_stays_in_one_segment(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen3")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "<think>hm</think>\nLooking.")
+    conversation.observe([{"role": "tool", "content": "Born in Tavelo."}])
+    assert len(conversation.segments) == 1
+
+
+@pytest.mark.parametrize(("text", "segments"), [("padded  ", 2), ("clean", 1)])
+def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(chat_tokenizer, text, segments):
+    tokenizer = chat_tokenizer("trimming")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, text)
+    conversation.observe([QUESTION])
+    assert len(conversation.segments) == segments
+
+
+def test_a_template_without_roles_gets_them_as_user_text(chat_tokenizer):
+    tokenizer = chat_tokenizer("strict")
+    conversation = Conversation(tokenizer, [SCHEMA], tools_text="You have wiki_search.")
+    conversation.observe([{"role": "system", "content": "Be brief."}, QUESTION])
+    say(conversation, tokenizer, "Looking.")
+    found = [{"role": "tool", "content": "one"}, {"role": "tool", "content": "two"}]
+    conversation.observe([*found, {"role": "user", "content": "Well?"}])
+    assert tokenizer.decode(conversation.context) == (
+        "<|im_start|>user\nBe brief.\n\nYou have wiki_search.\n\nWhere was Karimo born?<|im_end|>\n"
+        "<|im_start|>assistant\nLooking.<|im_end|>\n<|im_start|>user\n<tool_response>\none\n</tool_response>\n"
+        "<tool_response>\ntwo\n</tool_response>\n\nWell?<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_what_exceeds_the_limit_changes_nothing(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "Looking.")
+    before = conversation.context
+    assert not conversation.observe([{"role": "user", "content": "x" * 500}], limit=len(before) + 400)
+    assert conversation.context == before
+    assert conversation.observe([{"role": "user", "content": "x"}], limit=len(before) + 400)
+
+
+def test_an_episode_may_close_with_messages(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen25")
+    ended, goes_on = played(tokenizer), played(tokenizer)
+    start = len(ended.context)
+    assert ended.close_with([{"role": "user", "content": "Thanks."}])
+    assert goes_on.close_with([{"role": "user", "content": "Thanks."}], continues=True)
+    assert tokenizer.decode(ended.context[start:]) == "\n<|im_start|>user\nThanks.<|im_end|>\n"
+    assert tokenizer.decode(goes_on.context[start:]).endswith("<|im_start|>assistant\n")
+
+
+def test_closing_never_opens_a_segment(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen3")
+    conversation = Conversation(tokenizer)
+    conversation.observe([QUESTION])
+    say(conversation, tokenizer, "<think>hm</think>Tavelo")
+    assert not conversation.close_with([{"role": "user", "content": "Thanks."}])
+    assert len(conversation.segments) == 1
+
+
+def test_a_refused_conversation_is_one_sentence(chat_tokenizer):
+    conversation = Conversation(chat_tokenizer("strict"))
+    with pytest.raises(
+        ModelError, match=r"model-strict refuses a conversation of the roles assistant \(roles must alternate\)"
+    ):
+        conversation.observe([{"role": "assistant", "content": "I begin."}])

@@ -1,0 +1,63 @@
+"""The drift guard names model, turn and token."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_r1_core.chat import ChatTokenizer, DriftGuard, Sampled
+from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.errors import DriftError
+from agent_r1_core.testing import make_trajectory, tiny_tokenizer
+
+
+@pytest.fixture
+def guard() -> DriftGuard:
+    return DriftGuard("tiny", ChatTokenizer(tiny_tokenizer()))
+
+
+@pytest.fixture
+def episode():
+    trajectory = make_trajectory([([65, 66], [67, 68]), ([69], [70])])
+    contexts = [(65, 66), (65, 66, 67, 68, 69)]
+    sampled = [
+        Sampled(context, ids, context_digest(context)) for context, ids in zip(contexts, [(67, 68), (70,)], strict=True)
+    ]
+    return trajectory, sampled
+
+
+def test_an_exact_trajectory_passes(guard, episode):
+    guard.check_trajectory(*episode)
+
+
+def test_a_changed_context_is_named(guard, episode):
+    trajectory, sampled = episode
+    trajectory.segments[0].ids[4] = 1
+    with pytest.raises(DriftError, match=r"tiny: episode task/0, turn 1, token 4 \(id 1, .*the context changed"):
+        guard.check_trajectory(trajectory, sampled)
+
+
+def test_a_changed_action_is_named(guard, episode):
+    trajectory, sampled = episode
+    trajectory.segments[0].ids[5] = 71
+    with pytest.raises(DriftError, match=r"turn 1, token 5 \(id 71, .*not those that were sampled"):
+        guard.check_trajectory(trajectory, sampled)
+
+
+def test_an_engine_that_saw_something_else_is_named(guard, episode):
+    trajectory, sampled = episode
+    sampled[0] = Sampled(sampled[0].sent, sampled[0].ids, digest=123)
+    with pytest.raises(DriftError, match=r"turn 0.*conditioned on other ids than it was sent"):
+        guard.check_trajectory(trajectory, sampled)
+
+
+def test_a_masked_action_is_named(guard, episode):
+    trajectory, sampled = episode
+    trajectory.segments[0].mask[3] = 0
+    with pytest.raises(DriftError, match=r"turn 0, token 3 .*action mask 0"):
+        guard.check_trajectory(trajectory, sampled)
+
+
+def test_a_lost_turn_is_named(guard, episode):
+    trajectory, sampled = episode
+    with pytest.raises(DriftError, match="2 turns and 1 generations"):
+        guard.check_trajectory(trajectory, sampled[:1])

@@ -1,0 +1,34 @@
+"""Clipping, and texts without thinking."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_r1_core.chat import clip_text, without_thinking
+from agent_r1_core.seeds import derive_seed
+
+
+def test_a_clipped_text_says_how_much_is_missing():
+    assert clip_text("short", 5) == "short"
+    assert clip_text("x" * 12, 5) == "xxxxx... [7 characters cut]"
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a</think>b", "b"),
+        ("b<think>a", "b"),
+        ("x<think>a</think>y<think>b</think>z", "xyz"),
+        ("plain", "plain"),
+    ],
+)
+def test_thinking_is_left_out(text, visible):
+    assert without_thinking(text) == visible
+
+
+def test_seeds_depend_on_every_part_and_its_type():
+    assert derive_seed(0, "task", 1) == derive_seed(0, "task", 1) == 2412945579528196131
+    seeds = {derive_seed(*parts) for parts in [(0, "task", 1), (0, "task", "1"), (0, "task1"), (1, "task", 0)]}
+    assert len(seeds) == 4
+    assert all(0 <= seed < 2**63 for seed in seeds)

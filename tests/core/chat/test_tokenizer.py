@@ -1,0 +1,62 @@
+"""Tokenizers: end-of-turn ids, folders, texts that are not text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.errors import ModelError
+from agent_r1_core.testing import tiny_tokenizer
+
+
+def test_the_templates_closing_token_ends_a_turn_though_eos_is_another():
+    raw = tiny_tokenizer()
+    raw.eos_token = "<|endoftext|>"
+    tokenizer = ChatTokenizer(raw)
+    assert {tokenizer.decode([index]) for index in tokenizer.eos_ids} == {"<|endoftext|>", "<|im_end|>"}
+
+
+def test_padding_with_the_end_token_loses_no_token():
+    raw = tiny_tokenizer()
+    raw.pad_token = raw.eos_token
+    tokenizer = ChatTokenizer(raw)
+    conversation = Conversation(tokenizer)
+    conversation.observe([{"role": "user", "content": "Hi"}])
+    ids = tokenizer.encode("Hello<|im_end|>")
+    conversation.act(ids, [-1.0] * len(ids))
+    (segment,) = conversation.segments
+    assert tokenizer.pad_id in tokenizer.eos_ids
+    assert segment.ids[-1] == tokenizer.pad_id
+    assert segment.mask[-1] == 1
+
+
+def test_a_folder_round_trips_and_names_its_end_ids(tmp_path):
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 9]}))
+    tokenizer = ChatTokenizer.from_folder(tmp_path)
+    text = "héllo <tool_call>\n\t中文 🙂  two spaces"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert {7, 9} < set(tokenizer.eos_ids)
+    assert tokenizer.vocab_size == len(tiny_tokenizer())
+
+
+def test_lone_surrogates_are_replaced():
+    tokenizer = ChatTokenizer(tiny_tokenizer())
+    assert tokenizer.decode(tokenizer.encode("a\udcffb")) == "a?b"
+
+
+def test_what_cannot_be_loaded_is_one_sentence(tmp_path):
+    with pytest.raises(ModelError, match="there is no model folder"):
+        ChatTokenizer.from_folder(tmp_path / "none")
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        ChatTokenizer.from_folder(tmp_path)
+
+
+def test_a_tokenizer_without_template_is_refused():
+    raw = tiny_tokenizer()
+    raw.chat_template = None
+    with pytest.raises(ModelError, match="no chat template; use an instruct model"):
+        ChatTokenizer(raw, name="base-model")
