@@ -1,0 +1,167 @@
+"""Reads the records of a data set: a local JSON, JSON Lines or Parquet file, a folder, or a hub data set.
+
+A whole split is held in memory; folders and hub data sets need the package `datasets`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from agent_r1_core.contracts.component import ComponentConfig
+from agent_r1_core.errors import TaskError
+
+
+class RecordsConfig(ComponentConfig):
+    """Options of a task source that reads records; a subclass sets `hub` (and `subset`)."""
+
+    path: str | None = None
+    """A local file (.json, .jsonl, .parquet) or folder; null: the hub."""
+    hub: str = ""
+    """Name of the data set on the hub."""
+    subset: str | None = None
+    split: str = "train"
+    """Of the hub's data set or of a local folder."""
+    size: int | None = Field(None, ge=1)
+    """Records to take; null: all."""
+    offset: int = Field(0, ge=0)
+    """Records to leave out at the beginning."""
+
+    @property
+    def origin(self) -> str:
+        """Where the records come from, for messages."""
+        return self.path or f"{self.hub} ({self.split})"
+
+    def read(self) -> list[tuple[str, Any]]:
+        """The chosen records, each with its place (`record 3 of FILE`, counted from 0) for messages.
+
+        Raises:
+            TaskError: the source is missing, unreadable, or does not hold that many records.
+        """
+        records = read_records(self.path, hub=self.hub, subset=self.subset, split=self.split)
+        stop = len(records) if self.size is None else self.offset + self.size
+        if stop > len(records) or self.offset >= len(records):
+            asked = f"offset={self.offset}" + ("" if self.size is None else f" and size={self.size}")
+            raise TaskError(
+                f"{self.origin} holds {len(records)} records but {asked} was asked for; lower offset or size"
+            )
+        return [(f"record {index} of {self.origin}", records[index]) for index in range(self.offset, stop)]
+
+    def idle(self) -> dict[str, str]:
+        """Options without effect, for `idle_options`: a local path needs no hub, a single file has no splits."""
+        if self.path is None:
+            return {}
+        idle = dict.fromkeys(("hub", "subset"), "path names a local source")
+        single = Path(self.path).suffix.lower() in _READERS
+        return idle | ({"split": "path names a single file, which has no splits"} if single else {})
+
+
+def read_records(path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train") -> list[Any]:
+    """The records of the file or folder `path`, or of the hub data set `hub` where `path` is None.
+
+    `.json` holds a list, `.jsonl` one record a line, `.parquet` columns; a folder is whatever `datasets.load_dataset`
+    reads. `subset` and `split` select within a hub data set; `split` within a folder, too.
+
+    Raises:
+        TaskError: the source is missing, unreadable, or holds no record.
+    """
+    if path is None:
+        records = _load_dataset(hub, subset, split)
+    else:
+        source = Path(path).expanduser()
+        if not source.exists():
+            raise TaskError(f"there is no data set at {source}; set `path` to an existing file or folder")
+        records = _load_dataset(str(source), None, split) if source.is_dir() else _read_file(source)
+    if not records:
+        raise TaskError(f"{path or hub} holds no record; give a file or split that is not empty")
+    return records
+
+
+def text_field(record: Any, key: str, where: str) -> str:
+    """The non-empty string under `key`.
+
+    Raises:
+        TaskError: it is missing, empty or no string; `where` names the record.
+    """
+    value = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(value, str) or not value.strip():
+        what = type(record).__name__ if not isinstance(record, Mapping) else f"keys {sorted(map(str, record))}"
+        raise TaskError(f"{where} has no text under {key!r} (it has {what}); give a file in the original format")
+    return value.strip()
+
+
+def _read_file(path: Path) -> list[Any]:
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise TaskError(f"{path} is none of {', '.join(_READERS)}; convert it or name it by what it is")
+    try:
+        return reader(path)
+    except OSError as error:
+        raise TaskError(f"cannot read {path} ({error.strerror or error}); check its permissions") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
+
+
+def _read_json(path: Path) -> list[Any]:
+    try:
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise TaskError(f"{path} is not JSON at line {error.lineno} ({error.msg}); repair or fetch it again") from error
+    if not isinstance(records, list):
+        raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
+    return records
+
+
+def _read_jsonl(path: Path) -> list[Any]:
+    records = []
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise TaskError(f"line {number} of {path} is not JSON ({error.msg}); repair or remove it") from error
+    return records
+
+
+def _read_parquet(path: Path) -> list[Any]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.read_table(path).to_pylist()
+    except pyarrow.ArrowException as error:
+        raise TaskError(f"{path} is no readable Parquet file ({_first_line(error)}); fetch it again") from error
+
+
+_READERS: dict[str, Callable[[Path], list[Any]]] = {
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".parquet": _read_parquet,
+}
+
+
+def _load_dataset(name: str, subset: str | None, split: str) -> list[Any]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise TaskError(
+            f"reading {name} needs the package datasets; run `pip install 'agent-r1[hub]'` or set `path` to a file"
+        ) from error
+    try:
+        return datasets.load_dataset(name, subset, split=split).to_list()
+    except Exception as error:  # the hub client raises whatever its layers raise
+        which = f"{name} (subset {subset}, split {split})" if subset else f"{name} (split {split})"
+        raise TaskError(
+            f"cannot load the data set {which}: {_first_line(error)}; check its name, split and the network, "
+            f"or set `path` to a local file"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

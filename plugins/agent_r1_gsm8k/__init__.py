@@ -1,0 +1,1 @@
+"""The task source `gsm8k`."""

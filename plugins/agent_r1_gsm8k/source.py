@@ -1,0 +1,52 @@
+"""The task source `gsm8k`: grade-school word problems with a number as answer (Cobbe et al. 2021, arXiv 2110.14168).
+
+Reads the original JSON Lines files and the hub's copy. Answers are numbers: score them with `numeric_match`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core import RecordsConfig, Task, TaskError, TaskSource, text_field
+
+
+class GSM8K(TaskSource):
+    """Word problems; the answer is what follows `####` in the solution, without thousands separators."""
+
+    class Config(RecordsConfig):
+        hub: str = "openai/gsm8k"
+        subset: str | None = "main"
+
+    @classmethod
+    def idle_options(cls, config: Config) -> dict[str, str]:
+        """A local path leaves the options of the hub idle."""
+        return config.idle()
+
+    def load(self) -> Sequence[Task]:
+        """The tasks in the file's order; metadata: solution (the whole worked answer).
+
+        Raises:
+            TaskError: the data set is missing or malformed.
+        """
+        config = self.config
+        stem = Path(config.path).stem if config.path else config.split
+        return [
+            _task(record, f"{stem}.{index}", where)
+            for index, (where, record) in enumerate(config.read(), config.offset)
+        ]
+
+
+def _task(record: Any, key: str, where: str) -> Task:
+    solution = text_field(record, "answer", where)
+    _, mark, final = solution.rpartition("####")
+    answer = final.strip().replace(",", "")
+    if not mark or not answer:
+        raise TaskError(f"the answer of {where} has no '#### NUMBER' at its end; give a file in the original format")
+    return Task(
+        id=key,
+        prompt=text_field(record, "question", where),
+        answers=(answer,),
+        metadata={"solution": solution},
+    )

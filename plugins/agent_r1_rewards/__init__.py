@@ -1,0 +1,1 @@
+"""Rewards for tasks with known answers, and for well-formed actions."""

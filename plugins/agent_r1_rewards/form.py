@@ -1,0 +1,44 @@
+"""The rewards `format` and `em_with_format`: whether what the policy wrote has the agreed form.
+
+They read what the environment noted in each turn: `calls` (the calls that it understood) and `errors` (what it did
+not). An environment that notes neither is judged by its answer alone.
+"""
+
+from __future__ import annotations
+
+from agent_r1_core import RewardFn, Trajectory, exact_match_score
+
+
+def format_score(trajectory: Trajectory) -> float:
+    """Mean of two parts, 0 to 1: an answer was given in the agreed form; share of the calls that are well-formed.
+
+    Without any attempt at a call the answer alone counts. More calls never make up for a missing answer. Source:
+    Agent-R1 (arXiv 2511.14460), whose second part is 0 or 1.
+    """
+    answered = float(trajectory.answer is not None)
+    understood = sum(len(turn.info.get("calls", ())) for turn in trajectory.turns)
+    attempts = understood + sum(len(turn.info.get("errors", ())) for turn in trajectory.turns)
+    return answered if attempts == 0 else (answered + understood / attempts) / 2
+
+
+class Format(RewardFn):
+    """Share of well-formed parts, 0 to 1: the answer, and the tool calls."""
+
+    def score(self, trajectory: Trajectory) -> float:
+        """`format_score` of the trajectory."""
+        return format_score(trajectory)
+
+
+class ExactMatchWithFormat(RewardFn):
+    """Exact match when everything is well-formed, else the format score minus 1 (arXiv 2511.14460)."""
+
+    range = (-1.0, 1.0)
+
+    def score(self, trajectory: Trajectory) -> float:
+        """0 or 1 when the format score is 1, else between -1 and 0.
+
+        Raises:
+            ValueError: the task has no accepted answer.
+        """
+        form = format_score(trajectory)
+        return exact_match_score(trajectory.answer, trajectory.task.answers) if form == 1.0 else form - 1.0

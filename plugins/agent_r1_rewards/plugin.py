@@ -1,0 +1,46 @@
+"""Declares the rewards `exact_match`, `f1`, `numeric_match`, `format`, `em_with_format` and `valid_tool_call`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_r1_core import RewardSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@hookimpl
+def register_rewards() -> Iterable[RewardSpec]:
+    """The rewards of this plugin."""
+    return [
+        RewardSpec(
+            "exact_match",
+            "agent_r1_rewards.answers:ExactMatch",
+            "1 when the answer is an accepted one after HotpotQA's normalisation",
+        ),
+        RewardSpec(
+            "f1",
+            "agent_r1_rewards.answers:F1",
+            "Token overlap of the answer with the best accepted one, as HotpotQA counts it",
+        ),
+        RewardSpec(
+            "numeric_match",
+            "agent_r1_rewards.numbers:NumericMatch",
+            "1 when the answer is the accepted number, however it is written",
+        ),
+        RewardSpec(
+            "format",
+            "agent_r1_rewards.form:Format",
+            "Share of well-formed parts: an answer in the agreed form, tool calls without syntax errors",
+        ),
+        RewardSpec(
+            "em_with_format",
+            "agent_r1_rewards.form:ExactMatchWithFormat",
+            "Agent-R1's reward: exact match when all parts are well-formed, else the format score minus 1",
+        ),
+        RewardSpec(
+            "valid_tool_call",
+            "agent_r1_rewards.calls:ValidToolCall",
+            "Process reward: 1 for a turn whose call runs without error and is new in the episode",
+        ),
+    ]
