@@ -1,0 +1,169 @@
+"""Checkpoints: folders `step_000010` that are whole or absent, the newest few and the best one.
+
+A checkpoint holds what the trainer writes (`policy/`, a plain Hugging Face folder, and `trainer.pt`) and `state.json`,
+which names every file with its size, so that a half-copied checkpoint is not taken for a whole one. The best one is
+always kept, and is derived from the checkpoints themselves; `best.json` repeats it for people.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json
+
+_NAME = re.compile(r"step_(\d{6,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One whole checkpoint."""
+
+    path: Path
+    step: int
+    """The training step after which it was taken."""
+    metric: str | None
+    """The metric that says which checkpoint is best."""
+    value: float | None
+    """The metric's value; None where it was not measured at this step."""
+    state: dict[str, Any]
+    """What the trainer noted down."""
+
+    @property
+    def policy(self) -> Path:
+        """The policy, a plain Hugging Face folder."""
+        return self.path / "policy"
+
+    @property
+    def trainer(self) -> Path:
+        """The trainer's state, a `torch.save` file."""
+        return self.path / "trainer.pt"
+
+
+class Checkpoints:
+    """The checkpoints of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(
+        self,
+        step: int,
+        write: Callable[[Path], None],
+        *,
+        keep: int = 2,
+        metric: str | None = None,
+        value: float | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
+        """Write the checkpoint of a step, then delete those that are neither the best nor among the newest `keep`.
+
+        Args:
+            step: The step that is complete; its metrics and trajectories are on the disk already.
+            write: Fills the folder that it gets with `policy/` and `trainer.pt`.
+            keep: How many of the newest stay; at least one does.
+            metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
+            value: Its value at this step; None, or NaN, where it was not measured.
+            state: Anything JSON-able to find again in `Checkpoint.state`.
+
+        Raises:
+            RunError: the disk refuses.
+        """
+        measured = value if value is not None and math.isfinite(value) else None
+
+        def fill(folder: Path) -> None:
+            write(folder)
+            record = {"schema": 1, "step": step, "metric": metric, "value": measured, "state": dict(state or {})}
+            write_json(folder / "state.json", record | {"files": _sizes(folder)})
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_folder(self._path(step), fill)
+        self._prune(keep)
+        return self.at(step)
+
+    def all(self) -> list[Checkpoint]:
+        """The whole ones, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        found = [_load(path) for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        return sorted((item for item in found if item is not None), key=lambda item: item.step)
+
+    def at(self, step: int) -> Checkpoint:
+        """The checkpoint of a step.
+
+        Raises:
+            RunError: there is none.
+        """
+        found = self.all()
+        for checkpoint in found:
+            if checkpoint.step == step:
+                return checkpoint
+        steps = ", ".join(str(item.step) for item in found) or "none"
+        raise RunError(f"{self.folder} has no whole checkpoint of step {step}; those of these steps are there: {steps}")
+
+    def latest(self) -> Checkpoint | None:
+        """The newest, from which a run is resumed."""
+        found = self.all()
+        return found[-1] if found else None
+
+    def best(self) -> Checkpoint | None:
+        """The one with the highest value of the metric in use, the earlier on a tie; None where none was measured."""
+        measured = [item for item in self.all() if item.value is not None]
+        measured = [item for item in measured if item.metric == measured[-1].metric]
+        return max(measured, key=lambda item: (item.value, -item.step)) if measured else None
+
+    def discard_after(self, step: int) -> None:
+        """Delete checkpoints of later steps."""
+        for checkpoint in self.all():
+            if checkpoint.step > step:
+                remove_folder(checkpoint.path)
+        self._write_best()
+
+    def clean(self) -> None:
+        """Remove what killed writers left, and folders that are not whole."""
+        if not self.folder.is_dir():
+            return
+        clean_leftovers(self.folder)
+        for path in list(self.folder.iterdir()):
+            if _NAME.fullmatch(path.name) and _load(path) is None:
+                remove_folder(path)
+        self._write_best()
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step_{step:06d}"
+
+    def _prune(self, keep: int) -> None:
+        found, best = self.all(), self.best()
+        for checkpoint in found[: -max(1, keep)]:
+            if best is None or checkpoint.step != best.step:
+                remove_folder(checkpoint.path)
+        self._write_best()
+
+    def _write_best(self) -> None:
+        best, file = self.best(), self.folder / "best.json"
+        if best is not None:
+            write_json(file, {"step": best.step, "metric": best.metric, "value": best.value, "path": best.path.name})
+        else:
+            file.unlink(missing_ok=True)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
+
+
+def _load(path: Path) -> Checkpoint | None:
+    """The checkpoint in `path`, or None where something of it is missing."""
+    try:
+        record = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        if any((path / name).stat().st_size != size for name, size in record["files"].items()):
+            return None
+        return Checkpoint(path, record["step"], record["metric"], record["value"], record["state"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

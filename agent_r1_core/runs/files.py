@@ -1,0 +1,130 @@
+"""Files and folders that appear whole or not at all, whenever the process is killed.
+
+What is written goes to a temporary neighbour first, reaches the disk (fsync), and is renamed; `clean_leftovers` removes
+what killed writers left. Only one process may write a run (see `lock.py`), so a leftover is never somebody's work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+
+TEMPORARY = ".tmp-"
+REPLACED = ".old-"
+
+
+def write_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file, then put it in the place of `path`.
+
+    Raises:
+        RunError: the file system refuses (full, read-only, gone).
+    """
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    try:
+        write(temporary)
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    except OSError as error:
+        raise _refused(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` in UTF-8, whole or not at all."""
+    write_file(path, lambda temporary: _fill(temporary, text))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, whole or not at all; what is not JSON becomes its `str`."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def write_folder(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary folder, then put it in the place of `path`, whose older version is deleted.
+
+    Raises:
+        RunError: the file system refuses.
+    """
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        sync_tree(temporary)
+        _swap(temporary, path)
+    except OSError as error:
+        raise _refused(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Delete a folder so that it is never seen half deleted under its name."""
+    doomed = path.with_name(f"{TEMPORARY}delete-{path.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    os.rename(path, doomed)
+    shutil.rmtree(doomed)
+
+
+def clean_leftovers(folder: Path) -> None:
+    """Undo what killed writers left in `folder`: temporaries go, a folder that was being replaced comes back."""
+    for leftover in list(folder.glob(f"{REPLACED}*")):
+        target = folder / leftover.name.removeprefix(REPLACED)
+        if not target.exists():
+            os.rename(leftover, target)
+        else:
+            remove(leftover)
+    for leftover in list(folder.glob(f"{TEMPORARY}*")):
+        remove(leftover)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or a folder's list of names, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder with everything in it to the disk."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            sync(Path(parent, name))
+        sync(Path(parent))
+
+
+def _swap(temporary: Path, path: Path) -> None:
+    """A rename cannot replace a full folder: the older one steps aside, and `clean_leftovers` knows both halves."""
+    replaced = path.with_name(f"{REPLACED}{path.name}")
+    if path.exists():
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.rename(path, replaced)
+    os.rename(temporary, path)
+    sync(path.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _fill(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _refused(path: Path, error: OSError) -> RunError:
+    return RunError(f"{path} could not be written ({error.strerror or error}); make room or rights there and --resume")

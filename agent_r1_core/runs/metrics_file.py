@@ -1,0 +1,102 @@
+"""`metrics.jsonl`: one JSON object a step, on the disk before training goes on.
+
+A line torn by a kill is ignored when reading and removed when a run is resumed. NaN and infinities, which JSON lacks,
+are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again when read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.files import write_text
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class MetricsFile:
+    """The metrics of a run by step, in ascending order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last: int | None = None
+        """Step of the last line, once it is known."""
+
+    def append(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Add the line of a step.
+
+        Raises:
+            RunError: the step, or a later one, is there already; or the disk refuses.
+        """
+        last = self.last_step() if self._last is None else self._last
+        if step <= last:
+            raise RunError(
+                f"metrics of step {step} come after those of step {last} in {self.path}; "
+                "collect a step's metrics into one line, and cut the later steps off before redoing them"
+            )
+        record = {"step": step} | {name: _plain(value) for name, value in metrics.items()}
+        self._append_line((json.dumps(record, allow_nan=False) + "\n").encode())
+        self._last = step
+
+    def read(self) -> list[dict[str, Any]]:
+        """All whole lines.
+
+        Raises:
+            RunError: a line in the middle is not JSON.
+        """
+        if not self.path.exists():
+            return []
+        lines = self.path.read_bytes().split(b"\n")
+        # What follows the last newline is empty, or a line that a kill tore.
+        return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
+
+    def last_step(self) -> int:
+        """The step of the last line; -1 where there is none."""
+        records = self.read()
+        return int(records[-1]["step"]) if records else -1
+
+    def truncate_after(self, step: float = math.inf) -> None:
+        """Drop the lines of later steps, and a torn one."""
+        if not self.path.exists():
+            return
+        lines = enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1)
+        kept = [line.decode() + "\n" for number, line in lines if self._parse(number, line)["step"] <= step]
+        write_text(self.path, "".join(kept))
+        self._last = None
+
+    def _append_line(self, line: bytes) -> None:
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            try:
+                if os.write(handle, line) != len(line):
+                    raise OSError("the disk took a part of the line")
+                os.fsync(handle)
+            except OSError as error:
+                os.ftruncate(handle, size)
+                raise RunError(f"{self.path} could not be extended ({error}); make room and --resume") from error
+        finally:
+            os.close(handle)
+
+    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+            return {"step": int(record["step"])} | {
+                name: _NOT_FINITE.get(value, value) for name, value in record.items()
+            }
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise RunError(f"line {number} of {self.path} is not the metrics of a step; delete the line") from error
+
+
+def _plain(value: float) -> float | int | str:
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"

@@ -1,0 +1,278 @@
+"""Run: a directory with everything about one training or evaluation.
+
+    run.json config.yaml plugins.json        what it is, how it was configured, with which plugins
+    metrics.jsonl                            one object a step
+    trajectories/step_000001.parquet         every trajectory of a step
+    checkpoints/step_000010/ best.json       whole or absent
+    evaluations/*.json                       score, n, interval, scorer, settings
+    model/                                   the final policy, a plain Hugging Face folder
+
+A step's files are written before its checkpoint; so after a kill everything up to the latest checkpoint is there, and
+what is later is cut off (`truncate_after`) and done again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.runs import directory
+from agent_r1_core.runs.checkpoints import Checkpoints
+from agent_r1_core.runs.directory import checked_name
+from agent_r1_core.runs.files import clean_leftovers, write_folder, write_json, write_text
+from agent_r1_core.runs.lock import RunLock
+from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
+from agent_r1_core.trajectory import Trajectory
+
+
+class Run:
+    """A run directory; `create` and `resume` open it for writing, `open` for reading alone."""
+
+    def __init__(self, path: Path, held: RunLock | None = None) -> None:
+        self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoints")
+        self._metrics = MetricsFile(path / "metrics.jsonl")
+        self._lock = held
+
+    @classmethod
+    def create(
+        cls,
+        home: Path | str,
+        name: str | None,
+        config: Mapping[str, Any],
+        plugins: Sequence[Mapping[str, Any]],
+        *,
+        stem: str = "run",
+        resume: bool = False,
+        force: bool = False,
+    ) -> Run:
+        """Begin a run, or with `resume` go on with one.
+
+        Args:
+            home: Where runs live; made where it is missing.
+            name: The run's name; None takes the first free `<stem>-1`, `<stem>-2`, ...
+            config: The resolved configuration; not written over that of a resumed run (see `write_config`).
+            plugins: What `plugins.json` holds; likewise.
+            stem: The recipe's name.
+            resume: Go on with the run of this name.
+            force: Delete a run of this name first.
+
+        Raises:
+            ConfigError: the name cannot be a folder's name, or is missing with `resume`.
+            RunError: the directory exists, is no run, or is being written by another process.
+        """
+        if resume:
+            if name is None:
+                raise ConfigError("--resume needs to know which run to go on with; set run.name=NAME")
+            return cls.resume(Path(home, checked_name(name)))
+        path = directory.numbered(Path(home), checked_name(stem)) if name is None else Path(home, checked_name(name))
+        run = cls(path, directory.claim(path, force))
+        try:
+            run._begin(config, plugins)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def resume(cls, path: Path | str) -> Run:
+        """Open an existing run for writing; what killed writers left is removed. Then `truncate_after` the checkpoint.
+
+        Raises:
+            RunError: there is no run, it was killed while it was set up, or another process writes it.
+        """
+        run = cls.open(path)
+        run._lock = RunLock(run.path)
+        if not (run.path / "config.yaml").exists():
+            run.close()
+            raise RunError(f"run {path} was stopped before its configuration was written; start it again with --force")
+        for folder in (run.path, run.path / "trajectories", run.path / "evaluations"):
+            clean_leftovers(folder)
+        run.checkpoints.clean()
+        run._metrics.truncate_after()
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> Run:
+        """Open an existing run for reading.
+
+        Raises:
+            RunError: there is none.
+        """
+        if not cls.is_run(path):
+            raise RunError(
+                f"{path} is no run directory (it has no {directory.MARKER}); give a folder that a training made"
+            )
+        return cls(Path(path))
+
+    @staticmethod
+    def is_run(path: Path | str) -> bool:
+        """Whether `path` is recognisably a run directory."""
+        return directory.is_run(Path(path))
+
+    @property
+    def name(self) -> str:
+        """The run's name: that of its folder."""
+        return self.path.resolve().name
+
+    @property
+    def model(self) -> Path:
+        """The final policy; absent until training is over."""
+        return self.path / "model"
+
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration."""
+        return dict(yaml.safe_load(self._text("config.yaml")))
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Put another resolved configuration in the place of the saved one."""
+        self._writable()
+        write_text(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+
+    def plugins(self) -> list[dict[str, Any]]:
+        """The plugins that the run was begun with."""
+        return list(json.loads(self._text("plugins.json")))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One dictionary a step, with `step`, in ascending order."""
+        return self._metrics.read()
+
+    def append_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Add the metrics of a step, once per step; they are on the disk when this returns.
+
+        Raises:
+            RunError: the step has its line already.
+        """
+        self._writable()
+        self._metrics.append(step, metrics)
+
+    def write_trajectories(
+        self, step: int, trajectories: Sequence[Trajectory], advantages: Sequence[Any] | None = None
+    ) -> Path:
+        """Write all trajectories of a step; see `trajectory_file` for the advantages and the columns."""
+        self._writable()
+        path = self._step_file(step)
+        write_trajectories(path, step, trajectories, advantages)
+        return path
+
+    def read_trajectories(self, step: int) -> list[Trajectory]:
+        """The trajectories of a step."""
+        return read_trajectories(self._step_file(step))
+
+    def read_advantages(self, step: int) -> list[list[float] | None]:
+        """Their advantages, one row per trajectory over all its ids; None: not trained on."""
+        return read_advantages(self._step_file(step))
+
+    def trajectory_steps(self) -> list[int]:
+        """The steps whose trajectories are there."""
+        return sorted(int(path.stem.removeprefix("step_")) for path in self.path.glob("trajectories/step_*.parquet"))
+
+    def write_evaluation(self, name: str, result: Mapping[str, Any], step: int | None = None) -> Path:
+        """Write an evaluation; any process may, also while another one trains.
+
+        Args:
+            name: The file's name without `.json`; an older one is replaced.
+            result: JSON-able.
+            step: The step of the policy that was evaluated; a resume from an earlier step removes the file.
+        """
+        path = self.path / "evaluations" / f"{checked_name(name)}.json"
+        write_json(path, {"schema": 1, "step": step} | dict(result))
+        return path
+
+    def evaluations(self) -> dict[str, dict[str, Any]]:
+        """All evaluations by name, in the order of their steps."""
+        files = self.path.glob("evaluations/*.json")
+        found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+        return dict(sorted(found.items(), key=lambda item: (item[1]["step"] is None, item[1]["step"] or 0, item[0])))
+
+    def write_model(self, write: Callable[[Path], None]) -> Path:
+        """Let `write` fill `model/` with the final policy, whole or not at all."""
+        self._writable()
+        write_folder(self.model, write)
+        return self.model
+
+    def truncate_after(self, step: int) -> None:
+        """Drop metrics, trajectories, evaluations and checkpoints of later steps: they will be done again."""
+        self._writable()
+        for later in self.trajectory_steps():
+            if later > step:
+                self._step_file(later).unlink()
+        for name, result in self.evaluations().items():
+            if result["step"] is not None and result["step"] > step:
+                (self.path / "evaluations" / f"{name}.json").unlink()
+        self.checkpoints.discard_after(step)
+        self._metrics.truncate_after(step)
+
+    def policy_folder(self) -> Path:
+        """The policy that stands for this run: the best checkpoint's, else the final one, else the latest.
+
+        Raises:
+            RunError: there is none yet.
+        """
+        best, latest = self.checkpoints.best(), self.checkpoints.latest()
+        if best is not None:
+            return best.policy
+        if self.model.is_dir():
+            return self.model
+        if latest is None:
+            raise RunError(f"run {self.path} holds no policy yet; let it train until its first checkpoint")
+        return latest.policy
+
+    def summary(self) -> dict[str, Any]:
+        """What the run has come to: name, path, last step, last metrics, latest and best checkpoint, evaluations."""
+        metrics, best, latest = self.metrics(), self.checkpoints.best(), self.checkpoints.latest()
+        return {
+            "name": self.name,
+            "path": str(self.path),
+            "steps": metrics[-1]["step"] if metrics else 0,
+            "metrics": metrics[-1] if metrics else {},
+            "checkpoint": latest.step if latest else None,
+            "best": {"step": best.step, "metric": best.metric, "value": best.value} if best else None,
+            "evaluations": list(self.evaluations()),
+            "finished": self.model.is_dir(),
+        }
+
+    def close(self) -> None:
+        """Let others write the run."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, config: Mapping[str, Any], plugins: Sequence[Mapping[str, Any]]) -> None:
+        """The marker first, so that a half-made run is recognised; the configuration last, so that it means whole."""
+        write_json(
+            self.path / directory.MARKER,
+            {"kind": directory.KIND, "schema": 1, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")},
+        )
+        for folder in ("trajectories", "checkpoints", "evaluations"):
+            (self.path / folder).mkdir()
+        write_json(self.path / "plugins.json", list(plugins))
+        self.write_config(config)
+
+    def _step_file(self, step: int) -> Path:
+        return self.path / "trajectories" / f"step_{step:06d}.parquet"
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise RunError(
+                f"run {self.path} has no {name}; it was stopped too early, start it again with --force"
+            ) from error
+
+    def _writable(self) -> None:
+        if self._lock is None:
+            raise RunError(f"run {self.path} is open for reading alone; open it with Run.resume to write")

@@ -1,0 +1,183 @@
+"""The trajectories of one step as one Parquet file (zstd), a row per trajectory, readable by any data-frame library.
+
+The segments' ids, masks, log-probs and advantages stand one after the other in list columns, with the segments' lengths
+beside them; log-probs and advantages are float32. What varies from environment to environment is JSON text, and
+a value there that is not JSON becomes its `str`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.files import write_file
+from agent_r1_core.trajectory import EndStatus, Segment, Task, Trajectory, Turn
+
+SCHEMA = b"1"
+_KEY = b"agent_r1_trajectories"
+_PLAIN = ("sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds")
+_TURN = ("index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "info")
+
+
+def write_trajectories(
+    path: Path, step: int, trajectories: Sequence[Trajectory], advantages: Sequence[Any] | None = None
+) -> None:
+    """Write the trajectories of `step`, whole or not at all.
+
+    Args:
+        path: The file; an older one is replaced.
+        step: The training step, repeated in every row.
+        trajectories: Any number of them.
+        advantages: One row per trajectory over the ids of all its segments (a padded tensor's row may be longer), or
+            None for a trajectory that was not trained on.
+
+    Raises:
+        RunError: the disk refuses.
+        ValueError: an advantage row is missing or too short.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    given: Sequence[Any] = [None] * len(trajectories) if advantages is None else advantages
+    rows = [_row(step, trajectory, row) for trajectory, row in zip(trajectories, given, strict=True)]
+    table = pa.Table.from_pylist(rows, schema=_schema())
+    write_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def read_trajectories(path: Path) -> list[Trajectory]:
+    """The trajectories of a file, as they were written.
+
+    Raises:
+        RunError: the file is missing, not Parquet, or of another version.
+    """
+    return [_trajectory(row) for row in _read(path)]
+
+
+def read_advantages(path: Path) -> list[list[float] | None]:
+    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on.
+
+    Raises:
+        RunError: the file is missing, not Parquet, or of another version.
+    """
+    return [row["advantages"] for row in _read(path, ["advantages"])]
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    text, integer, number = pa.string(), pa.int64(), pa.float64()
+    small, real = pa.int32(), pa.float32()
+    columns = {
+        "step": integer, "task_id": text, "sample": small, "status": text, "reason": text, "answer": text,
+        "return": number, "reward": number, "rewards": text, "bootstrap": pa.bool_(), "action_tokens": small,
+        "ids": pa.list_(small), "mask": pa.list_(pa.int8()), "logprobs": pa.list_(real), "advantages": pa.list_(real),
+        "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
+        "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
+        "tool_seconds": number,
+    }  # fmt: skip
+    return pa.schema(list(columns.items()), metadata={_KEY: SCHEMA})
+
+
+def _row(step: int, trajectory: Trajectory, advantages: Any) -> dict[str, Any]:
+    task, segments = trajectory.task, trajectory.segments
+    about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
+    row = {name: getattr(trajectory, name) for name in _PLAIN} | {
+        "step": step,
+        "task_id": task.id,
+        "status": trajectory.status.value,
+        "answer": trajectory.answer,
+        "return": trajectory.total_reward,
+        "rewards": _json(trajectory.rewards),
+        "action_tokens": trajectory.action_tokens,
+        "ids": _joined(segment.ids for segment in segments),
+        "mask": _joined(segment.mask for segment in segments),
+        "logprobs": _joined(segment.logprobs for segment in segments),
+        "advantages": _advantages(trajectory, advantages),
+        "segment_lengths": [len(segment.ids) for segment in segments],
+        "prompt_lengths": [segment.prompt_length for segment in segments],
+        "task": _json(about),
+        "messages": _json(trajectory.messages()),
+        "turns": _json([_turn_row(turn) for turn in trajectory.turns]),
+    }
+    return {name: _utf8(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _turn_row(turn: Turn) -> dict[str, Any]:
+    """The turn without its texts: they stand in `messages`, where `observed` says how many belong to it."""
+    return {name: getattr(turn, name) for name in _TURN} | {"observed": len(turn.observation)}
+
+
+def _advantages(trajectory: Trajectory, row: Any) -> list[float] | None:
+    if row is None:
+        return None
+    values = row.tolist() if hasattr(row, "tolist") else list(row)
+    if len(values) < trajectory.tokens:
+        raise ValueError(f"{len(values)} advantages for the {trajectory.tokens} ids of trajectory {trajectory.id}")
+    return [float(value) for value in values[: trajectory.tokens]]
+
+
+def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            found = (file.schema_arrow.metadata or {}).get(_KEY, b"none")
+            if found != SCHEMA:
+                raise RunError(
+                    f"{path} holds trajectories of version {found.decode()}, and this agent-r1 reads version "
+                    f"{SCHEMA.decode()}; use the agent-r1 that wrote it"
+                )
+            return list(file.read(columns).to_pylist())
+    except FileNotFoundError as error:
+        raise RunError(
+            f"there are no trajectories at {path}; list the folder to see the steps that have some"
+        ) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RunError(f"{path} is not a whole Parquet file ({error}); delete it") from error
+
+
+def _trajectory(row: dict[str, Any]) -> Trajectory:
+    about = json.loads(row["task"])
+    task = Task(row["task_id"], about["prompt"], tuple(about["answers"]), about["seed"], about["metadata"])
+    messages = json.loads(row["messages"])
+    turns = []
+    for entry in json.loads(row["turns"]):
+        observed = entry.pop("observed")
+        turns.append(Turn(observation=messages[:observed], text=messages[observed]["content"], **entry))
+        messages = messages[observed + 1 :]
+    return Trajectory(
+        task=task,
+        segments=_segments(row),
+        turns=turns,
+        status=EndStatus(row["status"]),
+        closing=messages,
+        answer=row["answer"],
+        rewards=json.loads(row["rewards"]),
+        **{name: row[name] for name in _PLAIN},
+    )
+
+
+def _segments(row: dict[str, Any]) -> list[Segment]:
+    segments, start = [], 0
+    for length, prompt_length in zip(row["segment_lengths"], row["prompt_lengths"], strict=True):
+        span = slice(start, start + length)
+        segments.append(Segment(row["ids"][span], row["mask"][span], row["logprobs"][span], prompt_length))
+        start += length
+    return segments
+
+
+def _joined(parts: Iterable[list[Any]]) -> list[Any]:
+    return [value for part in parts for value in part]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _utf8(text: str) -> str:
+    """Lone surrogates, which UTF-8 cannot hold, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")

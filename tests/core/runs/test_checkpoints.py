@@ -1,0 +1,200 @@
+"""Checkpoints are whole or absent at every moment, and the best one stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.checkpoints import Checkpoints
+from agent_r1_core.runs.files import write_folder
+
+
+def writer(step: int) -> Callable[[Path], None]:
+    """Writes what a trainer would: a policy folder and a state, both saying the step."""
+
+    def write(folder: Path) -> None:
+        (folder / "policy").mkdir()
+        (folder / "policy" / "config.json").write_text(str(step))
+        (folder / "trainer.pt").write_bytes(bytes([step]) * 1000)
+
+    return write
+
+
+def steps(checkpoints: Checkpoints) -> list[int]:
+    return [checkpoint.step for checkpoint in checkpoints.all()]
+
+
+def test_a_checkpoint_is_found_again_with_its_state(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.latest() is None
+    saved = checkpoints.save(10, writer(10), metric="eval/exact_match", value=0.5, state={"epoch": 2})
+    assert saved.path.name == "step_000010"
+    assert saved == checkpoints.latest() == checkpoints.best()
+    assert saved.state == {"epoch": 2}
+    assert saved.policy.joinpath("config.json").read_text() == "10"
+    assert saved.trainer.read_bytes() == b"\n" * 1000
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step, value in [(1, 0.1), (2, 0.9), (3, 0.9), (4, None), (5, 0.3), (6, float("nan"))]:
+        checkpoints.save(step, writer(step), keep=2, metric="eval/exact_match", value=value)
+    assert steps(checkpoints) == [2, 5, 6]
+    best = checkpoints.best()
+    assert best is not None
+    assert (best.step, best.value) == (2, 0.9)
+    record = json.loads((tmp_path / "best.json").read_text())
+    assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
+
+
+def test_without_a_metric_there_is_no_best_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, writer(1), keep=0)
+    checkpoints.save(2, writer(2), keep=0)
+    assert steps(checkpoints) == [2]
+    assert checkpoints.best() is None
+    assert not (tmp_path / "best.json").exists()
+
+
+def test_values_of_another_metric_do_not_compete(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, writer(1), keep=9, metric="eval/f1", value=0.9)
+    checkpoints.save(2, writer(2), keep=9, metric="eval/exact_match", value=0.2)
+    best = checkpoints.best()
+    assert best is not None
+    assert best.step == 2
+
+
+def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, writer(1))
+    checkpoints.save(1, lambda folder: (folder / "trainer.pt").write_text("new") and None)
+    assert sorted(path.name for path in (tmp_path / "step_000001").iterdir()) == ["state.json", "trainer.pt"]
+
+
+def test_later_checkpoints_are_discarded(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2, 3):
+        checkpoints.save(step, writer(step), keep=3, metric="m", value=float(step))
+    checkpoints.discard_after(2)
+    assert steps(checkpoints) == [1, 2]
+    assert json.loads((tmp_path / "best.json").read_text())["step"] == 2
+
+
+def test_a_checkpoint_that_lacks_bytes_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, writer(1))
+    checkpoints.save(2, writer(2))
+    os.truncate(tmp_path / "step_000002" / "trainer.pt", 10)
+    assert steps(checkpoints) == [1]
+    checkpoints.clean()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001"]
+
+
+def test_a_missing_step_is_named_with_those_that_are_there(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, writer(3))
+    with pytest.raises(RunError, match="no whole checkpoint of step 7; those of these steps are there: 3"):
+        checkpoints.at(7)
+
+
+def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    def broken(folder: Path) -> None:
+        (folder / "half").write_text("x")
+        raise KeyboardInterrupt
+
+    checkpoints = Checkpoints(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(1, broken)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(RunError, match=r"could not be written .No space left on device"):
+        Checkpoints(tmp_path).save(1, full)
+
+
+def in_a_child(work: Callable[[], None], die_at: int | None) -> int:
+    """Run `work` in a forked child; returns how many file-system events it saw, after dying by SIGKILL at one."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def hook(event: str, arguments: object) -> None:
+            nonlocal seen
+            if event == "open" or event.startswith(("os.", "shutil.")):
+                seen += 1
+                if seen == die_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+        try:
+            work()
+            os.write(write, str(seen).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    assert (os.WIFSIGNALED(status) and die_at is not None) or text, "the child neither finished nor died as told"
+    return int(text or 0)
+
+
+def test_killed_at_any_of_twenty_random_moments_every_checkpoint_is_whole(tmp_path: Path) -> None:
+    values = {1: 0.9, 2: 0.5, 3: 0.1, 4: 0.2}
+
+    def train(folder: Path) -> Callable[[], None]:
+        def work() -> None:
+            checkpoints = Checkpoints(folder)
+            checkpoints.clean()
+            latest = checkpoints.latest()
+            for step in range(latest.step + 1 if latest else 1, 5):
+                checkpoints.save(step, writer(step), keep=1, metric="m", value=values[step])
+
+        return work
+
+    events = in_a_child(train(tmp_path / "whole"), None)
+    assert events > 100
+    for moment in random.Random(0).sample(range(1, events + 1), 20):
+        folder = tmp_path / f"killed-{moment}"
+        in_a_child(train(folder), moment)
+        for path in folder.glob("step_*"):
+            step = int(path.name.removeprefix("step_"))
+            assert (path / "policy" / "config.json").read_text() == str(step)
+            assert (path / "trainer.pt").read_bytes() == bytes([step]) * 1000
+            assert step in steps(Checkpoints(folder))
+        in_a_child(train(folder), None)
+        assert sorted(path.name for path in folder.iterdir()) == ["best.json", "step_000001", "step_000004"]
+
+
+def test_killed_while_a_folder_is_replaced_one_version_survives(tmp_path: Path) -> None:
+    def replace(folder: Path) -> Callable[[], None]:
+        return lambda: write_folder(folder / "model", lambda inner: (inner / "weights").write_text("new") and None)
+
+    def prepared(name: str) -> Path:
+        (tmp_path / name / "model").mkdir(parents=True)
+        (tmp_path / name / "model" / "weights").write_text("old")
+        return tmp_path / name
+
+    events = in_a_child(replace(prepared("whole")), None)
+    seen = set()
+    for moment in range(1, events + 1):
+        folder = prepared(f"killed-{moment}")
+        in_a_child(replace(folder), moment)
+        Checkpoints(folder).clean()
+        assert [path.name for path in folder.iterdir()] == ["model"]
+        seen.add((folder / "model" / "weights").read_text())
+    assert seen == {"old", "new"}

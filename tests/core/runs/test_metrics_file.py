@@ -1,0 +1,71 @@
+"""metrics.jsonl: one line a step, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.metrics_file import MetricsFile
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> MetricsFile:
+    file = MetricsFile(tmp_path / "metrics.jsonl")
+    for step in (1, 2, 3):
+        file.append(step, {"reward/mean": step / 10})
+    return file
+
+
+def test_lines_come_back_as_they_were_written(metrics: MetricsFile) -> None:
+    assert metrics.read() == [{"step": step, "reward/mean": step / 10} for step in (1, 2, 3)]
+
+
+def test_a_step_has_one_line(metrics: MetricsFile) -> None:
+    for file in (metrics, MetricsFile(metrics.path)):
+        with pytest.raises(RunError, match="metrics of step 3 come after those of step 3"):
+            file.append(3, {})
+
+
+def test_later_steps_are_dropped_and_done_again(metrics: MetricsFile) -> None:
+    metrics.truncate_after(1)
+    metrics.append(2, {"reward/mean": 9.0})
+    assert [line["reward/mean"] for line in metrics.read()] == [0.1, 9.0]
+
+
+def test_a_torn_line_is_ignored_and_then_removed(metrics: MetricsFile) -> None:
+    whole = metrics.path.read_bytes()
+    metrics.path.write_bytes(whole + b'{"step": 4, "rew')
+    assert len(metrics.read()) == 3
+    metrics.truncate_after()
+    assert metrics.path.read_bytes() == whole
+
+
+def test_numbers_that_json_lacks_survive_in_strict_json(metrics: MetricsFile) -> None:
+    metrics.append(4, {"loss": math.nan, "ratio": math.inf, "low": -math.inf})
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not strict JSON")
+
+    for line in metrics.path.read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+    last = metrics.read()[-1]
+    assert math.isnan(last["loss"])
+    assert (last["ratio"], last["low"]) == (math.inf, -math.inf)
+
+
+def test_a_broken_line_in_the_middle_is_named(metrics: MetricsFile) -> None:
+    lines = metrics.path.read_text().splitlines()
+    metrics.path.write_text("\n".join([lines[0], "rubbish", lines[2]]) + "\n")
+    with pytest.raises(RunError, match=r"line 2 of .*metrics.jsonl is not the metrics of a step"):
+        metrics.read()
+
+
+def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "none.jsonl")
+    file.truncate_after(0)
+    assert file.read() == []
+    assert file.last_step() == -1

@@ -1,0 +1,193 @@
+"""A run directory is begun, written by one, resumed, and never overwritten by accident."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.trajectories import make_trajectory
+
+CONFIG = {"seed": 0, "training": {"lr": 1e-6, "steps": 30}, "model": {"name": "tiny", "lora": None}}
+PLUGINS = [{"name": "wiki_search", "version": "0.1.0"}]
+
+
+def begin(home: Path, name: str | None = "first", **more: object) -> Run:
+    return Run.create(home, name, CONFIG, PLUGINS, **more)  # type: ignore[arg-type]
+
+
+def save_policy(folder: Path) -> None:
+    (folder / "policy").mkdir()
+    (folder / "policy" / "config.json").write_text("{}")
+
+
+def train_some(run: Run, first: int, last: int) -> None:
+    """Steps as a trainer writes them, with an evaluation and a checkpoint at every second one."""
+    for step in range(first, last + 1):
+        run.write_trajectories(step, [make_trajectory(reward=float(step))])
+        if step % 2 == 0:
+            run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step)
+        run.append_metrics(step, {"reward/mean": step})
+        if step % 2 == 0:
+            run.checkpoints.save(step, save_policy, keep=9)
+
+
+def test_a_new_run_holds_its_configuration_and_plugins(tmp_path: Path) -> None:
+    with begin(tmp_path / "runs") as run:
+        assert run.path == tmp_path / "runs" / "first"
+    again = Run.open(run.path)
+    assert again.config() == CONFIG
+    assert again.plugins() == PLUGINS
+    assert again.name == "first"
+    assert again.metrics() == []
+
+
+def test_an_unnamed_run_is_numbered_after_its_recipe(tmp_path: Path) -> None:
+    names = [begin(tmp_path, None, stem="default").name for _ in range(3)]
+    assert names == ["default-1", "default-2", "default-3"]
+
+
+def test_a_run_is_not_overwritten_without_being_told(tmp_path: Path) -> None:
+    with begin(tmp_path) as run:
+        run.append_metrics(1, {})
+    with pytest.raises(RunError, match=r"exists already; go on with it by --resume, or delete it .* by --force"):
+        begin(tmp_path)
+    with begin(tmp_path, force=True) as run:
+        assert run.metrics() == []
+
+
+def test_force_deletes_runs_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="is no run directory, so --force does not delete it"):
+        begin(tmp_path, force=True)
+    assert [path.name for path in (tmp_path / "first").iterdir()] == ["thesis.tex"]
+
+
+def test_an_empty_directory_is_free(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    begin(tmp_path).close()
+    assert Run.is_run(tmp_path / "first")
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "first").write_text("")
+    with pytest.raises(RunError, match="is a file, and a run needs a directory"):
+        begin(tmp_path)
+    with pytest.raises(RunError, match=r"cannot be made .*; set another run.dir"):
+        begin(tmp_path / "first", None)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "", ".hidden", "white space"])
+def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot name a run"):
+        begin(tmp_path, name)
+
+
+def test_two_processes_cannot_write_one_run_and_death_frees_it(tmp_path: Path) -> None:
+    script = (
+        "import sys; from agent_r1_core.runs.run import Run\n"
+        f"run = Run.create({str(tmp_path)!r}, 'first', {{}}, [])\n"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "open\n"
+        for way in ("resume", "force"):
+            with pytest.raises(RunError, match=f"is being written by process {child.pid}; wait for it or stop it"):
+                begin(tmp_path, **{way: True})
+        assert Run.open(tmp_path / "first").metrics() == []
+    finally:
+        child.kill()
+        child.communicate()
+    Run.resume(tmp_path / "first").close()
+
+
+def test_one_process_cannot_write_a_run_twice_either(tmp_path: Path) -> None:
+    with begin(tmp_path) as run, pytest.raises(RunError, match="open for writing in this process already"):
+        Run.resume(run.path)
+    Run.resume(run.path).close()
+
+
+def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
+    begin(tmp_path).close()
+    run = Run.open(tmp_path / "first")
+    for write in (
+        lambda: run.append_metrics(1, {}),
+        lambda: run.write_trajectories(1, []),
+        lambda: run.truncate_after(0),
+        lambda: run.write_model(save_policy),
+        lambda: run.write_config({}),
+    ):
+        with pytest.raises(RunError, match="open for reading alone"):
+            write()
+
+
+def test_resuming_cuts_off_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    with begin(tmp_path) as run:
+        train_some(run, 1, 5)
+        run.write_evaluation("final-check", {"n": 1})
+    (run.path / "metrics.jsonl").open("ab").write(b'{"step": 6')
+    (run.path / "trajectories" / ".tmp-step_000006.parquet-1").write_text("half")
+    (run.path / "checkpoints" / ".tmp-step_000006-1").mkdir()
+
+    with begin(tmp_path, resume=True) as run:
+        latest = run.checkpoints.latest()
+        assert latest is not None
+        assert latest.step == 4
+        run.truncate_after(latest.step)
+        assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4]
+        run.truncate_after(3)
+        assert list(run.evaluations()) == ["step_000002", "final-check"]
+        train_some(run, 4, 6)
+    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4, 5, 6]
+    assert [trajectory.reward for trajectory in run.read_trajectories(5)] == [5.0]
+    assert not list(run.path.rglob(".tmp-*"))
+
+
+def test_resuming_needs_a_run_and_its_name(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no run directory"):
+        begin(tmp_path, resume=True)
+    with pytest.raises(ConfigError, match=r"set run.name=NAME"):
+        begin(tmp_path, None, resume=True)
+    begin(tmp_path).close()
+    (tmp_path / "first" / "config.yaml").unlink()
+    with pytest.raises(RunError, match=r"stopped before its configuration was written; .* --force"):
+        begin(tmp_path, resume=True)
+    begin(tmp_path, force=True).close()
+
+
+def test_resuming_leaves_the_saved_configuration_until_told(tmp_path: Path) -> None:
+    begin(tmp_path).close()
+    with Run.create(tmp_path, "first", {"seed": 1}, [], resume=True) as run:
+        assert run.config() == CONFIG
+        run.write_config(CONFIG | {"threads": 1})
+    assert Run.open(run.path).config()["threads"] == 1
+
+
+def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path: Path) -> None:
+    with begin(tmp_path) as run:
+        with pytest.raises(RunError, match="holds no policy yet"):
+            run.policy_folder()
+        run.checkpoints.save(1, save_policy)
+        assert run.policy_folder() == run.path / "checkpoints" / "step_000001" / "policy"
+        run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
+        assert run.policy_folder() == run.path / "model"
+        run.checkpoints.save(2, save_policy, metric="eval/exact_match", value=0.5)
+        run.checkpoints.save(3, save_policy, metric="eval/exact_match", value=0.4)
+        assert run.policy_folder() == run.path / "checkpoints" / "step_000002" / "policy"
+
+
+def test_a_summary_says_what_the_run_has_come_to(tmp_path: Path) -> None:
+    with begin(tmp_path) as run:
+        assert run.summary()["steps"] == 0
+        train_some(run, 1, 3)
+    summary = run.summary()
+    assert (summary["steps"], summary["checkpoint"], summary["best"], summary["finished"]) == (3, 2, None, False)
+    assert summary["metrics"]["reward/mean"] == 3
+    assert summary["evaluations"] == ["step_000002"]

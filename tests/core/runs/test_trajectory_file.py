@@ -1,0 +1,114 @@
+"""Trajectories survive the way to disk and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+
+def rich_trajectory() -> Trajectory:
+    """One that uses every field: two segments, process rewards, an end on a tool's answer. Log-probs fit float32."""
+    trajectory = make_trajectory(
+        [((1, 2, 3), (4, 5)), ((6, 7), (8, 9)), ((10,), (11,))],
+        task=make_task("wiki-7", "Where?", ("Rome", "Roma"), seed=5, metadata={"hops": 2, "titles": ["Ö", "B"]}),
+        sample=3,
+        turn_rewards=[0.0, 0.5, 0.0],
+        reward=1.25,
+        rewards={"exact_match": 1.0, "format": 0.5},
+        logprobs=[[-0.5, -0.25], [-1.0, -2.0], [-0.125]],
+        closing=(12, 13),
+        new_segment_at={2},
+        status=EndStatus.TRUNCATED,
+        answer="Rome",
+        bootstrap=True,
+        reason="max_turns",
+        seed=2**62 + 1,
+        policy_version=4,
+        attempts=2,
+        seconds=1.5,
+        tool_seconds=0.75,
+    )
+    trajectory.closing = [{"role": "tool", "name": "wiki_search", "content": "nothing"}]
+    trajectory.turns[1].rewards = {"valid_tool_call": 0.5}
+    trajectory.turns[1].info = {"calls": [{"name": "wiki_search", "arguments": {"query": "Rome"}, "error": None}]}
+    trajectory.turns[1].state_key = "state"
+    trajectory.turns[2].finish = "length"
+    return trajectory
+
+
+def test_every_field_comes_back(tmp_path: Path) -> None:
+    written = [rich_trajectory(), make_trajectory()]
+    write_trajectories(tmp_path / "step_000001.parquet", 1, written)
+    assert read_trajectories(tmp_path / "step_000001.parquet") == written
+    assert {field.name for field in dataclasses.fields(Trajectory)} == set(vars(written[0]))
+
+
+def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    written = make_trajectory(task=dataclasses.replace(make_task(), prompt=messages))
+    write_trajectories(tmp_path / "file", 1, [written])
+    assert read_trajectories(tmp_path / "file") == [written]
+
+
+def test_advantages_are_cut_to_the_ids_and_may_be_missing(tmp_path: Path) -> None:
+    import torch
+
+    trajectory = rich_trajectory()
+    padded = torch.zeros(trajectory.tokens + 3)
+    padded[3] = 0.5
+    write_trajectories(tmp_path / "file", 1, [trajectory, trajectory], [padded, None])
+    row, missing = read_advantages(tmp_path / "file")
+    assert row == [0.0, 0.0, 0.0, 0.5] + [0.0] * (trajectory.tokens - 4)
+    assert missing is None
+    with pytest.raises(ValueError, match="2 advantages for the 13 ids of trajectory wiki-7/3"):
+        write_trajectories(tmp_path / "file", 1, [trajectory], [[0.0, 1.0]])
+
+
+def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    write_trajectories(tmp_path / "file", 12, [rich_trajectory()])
+    table = pq.read_table(tmp_path / "file")
+    row = table.to_pylist()[0]
+    assert (row["step"], row["task_id"], row["status"], row["answer"]) == (12, "wiki-7", "truncated", "Rome")
+    assert row["return"] == 1.75
+    assert row["segment_lengths"] == [9, 4]
+    assert len(row["ids"]) == len(row["mask"]) == len(row["logprobs"]) == 13
+    assert str(table.schema.field("logprobs").type) == "list<element: float>"
+    assert pq.ParquetFile(tmp_path / "file").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_step_without_trajectories_is_a_file_too(tmp_path: Path) -> None:
+    write_trajectories(tmp_path / "file", 1, [])
+    assert read_trajectories(tmp_path / "file") == []
+
+
+def test_what_an_environment_notes_need_not_be_json_or_text(tmp_path: Path) -> None:
+    trajectory = make_trajectory(answer="\ud800!")
+    trajectory.turns[0].info = {"board": {1}, "path": tmp_path}
+    write_trajectories(tmp_path / "file", 1, [trajectory])
+    back = read_trajectories(tmp_path / "file")[0]
+    assert back.answer == "?!"
+    assert back.turns[0].info == {"board": "{1}", "path": str(tmp_path)}
+
+
+def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pytest.raises(RunError, match="there are no trajectories at"):
+        read_trajectories(tmp_path / "none")
+    write_trajectories(tmp_path / "torn", 1, [rich_trajectory()])
+    (tmp_path / "torn").write_bytes((tmp_path / "torn").read_bytes()[:500])
+    with pytest.raises(RunError, match="is not a whole Parquet file"):
+        read_trajectories(tmp_path / "torn")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
+    with pytest.raises(RunError, match="version none, and this agent-r1 reads version 1"):
+        read_advantages(tmp_path / "foreign")
