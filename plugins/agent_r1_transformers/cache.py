@@ -1,0 +1,151 @@
+"""Keys and values of running rows, each row with a length of its own, and of rows that wait for their next turn.
+
+A running row b holds its tokens at places 0 .. length-1 of slot b; what lies beyond is stale and must be masked by the
+reader. Running rows fill the slots 0 .. n-1 without a gap, so that one slice serves the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_PLACES = 64
+"""Room grows in multiples of this many tokens."""
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """What one layer keeps per token."""
+
+    heads: int
+    key_width: int
+    value_width: int
+
+
+KeysValues = list[tuple[Tensor, Tensor]]
+"""Per layer the keys and values of one row, each [heads, tokens, width]."""
+
+
+class RowCache:
+    """Slots for running rows; per layer two tensors [slots, heads, places, width] that grow on demand."""
+
+    def __init__(self, shapes: list[LayerShape], dtype: torch.dtype, device: torch.device) -> None:
+        self._shapes = shapes
+        self._places = 0
+        self._slots = 0
+        empty = torch.empty(0, dtype=dtype, device=device)
+        self._keys = [empty.view(0, shape.heads, 0, shape.key_width) for shape in shapes]
+        self._values = [empty.view(0, shape.heads, 0, shape.value_width) for shape in shapes]
+        self._window = slice(0, 0)
+        self._index = self._positions = torch.empty(0, dtype=torch.long, device=device)
+        self._span = 0
+
+    @property
+    def span(self) -> int:
+        """Places in use by the rows of the last `place`, at most."""
+        return self._span
+
+    def wipe(self, slot: int) -> None:
+        """Zero a slot, where numbers that are not finite would reach later rows even through the mask (0 times NaN)."""
+        for held in (*self._keys, *self._values):
+            held[slot] = 0
+
+    def reserve(self, slots: int, places: int) -> None:
+        """Make room for `slots` rows of `places` tokens; what is held stays."""
+        if slots <= self._slots and places <= self._places:
+            return
+        slots = max(slots, self._slots * 5 // 4) if slots > self._slots else self._slots
+        grown = -(-max(places, self._places * 5 // 4) // _PLACES) * _PLACES
+        places = grown if places > self._places else self._places
+        for held in (self._keys, self._values):
+            for layer, old in enumerate(held):
+                new = old.new_zeros(slots, old.shape[1], places, old.shape[3])
+                new[: old.shape[0], :, : old.shape[2]] = old
+                held[layer] = new
+        self._slots, self._places = slots, places
+
+    def place(self, first: int, positions: Tensor, span: int) -> None:
+        """Say where the next `write` of every layer goes.
+
+        Args:
+            first: the slot of the first row.
+            positions: [rows, new tokens], the place of each new token.
+            span: how many places the rows have in use at most, the new ones counted.
+        """
+        self._window = slice(first, first + positions.shape[0])
+        self._index = torch.arange(positions.shape[0], device=positions.device)[:, None]
+        self._positions = positions
+        self._span = span
+
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Store new keys and values [rows, heads, new tokens, width]; returns all places in use, as views."""
+        held_keys = self._keys[layer][self._window]
+        held_values = self._values[layer][self._window]
+        held_keys[self._index, :, self._positions] = keys.transpose(1, 2)
+        held_values[self._index, :, self._positions] = values.transpose(1, 2)
+        return held_keys[:, :, : self._span], held_values[:, :, : self._span]
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first `tokens` places of one slot to another."""
+        for held in (*self._keys, *self._values):
+            held[target, :, :tokens] = held[source, :, :tokens]
+
+    def take(self, slot: int, tokens: int) -> KeysValues:
+        """A copy of the first `tokens` places of a slot."""
+        return [
+            (keys[slot, :, :tokens].clone(), values[slot, :, :tokens].clone())
+            for keys, values in zip(self._keys, self._values, strict=True)
+        ]
+
+    def put(self, slot: int, row: KeysValues, tokens: int) -> None:
+        """Write the first `tokens` places of a row taken before."""
+        for layer, (keys, values) in enumerate(row):
+            self._keys[layer][slot, :, :tokens] = keys[:, :tokens]
+            self._values[layer][slot, :, :tokens] = values[:, :tokens]
+
+
+@dataclass(frozen=True)
+class Parked:
+    """A row between two turns of its episode."""
+
+    ids: list[int]
+    """Ids whose keys and values are held, in order."""
+    row: KeysValues
+
+
+class Parking:
+    """Rows that wait for the next turn of their episode; beyond its bounds the least recently used go first."""
+
+    def __init__(self, max_rows: int, max_tokens: int | None) -> None:
+        self._max_rows = max_rows
+        self._max_tokens = max_tokens
+        self._rows: OrderedDict[str, Parked] = OrderedDict()
+        self.tokens = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def keep(self, episode: str, parked: Parked) -> None:
+        """Keep a row for its episode, in place of an older one."""
+        self.pop(episode)
+        if self._max_tokens is not None and len(parked.ids) > self._max_tokens:
+            return
+        self._rows[episode] = parked
+        self.tokens += len(parked.ids)
+        while len(self._rows) > self._max_rows or (self._max_tokens is not None and self.tokens > self._max_tokens):
+            self.pop(next(iter(self._rows)))
+
+    def pop(self, episode: str) -> Parked | None:
+        """Take an episode's row out, if one is kept."""
+        parked = self._rows.pop(episode, None)
+        if parked is not None:
+            self.tokens -= len(parked.ids)
+        return parked
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._rows.clear()
+        self.tokens = 0

@@ -1,0 +1,104 @@
+"""Decoder: how rows of ids become next-token logits. Three ways stand behind one interface.
+
+`LeanDecoder` (lean.py) computes Llama-like models itself, `CachedDecoder` (hugging.py) runs any transformers model
+whose layers all keep plain keys and values, `WholeDecoder` (here) reads every context anew in every step: slow, and
+right for every model that is causal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from agent_r1_transformers.cache import RowCache
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Decoder:
+    """What the engine's worker drives; a row's slot is its place in the worker's list."""
+
+    cache: RowCache | None = None
+    """Where keys and values lie, or None: nothing is kept and `read` is never called."""
+
+    def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
+        """Read chunks of ids into the slots `first`, `first + 1`, ...; chunk i follows `starts[i]` ids read before."""
+        raise NotImplementedError
+
+    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+        """Logits [rows, vocabulary] after each context; all its ids but the last were read into the row's slot."""
+        raise NotImplementedError
+
+
+class SlotDecoder(Decoder):
+    """Base of decoders that keep keys and values: lays ids, positions and mask out for one forward pass."""
+
+    cache: RowCache
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
+        """Run the model on [rows, new] ids at `positions`, after `cache.place`.
+
+        Args:
+            ids: [rows, new], padded on the right with id 0.
+            positions: [rows, new].
+            mask: bool [rows, 1, new, span]: which places each new id may see.
+            logits: whether to return the logits [rows, vocabulary] of the last column.
+        """
+        raise NotImplementedError
+
+    def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
+        width = max(len(chunk) for chunk in chunks)
+        span = max(starts) + width
+        self.cache.reserve(first + len(chunks), span)
+        ids = torch.tensor([[*chunk, *[0] * (width - len(chunk))] for chunk in chunks], device=self._device)
+        positions = torch.tensor(starts, device=self._device)[:, None] + torch.arange(width, device=self._device)
+        self._run(first, ids, positions, span, logits=False)
+
+    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+        span = max(len(context) for context in contexts)
+        self.cache.reserve(len(contexts), span)
+        ids = torch.tensor([[context[-1]] for context in contexts], device=self._device)
+        positions = torch.tensor([[len(context) - 1] for context in contexts], device=self._device)
+        logits = self._run(0, ids, positions, span, logits=True)
+        assert logits is not None
+        return logits
+
+    def _run(self, first: int, ids: Tensor, positions: Tensor, span: int, logits: bool) -> Tensor | None:
+        self.cache.place(first, positions, span)
+        mask = torch.arange(span, device=self._device) <= positions[:, None, :, None]
+        return self.forward(ids, positions, mask, logits)
+
+
+class WholeDecoder(Decoder):
+    """Reads whole contexts in every step, in micro-batches of about `tokens_per_pass` padded tokens."""
+
+    tokens_per_pass = 4096
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        self._module = module
+
+    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+        rows = max(1, self.tokens_per_pass // max(len(context) for context in contexts))
+        parts = [self._pass(contexts[start : start + rows]) for start in range(0, len(contexts), rows)]
+        return torch.cat(parts)
+
+    def _pass(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+        return last_logits(self._module, contexts)
+
+
+def last_logits(module: Any, contexts: Sequence[Sequence[int]]) -> Tensor:
+    """Logits [rows, vocabulary] after each context, by one pass without a cache, padded on the right."""
+    device = module.device
+    lengths = torch.tensor([len(context) for context in contexts], device=device)
+    width = int(lengths.max())
+    ids = torch.tensor([[*context, *[0] * (width - len(context))] for context in contexts], device=device)
+    mask = (torch.arange(width, device=device) < lengths[:, None]).long()
+    logits = module(input_ids=ids, attention_mask=mask, use_cache=False).logits
+    return logits[torch.arange(len(contexts), device=device), lengths - 1]

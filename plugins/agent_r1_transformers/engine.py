@@ -1,0 +1,111 @@
+"""TransformersEngine: the embedded engine, for any decoder-only model of transformers, on a CPU or one GPU.
+
+Requests that arrive while others generate join them at the next step, and rows that end leave at once; the keys and
+values of an episode live across its turns. One process, one device: a model that needs more wants another engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from agent_r1_core import Engine, EngineConfig, Generation, Request
+from agent_r1_core.errors import EngineError
+from agent_r1_transformers.worker import Limits, Worker
+
+if TYPE_CHECKING:
+    import torch
+
+    from agent_r1_core.contracts.engine import EngineModel
+
+
+class TransformersEngine(Engine):
+    """Generates with the model in this process, in a thread of its own."""
+
+    class Config(EngineConfig):
+        """Options of the `transformers` engine."""
+
+        cache_tokens: int | None = Field(default=None, ge=0)
+        """Tokens whose keys and values are kept for episodes that wait for a tool; the least recently used episodes
+        are dropped first and read again. None: those of `max_episodes` episodes; 0: none."""
+
+    _worker: Worker | None = None
+    _limits: Limits
+    _model: EngineModel
+
+    async def start(self, model: EngineModel) -> None:
+        await self.close()
+        worker = Worker(model, max(1, self.config.max_episodes), self.config.cache_tokens)
+        self._limits = await asyncio.wrap_future(worker.started)
+        self._model, self._worker = model, worker
+
+    async def generate(self, request: Request) -> Generation:
+        return (await self.generate_batch([request]))[0]
+
+    async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
+        """Serve requests that are admitted together in this order.
+
+        Raises:
+            EngineError: one of them cannot be served (none is, then), or the engine has stopped.
+        """
+        worker = self._running()
+        limits = [self._limit(request) for request in requests]
+        futures = [asyncio.wrap_future(future) for future in worker.submit(requests, limits)]
+        return list(await asyncio.gather(*futures))
+
+    async def release(self, episode: str) -> None:
+        if self._worker is not None:
+            self._worker.release(episode)
+
+    async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Serve these weights from the next token on, also to requests in flight, whose contexts are read again.
+
+        Raises:
+            EngineError: names or shapes do not fit the model (it keeps its weights, then), or the engine has stopped.
+        """
+        await asyncio.wrap_future(self._running().load_weights(weights, version))
+
+    async def close(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await asyncio.to_thread(worker.close)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Counts of tokens since the start: read, reused, shared, sampled; and of steps."""
+        return asdict(self._running().statistics)
+
+    def _running(self) -> Worker:
+        if self._worker is None:
+            raise EngineError("the transformers engine is not running; await start(model) first")
+        return self._worker
+
+    def _limit(self, request: Request) -> int:
+        """Tokens that the request may sample, after checking that it can be served."""
+        ids, vocabulary, positions = request.ids, self._limits.vocabulary, self._limits.positions
+        if not ids:
+            raise EngineError("a request has no ids to continue; send at least one")
+        for token in (*ids, *request.stop_ids):
+            if not 0 <= token < vocabulary:
+                raise EngineError(
+                    f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
+                )
+        if positions is not None and len(ids) >= positions:
+            raise EngineError(
+                f"a context of {len(ids)} ids leaves no room in the model's {positions} positions; "
+                "lower env.max_turns, env.max_tokens or the length of tool results"
+            )
+        if request.max_new_tokens < 1:
+            raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
+        if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
+            raise EngineError(
+                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
+                "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
+            )
+        if request.stop_strings and self._model.tokenizer is None:
+            raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")
+        return request.max_new_tokens if positions is None else min(request.max_new_tokens, positions - len(ids))

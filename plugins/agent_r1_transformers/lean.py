@@ -1,0 +1,136 @@
+"""Llama-like models (Llama, Qwen2, Qwen3) computed directly: few and large operations, so that small models are fast.
+
+The module's own parameters become views of fused matrices, so nothing is stored twice and new weights copied into the
+module are seen here at once. Attention folds the query heads that share a key head into rows, which avoids repeating
+keys. Same formulas and precision as the transformers modules; the engine checks the agreement at start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from agent_r1_transformers.cache import LayerShape, RowCache
+from agent_r1_transformers.decoder import SlotDecoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MODEL_TYPES = ("llama", "qwen2", "qwen3")
+_TABLE = 1024
+"""Rotary tables grow in multiples of this many positions."""
+
+
+def suits(module: PreTrainedModel) -> bool:
+    """Whether the model is one that this decoder computes."""
+    config: Any = module.config
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type in MODEL_TYPES
+        and config.hidden_act == "silu"
+        and rope.get("rope_type", "default") in ("default", "linear", "llama3", "yarn")
+    )
+
+
+def fuse(parts: list[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+    """One weight and bias for several linear maps of one input; the parts' parameters become views of them."""
+    weight = torch.cat([part.weight.data for part in parts])
+    biases = [part.bias for part in parts]
+    bias = None if biases[0] is None else torch.cat([part.data for part in biases])
+    start = 0
+    for part in parts:
+        stop = start + part.out_features
+        part.weight.data = weight[start:stop]
+        if bias is not None:
+            part.bias.data = bias[start:stop]
+        start = stop
+    return weight, bias
+
+
+@dataclass(frozen=True)
+class _Layer:
+    norm: nn.Module
+    qkv: tuple[Tensor, Tensor | None]
+    query_norm: nn.Module | None
+    key_norm: nn.Module | None
+    out: nn.Linear
+    mlp_norm: nn.Module
+    gate_up: tuple[Tensor, Tensor | None]
+    down: nn.Linear
+
+
+class LeanDecoder(SlotDecoder):
+    """Computes the model from its parameters."""
+
+    def __init__(self, module: PreTrainedModel, shapes: list[LayerShape]) -> None:
+        super().__init__(module.device)
+        self.cache = RowCache(shapes, module.dtype, module.device)
+        model: Any = module.model
+        self._embed = model.embed_tokens
+        self._rotary = model.rotary_emb
+        self._norm = model.norm
+        self._head: Any = module.get_output_embeddings()
+        self._key_heads = shapes[0].heads
+        self._width = shapes[0].key_width
+        self._heads = module.config.num_attention_heads
+        self._layers = [self._layer(layer) for layer in model.layers]
+        self._cos = self._sin = torch.empty(0, self._width, dtype=module.dtype, device=module.device)
+
+    @staticmethod
+    def _layer(layer: Any) -> _Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        return _Layer(
+            norm=layer.input_layernorm,
+            qkv=fuse([attention.q_proj, attention.k_proj, attention.v_proj]),
+            query_norm=getattr(attention, "q_norm", None),
+            key_norm=getattr(attention, "k_norm", None),
+            out=attention.o_proj,
+            mlp_norm=layer.post_attention_layernorm,
+            gate_up=fuse([mlp.gate_proj, mlp.up_proj]),
+            down=mlp.down_proj,
+        )
+
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
+        hidden = self._embed(ids)
+        cos, sin = self._angles(positions, int(mask.shape[-1]))
+        rows, new = ids.shape
+        # Grouped heads become further query rows of their key head: [rows, key heads, group * new, width].
+        mask = mask.expand(rows, 1, new, mask.shape[-1]).repeat(1, 1, self._heads // self._key_heads, 1)
+        for index, layer in enumerate(self._layers):
+            hidden = hidden + self._attend(index, layer, layer.norm(hidden), cos, sin, mask)
+            gate, up = F.linear(layer.mlp_norm(hidden), *layer.gate_up).chunk(2, -1)
+            hidden = hidden + layer.down(F.silu(gate) * up)
+        return self._head(self._norm(hidden[:, -1])) if logits else None
+
+    def _attend(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        rows, new, _ = x.shape
+        heads, key_heads = self._heads, self._key_heads
+        mixed = F.linear(x, *layer.qkv).view(rows, new, heads + 2 * key_heads, self._width)
+        query, key, value = mixed.split([heads, key_heads, key_heads], 2)
+        if layer.query_norm is not None and layer.key_norm is not None:
+            query, key = layer.query_norm(query), layer.key_norm(key)
+        query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
+        keys, values = self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
+        query = query.transpose(1, 2).reshape(rows, key_heads, heads // key_heads * new, self._width)
+        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
+        return layer.out(mixed.reshape(rows, new, heads * self._width))
+
+    def _angles(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [rows, new, 1, width] of the rotary embedding."""
+        # A padded column may lie beyond the span that is in use by at most the chunk's width, which the span includes.
+        if span > self._cos.shape[0]:
+            places = torch.arange(-(-span // _TABLE) * _TABLE, device=positions.device)[None]
+            cos, sin = self._rotary(self._cos, places)
+            self._cos, self._sin = cos[0], sin[0]
+        return self._cos[positions][:, :, None], self._sin[positions][:, :, None]
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding in the half-split layout of transformers (arXiv 2104.09864)."""
+    left, right = x.chunk(2, -1)
+    return x * cos + torch.cat((-right, left), -1) * sin

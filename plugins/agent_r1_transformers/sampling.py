@@ -1,0 +1,89 @@
+"""Sampling from logits with a stream of random numbers per request, and exact log-probs.
+
+A sample depends on its request's seed and position alone, not on the rows beside it (LAW 11), up to the rounding of the
+logits themselves: a matrix product of another height may round differently, which matters only where a random number
+falls within about 1e-7 of a border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agent_r1_core import Request
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014) on uint64."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def uniforms(seeds: Sequence[int], positions: Sequence[int]) -> np.ndarray:
+    """Random numbers in (0, 1), float64 [rows]: number `position` of the stream that `seed` names (SplitMix64)."""
+    mask = (1 << 64) - 1
+    with np.errstate(over="ignore"):
+        start = _mix(np.array([seed & mask for seed in seeds], dtype=np.uint64) + _GOLDEN)
+        state = start + _GOLDEN * (np.array(positions, dtype=np.uint64) + np.uint64(1))
+        return ((_mix(state) >> np.uint64(16)).astype(np.float64) + 0.5) * 2.0**-48
+
+
+def keep_likely(probabilities: Tensor, top_k: int, top_p: float) -> Tensor:
+    """Zero what top-k, then top-p on the rest, exclude; `probabilities` is one distribution [vocabulary].
+
+    Top-p keeps the smallest set of likeliest ids whose share reaches `top_p`, and at least one
+    (nucleus sampling, arXiv 1904.09751).
+    """
+    ordered, order = probabilities.sort(descending=True, stable=True)
+    if top_k > 0:
+        ordered = ordered.clone()
+        ordered[top_k:] = 0
+    before = ordered.cumsum(0, dtype=torch.float64) - ordered
+    ordered = torch.where(before < top_p * ordered.sum(dtype=torch.float64), ordered, 0)
+    return torch.zeros_like(probabilities).scatter(0, order, ordered)
+
+
+def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Choose one id per row.
+
+    Args:
+        logits: [rows, vocabulary], any float dtype.
+        requests: the sampling options and seed of each row.
+        positions: how many ids each row has sampled so far.
+
+    Returns:
+        The ids, and their log-probs in nats: log softmax(logits / temperature) in float32, before top-k and top-p;
+        at temperature 0 the likeliest id and its log-prob at temperature 1.
+    """
+    logits = logits.float()
+    if any(request.temperature not in (0.0, 1.0) for request in requests):
+        temperatures = torch.tensor([request.temperature or 1.0 for request in requests], device=logits.device)
+        logits = logits / temperatures[:, None]
+    normaliser = logits.logsumexp(-1)
+    greedy = [request.temperature == 0.0 for request in requests]
+    if all(greedy):
+        chosen = logits.argmax(-1)
+    else:
+        chosen = _draw(logits, normaliser, requests, positions)
+        if any(greedy):
+            chosen = torch.where(torch.tensor(greedy, device=logits.device), logits.argmax(-1), chosen)
+    logprobs = logits.gather(1, chosen[:, None])[:, 0] - normaliser
+    return chosen.tolist(), logprobs.tolist()
+
+
+def _draw(logits: Tensor, normaliser: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> Tensor:
+    """Ids [rows] by inversion of the cumulative distribution, summed in float64."""
+    probabilities = (logits - normaliser[:, None]).exp()
+    for row, request in enumerate(requests):
+        if request.top_k > 0 or request.top_p < 1.0:
+            probabilities[row] = keep_likely(probabilities[row], request.top_k, request.top_p)
+    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
+    numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions)).to(logits.device)
+    targets = numbers[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp_(max=logits.shape[1] - 1)
