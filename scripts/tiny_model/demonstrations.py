@@ -1,0 +1,218 @@
+"""What the tiny model is taught from: conversations in training worlds by a demonstrator who is often wrong.
+
+The demonstrator copies names faultlessly and errs in decisions: answering before enough was read, following the wrong
+name, leaving a call unfinished. How often depends on the form of the question, so that a model that imitates this
+answers some forms by its most likely action and others only now and then: what reinforcement learning can repair.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from agent_r1_miniwiki.grammar import chains
+from agent_r1_miniwiki.world import Kind, Question, World
+
+Message = dict[str, str]
+ALL_KINDS: tuple[Kind, ...] = ("compositional", "bridge", "comparison")
+NOTHING = "No passage found."
+UNKNOWN = "unknown"
+BAD_CALL = 'Error: the tool call is not valid JSON; write {"name": ..., "arguments": {...}}.'
+SEARCH_TAGS_PROMPT = "Search with <search>name</search>."
+
+MIXTURE: dict[str, float] = {
+    "search_2": 0.42,
+    "search_1": 0.14,
+    "search_3": 0.08,
+    "comparison": 0.05,
+    "nothing_found": 0.03,
+    "search_tags": 0.03,
+    "passages": 0.15,
+    "closed_book": 0.02,
+    "sum": 0.08,
+}
+"""Share of each kind of demonstration."""
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A conversation; every assistant message is imitated."""
+
+    messages: list[Message]
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skill:
+    """How likely the demonstrator's decisions are after a passage that is not the last; the rest is a wrong hop."""
+
+    follow: float
+    early_answer: float
+
+
+SKILLED, HASTY = Skill(0.62, 0.22), Skill(0.30, 0.47)
+SKILLED_SHARE = 0.3
+"""Share of the forms of multi-hop question that the demonstrator handles mostly well."""
+
+
+def skill_of(chain: tuple[str, ...]) -> Skill:
+    """The demonstrator's skill for a form of question."""
+    ranked = sorted(chains(len(chain)), key=lambda form: zlib.crc32(".".join(form).encode()))
+    return SKILLED if ranked.index(chain) < SKILLED_SHARE * len(ranked) else HASTY
+
+
+def call(name: str, **arguments: str) -> str:
+    """A tool call in the hermes format."""
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def answer(text: str) -> str:
+    """An answer in tags."""
+    return f"<answer>{text}</answer>"
+
+
+class Demonstrator:
+    """An endless, seeded stream of demonstrations; a new training world every `per_world` of them."""
+
+    def __init__(self, seed: int, per_world: int = 200, world_size: int = 120) -> None:
+        self.rng = random.Random(f"demonstrations/{seed}")
+        self.per_world, self.world_size = per_world, world_size
+        self.makers: dict[str, Callable[[], Demonstration]] = {
+            "search_1": lambda: self.search(self.pick(1)),
+            "search_2": lambda: self.search(self.pick(2)),
+            "search_3": lambda: self.search(self.pick(3)),
+            "comparison": lambda: self.search(self.pick(2, "comparison")),
+            "nothing_found": self.nothing_found,
+            "search_tags": lambda: in_search_tags(self.search(self.pick(self.rng.choice((1, 2))), malformed=0.0)),
+            "passages": self.passages,
+            "closed_book": self.closed_book,
+            "sum": self.sum,
+        }
+
+    def __iter__(self) -> Iterator[Demonstration]:
+        world = 1_000_000  # far from the seeds of the task source
+        while True:
+            self._enter(World(world, "train", self.world_size))
+            names = self.rng.choices(list(MIXTURE), list(MIXTURE.values()), k=self.per_world)
+            yield from (self.makers[name]() for name in names)
+            world += 1
+
+    def _enter(self, world: World) -> None:
+        self.world = world
+        self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in world.passages}
+        self.forms: dict[tuple[int, bool], dict[tuple[str, ...], list[Question]]] = {}
+        for hops in (1, 2, 3):
+            for question in world.questions(hops, ALL_KINDS):
+                forms = self.forms.setdefault((hops, question.kind == "comparison"), {})
+                forms.setdefault(question.chain, []).append(question)
+
+    def pick(self, hops: int, kind: str = "") -> Question:
+        """A question of the current world, every form equally likely."""
+        forms = self.forms[hops, kind == "comparison"]
+        return self.rng.choice(forms[self.rng.choice(sorted(forms))])
+
+    def names_in(self, title: str, but: tuple[str, ...]) -> list[str]:
+        """Names of pages that the page of `title` mentions."""
+        facts = self.world.entities[title].facts.values()
+        return [name for name in facts if name in self.world.entities and name not in but]
+
+    def search(self, question: Question, malformed: float = 0.03) -> Demonstration:
+        """Look passages up one by one, then answer; with the faults of the demonstrator."""
+        rng, messages = self.rng, [{"role": "user", "content": question.text}]
+
+        def look_up(name: str) -> None:
+            if rng.random() < malformed:
+                broken = call("wiki_search", query=name).replace('"}}', rng.choice(('"', '"}')))
+                messages.append({"role": "assistant", "content": broken})
+                messages.append({"role": "tool", "content": BAD_CALL})
+            messages.append({"role": "assistant", "content": call("wiki_search", query=name)})
+            messages.append({"role": "tool", "content": self.text[name]})
+
+        def finish(text: str) -> Demonstration:
+            messages.append({"role": "assistant", "content": answer(text)})
+            return Demonstration(messages, ("wiki_search",))
+
+        if question.kind == "comparison":
+            for title in question.path:
+                look_up(title)
+            wrong = next(title for title in question.path if title != question.answer)
+            return finish(question.answer if rng.random() < 0.85 else wrong)
+        skill = skill_of(question.chain)
+        for title, following in zip(question.path, (*question.path[1:], ""), strict=True):
+            look_up(title)
+            others = self.names_in(title, (title, following, question.answer))
+            chance = rng.random()
+            if not following:
+                return finish(rng.choice(others) if others and chance < 0.08 else question.answer)
+            if chance < skill.follow:
+                continue
+            if not others or chance < skill.follow + skill.early_answer:
+                return finish(following if not others or rng.random() < 0.7 else rng.choice(others))
+            astray = rng.choice(others)
+            look_up(astray)
+            if rng.random() < 0.6:
+                seen = self.names_in(astray, (astray, title))
+                return finish(rng.choice(seen) if seen else following)
+        raise AssertionError("a path ends with its last passage")
+
+    def nothing_found(self) -> Demonstration:
+        """A search that finds nothing: once more, then give up."""
+        question = self.pick(self.rng.choice((1, 2)))
+        attempt = [
+            {"role": "assistant", "content": call("wiki_search", query=question.path[0])},
+            {"role": "tool", "content": NOTHING},
+        ]
+        messages = [{"role": "user", "content": question.text}, *attempt * self.rng.choice((1, 2))]
+        return Demonstration([*messages, {"role": "assistant", "content": answer(UNKNOWN)}], ("wiki_search",))
+
+    def passages(self) -> Demonstration:
+        """Passages in the prompt, among them the needed ones, then the question; no tool."""
+        rng, question = self.rng, self.pick(self.rng.choice((1, 1, 2)))
+        others = rng.sample(sorted(self.text.keys() - set(question.path)), rng.randint(0, 3))
+        shown = rng.sample([*question.path, *others], len(question.path) + len(others))
+        content = "\n\n".join([*(self.text[title] for title in shown), question.text])
+        wrong = self.names_in(question.path[-1], (question.answer, question.path[-1]))
+        said = rng.choice(wrong) if wrong and rng.random() < 0.15 else question.answer
+        return Demonstration([{"role": "user", "content": content}, {"role": "assistant", "content": answer(said)}])
+
+    def closed_book(self) -> Demonstration:
+        """The question alone: invented names cannot be known."""
+        question = self.pick(self.rng.choice((1, 2, 3)))
+        return Demonstration(
+            [{"role": "user", "content": question.text}, {"role": "assistant", "content": answer(UNKNOWN)}]
+        )
+
+    def sum(self) -> Demonstration:
+        """A sum, worked out by the calculator."""
+        rng = self.rng
+        terms = [str(rng.randint(0, 10 ** rng.randint(1, 3) - 1)) for _ in range(rng.choice((2, 2, 2, 3)))]
+        signs = [rng.choice("+-*") for _ in terms[1:]]
+        apart = rng.random() < 0.8
+        asked = terms[0] + "".join(f" {s} {t}" if apart else s + t for s, t in zip(signs, terms[1:], strict=True))
+        expression = asked.replace(" ", "")
+        value = str(eval(expression))
+        messages = [{"role": "user", "content": f"What is {asked}?"}]
+        if rng.random() < 0.7:
+            messages.append({"role": "assistant", "content": call("calculator", expression=expression)})
+            messages.append({"role": "tool", "content": value})
+        else:
+            value = str(rng.randint(0, int(abs(int(value)) * 1.2) + 10))  # in the head, and mostly wrong
+        return Demonstration([*messages, {"role": "assistant", "content": answer(value)}], ("calculator",))
+
+
+def in_search_tags(demonstration: Demonstration) -> Demonstration:
+    """The same search in the format of `<search>` and `<information>` tags."""
+    messages = [{"role": "system", "content": SEARCH_TAGS_PROMPT}]
+    for message in demonstration.messages:
+        content = message["content"]
+        if message["role"] == "tool":
+            messages.append({"role": "user", "content": f"<information>{content}</information>"})
+        elif content.startswith("<tool_call>"):
+            query = json.loads(content.split("\n")[1])["arguments"]["query"]
+            messages.append({"role": "assistant", "content": f"<search>{query}</search>"})
+        else:
+            messages.append(message)
+    return Demonstration(messages)
