@@ -1,0 +1,115 @@
+"""The environment `tool_calling`: reads calls in an action, runs the tools, shows their results, finds the answer.
+
+An action that calls a tool is not final: an answer beside a call is refused, since it was written before the result
+was read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agent_r1_core import Action, EnvConfig, Message, Observation, Step, Task, ToolCall, ToolEnv, ToolFormat, ToolResult
+from agent_r1_core.chat import clip_text
+from agent_r1_core.contracts.component import ComponentConfig
+from agent_r1_core.contracts.env import EnvServices
+from agent_r1_core.errors import EpisodeError
+from agent_r1_tool_calling.answers import INSTRUCTIONS, AnswerStyle, find_answer
+
+
+class ToolCallingConfig(EnvConfig):
+    """Options of `tool_calling`."""
+
+    format: str = "hermes"
+    """How calls are written: the name of a tool format."""
+    answer: AnswerStyle = "tags"
+    """How the final answer is written: between `<answer>` tags, in `\\boxed{}`, or as the plain text of an action
+    without a call."""
+    system_prompt: str | None = None
+    """None: a default that tells the model how to call and how to answer; an empty text: no system prompt."""
+    max_tool_characters: int = Field(2000, ge=1)
+    """Characters of one tool result; the rest is cut, with a marker."""
+    context: Literal["append"] = "append"
+    """Everything so far stays in the context."""
+
+
+class ToolCalling(ToolEnv):
+    """Questions answered with tools."""
+
+    Config = ToolCallingConfig
+
+    def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
+        super().__init__(config, services)
+        self._schemas = [tool.schema() for tool in self.services.tools.values()]
+        if self.services.tool_format is not None:
+            self.services.tool_format.bind(self._schemas)
+
+    async def reset(self, task: Task) -> Observation:
+        """The system prompt, if there is one, and the task's own messages."""
+        own: list[Message] = (
+            [{"role": "user", "content": task.prompt}] if isinstance(task.prompt, str) else list(task.prompt)
+        )
+        system = self._system_prompt()
+        if own and own[0]["role"] == "system":
+            system = "\n\n".join(part for part in (system, own[0]["content"]) if part)
+            own = own[1:]
+        return Observation([{"role": "system", "content": system}, *own] if system else own)
+
+    async def step(self, action: Action) -> Step:
+        """Run the action's calls, or end with its answer, or say what was wrong with it."""
+        parsed = self._format().parse(action.text)
+        answer = None if self.config.answer == "plain" and action.cut else find_answer(action.text, self.config.answer)
+        if not parsed.calls and not parsed.errors:
+            if answer is not None:
+                return Step(terminated=True, answer=answer, info={"calls": [], "errors": [], "answer": answer})
+            error = _CUT if action.cut else _NEITHER[self.config.answer]
+            said: Message = {"role": "user", "content": f"Error: {error}."}
+            return Step(observation=Observation([said]), info={"calls": [], "errors": [error]})
+        errors = list(parsed.errors)
+        if answer is not None and self.config.answer != "plain":
+            errors.append("an answer beside a tool call is not read; answer after its result")
+        info: dict[str, Any] = {"calls": [], "errors": errors}
+        results = await self._run(parsed.calls, info)
+        return Step(observation=Observation(self._messages(results, errors)), info=info)
+
+    def _system_prompt(self) -> str:
+        if self.config.system_prompt is not None:
+            return str(self.config.system_prompt)
+        return self._format().system_prompt(self._schemas, INSTRUCTIONS[self.config.answer])
+
+    def _format(self) -> ToolFormat:
+        if self.services.tool_format is None:
+            raise EpisodeError("environment tool_calling got no tool format; pass one in its services")
+        return self.services.tool_format
+
+    async def _run(self, calls: Sequence[ToolCall], info: dict[str, Any]) -> list[ToolResult]:
+        """Run the calls at once and note them in the turn's info."""
+        begun = time.perf_counter()
+        if self.services.call_tools is not None:
+            results = list(await self.services.call_tools(calls)) if calls else []
+        else:
+            results = [ToolResult(call.name, "Error: there are no tools.", error=True) for call in calls]
+        info["tool_seconds"] = time.perf_counter() - begun
+        info["calls"] = [
+            {"name": call.name, "arguments": call.arguments, "error": result.text[:200] if result.error else None}
+            for call, result in zip(calls, results, strict=True)
+        ]
+        return results
+
+    def _messages(self, results: Sequence[ToolResult], errors: Sequence[str]) -> list[Message]:
+        """Results, and errors of malformed calls, in the manner of the format."""
+        limit = self.config.max_tool_characters
+        shown = [ToolResult(result.name, clip_text(result.text, limit), result.error) for result in results]
+        shown += [ToolResult("error", f"Error: {error}.", error=True) for error in errors]
+        return self._format().results(shown)
+
+
+_CUT = "the reply was cut off before a tool call or an answer; be shorter"
+_NEITHER: dict[AnswerStyle, str] = {
+    "tags": "no tool call and no answer; call a tool, or answer in <answer> tags",
+    "boxed": "no tool call and no answer; call a tool, or answer in \\boxed{}",
+    "plain": "an empty reply; call a tool, or answer",
+}

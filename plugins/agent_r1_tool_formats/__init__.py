@@ -1,0 +1,1 @@
+"""Built-in plugin `tool_formats`: how models write tool calls."""

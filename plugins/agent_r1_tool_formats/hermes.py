@@ -1,0 +1,85 @@
+"""The format of Hermes and Qwen models: `<tool_call>` JSON `</tool_call>`, any number per action.
+
+Calls inside `<think>` blocks are thoughts, not calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agent_r1_core import ParsedAction, ToolCall, ToolFormat
+from agent_r1_core.chat import without_thinking
+from agent_r1_core.contracts.tool_format import describe_schema
+
+_CALL = re.compile(r"<tool_call>((?:(?!<tool_call>).)*?)</tool_call>", re.DOTALL)
+_SYNTAX = '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+
+
+class Hermes(ToolFormat):
+    """JSON calls in `<tool_call>` tags."""
+
+    def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
+        """How to call and how to answer; the tools themselves are described by the template or `describe_tools`."""
+        if not schemas:
+            return answer
+        return (
+            "Solve the task step by step with the help of the tools. Whenever you need something that you do not know, "
+            f"call a tool like this and wait for its result:\n{_SYNTAX}\n"
+            f"You may call tools several times. {answer}"
+        )
+
+    def describe_tools(self, schemas: Sequence[dict[str, Any]]) -> str:
+        """The tools as Qwen2.5's own template describes them."""
+        signatures = "\n".join(f'{{"type": "function", "function": {describe_schema(schema)}}}' for schema in schemas)
+        return (
+            "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+            "You are provided with function signatures within <tools></tools> XML tags:\n"
+            f"<tools>\n{signatures}\n</tools>\n\n"
+            "For each function call, return a json object with function name and arguments within "
+            f"<tool_call></tool_call> XML tags:\n{_SYNTAX}"
+        )
+
+    def parse(self, text: str) -> ParsedAction:
+        """The calls in their order, and a sentence for each malformed one."""
+        visible = without_thinking(text)
+        parsed = ParsedAction()
+        for match in _CALL.finditer(visible):
+            call = _read(match.group(1))
+            if isinstance(call, ToolCall):
+                parsed.calls.append(call)
+            else:
+                parsed.errors.append(call)
+        rest = _CALL.sub("", visible)
+        if "<tool_call>" in rest:
+            parsed.errors.append("a tool call is not closed; end it with </tool_call>")
+        elif "</tool_call>" in rest:
+            parsed.errors.append("a tool call is not opened; begin it with <tool_call>")
+        return parsed
+
+    def render_call(self, call: ToolCall) -> str:
+        """The call as Qwen models write it."""
+        body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
+        return f"<tool_call>\n{body}\n</tool_call>"
+
+
+def _read(body: str) -> ToolCall | str:
+    """The call in a tag's JSON, or the sentence that says what is wrong with it."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return 'a tool call is not valid JSON; write {"name": ..., "arguments": {...}}'
+    name = value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name:
+        return 'a tool call names no tool; write {"name": ..., "arguments": {...}}'
+    arguments = value.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = None
+    if not isinstance(arguments, dict):
+        return f'the call of {name[:40]} has no arguments object; write "arguments": {{...}}'
+    return ToolCall(name, arguments)

@@ -1,0 +1,107 @@
+"""The format of Search-R1 (arXiv 2503.09516): `<search>` text `</search>`, answered in `<information>` tags.
+
+A call names no tool, so it reaches one tool only, through one text argument of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agent_r1_core import ComponentConfig, Message, ParsedAction, ToolCall, ToolFormat, ToolResult
+from agent_r1_core.chat import without_thinking
+from agent_r1_core.errors import ConfigError
+
+_CALL = re.compile(r"<search>((?:(?!<search>).)*?)</search>", re.DOTALL)
+
+
+class SearchTagsConfig(ComponentConfig):
+    """Options of `search_tags`."""
+
+    tool: str | None = None
+    """The tool that is called; None: the only one of the recipe."""
+    argument: str | None = None
+    """Its argument that gets the text; None: the first one that takes text."""
+
+
+class SearchTags(ToolFormat):
+    """Text calls in `<search>` tags."""
+
+    Config = SearchTagsConfig
+    stop_strings = ("</search>", "</answer>")
+    template_tools = False
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._tool: str = self.config.tool or "search"
+        self._argument: str = self.config.argument or "query"
+
+    def bind(self, schemas: Sequence[dict[str, Any]]) -> None:
+        """Find the tool and the argument that calls reach.
+
+        Raises:
+            ConfigError: there are several tools to choose from, or none that takes text.
+        """
+        if not schemas:
+            return
+        functions = {schema["function"]["name"]: schema["function"] for schema in schemas}
+        names = ", ".join(functions)
+        if self.config.tool is None and len(functions) > 1:
+            raise ConfigError(
+                f"tool format search_tags calls one tool, but the tools are {names}; leave one, or use hermes"
+            )
+        name = self.config.tool or next(iter(functions))
+        if name not in functions:
+            raise ConfigError(f"tool format search_tags is set to call {name!r}, but the tools are {names}; name one")
+        properties = functions[name]["parameters"].get("properties", {})
+        arguments = [key for key, schema in properties.items() if _takes_text(schema)]
+        wanted = self.config.argument
+        if not arguments or (wanted is not None and wanted not in arguments):
+            what = f"argument {wanted!r}" if wanted is not None else "argument"
+            raise ConfigError(f"tool {name} has no {what} that takes text; tool format search_tags needs one")
+        self._tool, self._argument = name, wanted or arguments[0]
+
+    def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
+        """How to search and how to answer."""
+        if not schemas:
+            return answer
+        return (
+            "Answer the question. Think first inside <think> and </think> every time you get new information. When "
+            "you lack some knowledge, search for it by <search>your query</search>; the results are returned between "
+            f"<information> and </information>. You may search as many times as you want. {answer}"
+        )
+
+    def parse(self, text: str) -> ParsedAction:
+        """The searches in their order, and a sentence for each malformed one."""
+        visible = without_thinking(text)
+        parsed = ParsedAction()
+        for match in _CALL.finditer(visible):
+            query = match.group(1).strip()
+            if query:
+                parsed.calls.append(ToolCall(self._tool, {self._argument: query}))
+            else:
+                parsed.errors.append("a search is empty; write <search>your query</search>")
+        rest = _CALL.sub("", visible)
+        if "<search>" in rest:
+            parsed.errors.append("a search is not closed; end it with </search>")
+        elif "</search>" in rest:
+            parsed.errors.append("a search is not opened; begin it with <search>")
+        return parsed
+
+    def render_call(self, call: ToolCall) -> str:
+        """The text of the call's argument in tags."""
+        value = call.arguments.get(self._argument, next(iter(call.arguments.values()), ""))
+        return f"<search>{value}</search>"
+
+    def results(self, results: Sequence[ToolResult]) -> list[Message]:
+        """One user message with a block per result."""
+        if not results:
+            return []
+        blocks = [f"<information>{result.text}</information>" for result in results]
+        return [{"role": "user", "content": "\n".join(blocks)}]
+
+
+def _takes_text(schema: dict[str, Any]) -> bool:
+    options = schema.get("anyOf", [schema])
+    return any(option.get("type") == "string" for option in options)

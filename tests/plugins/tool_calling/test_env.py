@@ -1,0 +1,151 @@
+"""The environment `tool_calling`, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from agent_r1_tool_calling.env import ToolCalling
+from agent_r1_tool_formats.hermes import Hermes
+from agent_r1_tool_formats.search_tags import SearchTags
+
+from agent_r1_core import Action, Step, Task, ToolCall, ToolResult, tool
+from agent_r1_core.contracts.env import EnvServices
+
+
+@tool
+def lookup(name: str) -> str:
+    """Look a name up."""
+    return f"{name} was born in Tavelo."
+
+
+async def call_tools(calls: Sequence[ToolCall]) -> list[ToolResult]:
+    """Answer known calls, refuse the others."""
+    return [
+        ToolResult(call.name, "Tavelo. " * 3)
+        if call.name == "lookup"
+        else ToolResult(call.name, f"Error: there is no tool {call.name}.", error=True)
+        for call in calls
+    ]
+
+
+def make(form: Any = None, tools: bool = True, **options: Any) -> ToolCalling:
+    services = EnvServices(
+        tools={"lookup": lookup()} if tools else {}, tool_format=form or Hermes(), call_tools=call_tools
+    )
+    return ToolCalling(ToolCalling.Config(**options), services)
+
+
+def step(env: ToolCalling, text: str, cut: bool = False) -> Step:
+    return asyncio.run(env.step(Action(text, cut=cut)))
+
+
+def opening(env: ToolCalling, prompt: Any = "Where?") -> list[Any]:
+    return asyncio.run(env.reset(Task("t", prompt))).messages
+
+
+CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
+
+
+def test_the_default_prompt_tells_how_to_call_and_answer():
+    system, user = opening(make())
+    assert system["role"] == "system"
+    assert "<tool_call>" in system["content"]
+    assert "<answer>" in system["content"]
+    assert user == {"role": "user", "content": "Where?"}
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt", "roles"),
+    [
+        ({"system_prompt": ""}, "Where?", ["user"]),
+        ({"system_prompt": "Be brief."}, [{"role": "user", "content": "Where?"}], ["system", "user"]),
+    ],
+)
+def test_the_recipe_may_set_the_prompt(options, prompt, roles):
+    assert [message["role"] for message in opening(make(**options), prompt)] == roles
+
+
+def test_the_tasks_own_system_message_is_kept():
+    task = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Where?"}]
+    system, user = opening(make(system_prompt="Be brief."), task)
+    assert system == {"role": "system", "content": "Be brief.\n\nYou are kind."}
+    assert user["content"] == "Where?"
+
+
+def test_a_call_brings_its_result():
+    made = step(make(), f"I look. {CALL}")
+    assert made.observation.messages == [{"role": "tool", "name": "lookup", "content": "Tavelo. " * 3}]
+    assert made.info["calls"] == [{"name": "lookup", "arguments": {"name": "Karimo"}, "error": None}]
+    assert not made.terminated
+
+
+def test_long_results_are_cut_with_a_marker():
+    made = step(make(max_tool_characters=6), CALL)
+    assert made.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
+
+
+def test_an_answer_ends_the_episode():
+    made = step(make(), "<answer>Tavelo</answer>")
+    assert (made.terminated, made.answer, made.info["answer"]) == (True, "Tavelo", "Tavelo")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<tool_call>{</tool_call>", "not valid JSON"),
+        (f"{CALL} <answer>guess</answer>", "answer beside a tool call is not read"),
+        ("<answer>x</answer> <tool_call>{", "not closed"),
+    ],
+)
+def test_malformed_actions_go_on_with_an_error(text, sentence):
+    made = step(make(), text)
+    last = made.observation.messages[-1]
+    assert (made.terminated, made.answer, last["role"]) == (False, None, "tool")
+    assert sentence in " ".join(message["content"] for message in made.observation.messages)
+    assert made.info["errors"]
+
+
+def test_an_unknown_tool_is_noted_at_its_call():
+    made = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
+    assert made.info["calls"][0]["error"] == "Error: there is no tool fly."
+    assert made.info["errors"] == []
+
+
+def test_neither_call_nor_answer_is_an_error():
+    made = step(make(), "Hm.")
+    (message,) = made.observation.messages
+    assert message["role"] == "user"
+    assert message["content"].startswith("Error: no tool call and no answer")
+    assert len(made.info["errors"]) == 1
+
+
+@pytest.mark.parametrize("style", ["tags", "plain"])
+def test_a_cut_reply_is_no_answer(style):
+    made = step(make(answer=style), "I think that it is", cut=True)
+    assert not made.terminated
+    assert "cut off" in made.observation.messages[0]["content"]
+
+
+def test_a_plain_reply_is_the_answer():
+    made = step(make(answer="plain"), "<think>hm</think> Tavelo")
+    assert (made.terminated, made.answer) == (True, "Tavelo")
+    assert not step(make(answer="plain"), f"I look. {CALL}").terminated
+
+
+def test_boxed_answers():
+    assert step(make(answer="boxed"), "So \\boxed{\\frac{1}{2}}").answer == "\\frac{1}{2}"
+
+
+def test_search_tags_reach_the_only_tool():
+    made = step(make(SearchTags()), "<search>Karimo</search>")
+    assert made.info["calls"][0]["arguments"] == {"name": "Karimo"}
+    (message,) = made.observation.messages
+    assert message["content"].startswith("<information>Tavelo.")
+
+
+def test_without_tools_the_prompt_is_about_the_answer_alone():
+    system, _ = opening(make(tools=False))
+    assert "tool" not in system["content"]
