@@ -69,7 +69,7 @@ class Tool(Component):
 
     def schema(self) -> dict[str, Any]:
         """The function schema that chat templates take (OpenAI style)."""
-        text = self.description or (inspect.getdoc(type(self)) or "").split("\n\n")[0]
+        text = self.description or _first_paragraph(type(self))
         parameters = _plain(self.Arguments.model_json_schema())
         parameters.pop("description", None)
         return {"type": "function", "function": {"name": self.name, "description": text, "parameters": parameters}}
@@ -83,6 +83,13 @@ class ToolResources:
     """A folder for indexes and the like, shared by runs."""
     corpora: dict[str, Callable[[], Any]] = field(default_factory=dict)
     """Corpora of the run's task sources by name (`train`, `eval`): a call returns an iterable of Passage."""
+
+
+def _first_paragraph(cls: type[Tool]) -> str:
+    """Of the docstring nearest in the inheritance, the contract's own left out: it tells a model nothing."""
+    own = cls.__mro__[: cls.__mro__.index(Tool)]
+    doc = next((base.__doc__ for base in own if base.__doc__), "")
+    return inspect.cleandoc(doc).split("\n\n")[0]
 
 
 def _plain(schema: Any) -> Any:

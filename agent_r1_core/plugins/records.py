@@ -58,6 +58,7 @@ class ComponentRecord:
         return {
             "kind": self.kind,
             "name": self.name,
+            "plugin": self.plugin,
             "qualified": self.qualified,
             "target": self.spec.target,
             "summary": self.summary,

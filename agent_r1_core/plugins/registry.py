@@ -150,6 +150,11 @@ class Registry:
         """The plugin that offers a component."""
         return next(plugin for plugin in self.plugins if record in plugin.components)
 
+    def not_loaded(self) -> str:
+        """For the end of a sentence: the plugins that might have offered more, or an empty string."""
+        names = [plugin.name for plugin in self.plugins if plugin.status != PluginStatus.OK]
+        return f" (not loaded: plugin {', '.join(names)}; see `agent-r1 plugins doctor`)" if names else ""
+
     def to_json(self) -> list[dict[str, Any]]:
         """For plugins.json of a run."""
         return [plugin.to_json() for plugin in self.plugins]
@@ -168,10 +173,7 @@ class Registry:
         if others:
             text += f" ({short!r} is a component of kind {' and '.join(others)})"
         text += did_you_mean(short, names) or f"; there are: {', '.join(names) or 'none'}"
-        bad = [p.name for p in self.plugins if p.status not in (PluginStatus.OK,)]
-        if bad:
-            text += f" (not loaded: plugin {', '.join(bad)}; see `agent-r1 plugins doctor`)"
-        return text
+        return text + self.not_loaded()
 
 
 def _kind(name: str) -> Kind:

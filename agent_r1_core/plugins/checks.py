@@ -1,0 +1,211 @@
+"""Static checks of a component against the contract of its kind; `plugins doctor` and the contract tests share them.
+
+They look at a class and make one instance with default options; whether it does its work well is for its own tests.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from agent_r1_core.contracts.component import Component
+from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.plugins.kinds import KINDS
+from agent_r1_core.plugins.validation import validate
+
+if TYPE_CHECKING:
+    from agent_r1_core.plugins.records import ComponentRecord
+    from agent_r1_core.plugins.registry import Registry
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "tool": ("run",),
+    "env": ("reset", "step"),
+    "reward": (),
+    "algorithm": ("advantages", "loss"),
+    "tasks": ("load",),
+    "tracker": ("log",),
+    "engine": ("start", "generate", "load_weights"),
+    "tool_format": ("system_prompt", "parse", "render_call"),
+}
+"""Methods that a component of a kind must define; a reward's depends on its scope."""
+
+EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} | {
+    ("reward", "score"),
+    ("reward", "score_turn"),
+}
+"""Methods that may be sync or async; every other one is what the contract's own method is."""
+
+
+def check_component(kind: str, cls: Any) -> list[str]:
+    """What is wrong with a class as a component of `kind`: one sentence each, empty when nothing is."""
+    base = KINDS[kind].base()
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        return [f"{getattr(cls, '__name__', cls)!r} does not subclass {base.__name__}"]
+    problems = _check_config(cls, base) + _check_methods(kind, cls, base)
+    instance = None if problems else _instance(cls, problems)
+    if instance is not None:
+        problems += _SPECIFIC.get(kind, lambda _: [])(instance)
+    return problems
+
+
+def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
+    """What is wrong with a registered name: its target, its contract, the options that its preset sets."""
+    try:
+        loaded = registry.load(record.kind, record.qualified)
+    except AgentR1Error as error:
+        return [str(error)]
+    if record.alias_of:
+        return []
+    if record.preset is None:
+        return check_component(record.kind, loaded.cls)
+    missing_is_fine = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
+    problems = validate(loaded.cls.Config, loaded.preset_config)[1]
+    return [f"preset option {problem}" for problem in problems if problem.key not in missing_is_fine]
+
+
+def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
+    config, wanted = cls.Config, base.Config
+    if not (isinstance(config, type) and issubclass(config, wanted)):
+        return [f"Config does not subclass {wanted.__name__}; write class Config({wanted.__name__})"]
+    problems = [
+        f"Config switches {key} off; leave {key}={value!r} of ComponentConfig"
+        for key, value in (("extra", "forbid"), ("frozen", True))
+        if config.model_config.get(key) != value
+    ]
+    if any(field.is_required() for field in config.model_fields.values()):
+        return problems
+    try:
+        default = config()
+        again = config.model_validate(json.loads(default.model_dump_json()))
+    except (ValueError, TypeError) as error:
+        return [*problems, f"the defaults of Config do not survive a trip through the run's config.yaml: {error}"]
+    if again != default:
+        problems.append("the defaults of Config change on a trip through the run's config.yaml; use JSON-able types")
+    return problems
+
+
+def _check_methods(kind: str, cls: type[Component], base: type[Component]) -> list[str]:
+    problems = [f"{name} is missing; define {name}{_signature(base, name)}" for name in _missing(kind, cls, base)]
+    for name, original in inspect.getmembers(base, inspect.isfunction):
+        method = inspect.getattr_static(cls, name)
+        function = inspect.unwrap(getattr(cls, name)) if callable(getattr(cls, name)) else None
+        if name.startswith("_") or function is original:
+            continue
+        if function is None or isinstance(method, (staticmethod, classmethod)):
+            problems.append(f"{name} is no method; write it as def {name}{_signature(base, name)}")
+            continue
+        if not _accepts(function, len(inspect.signature(original).parameters)):
+            given = inspect.signature(function)
+            problems.append(f"{name}{given} cannot be called as {name}{_signature(base, name)}")
+        if (kind, name) not in EITHER and _is_async(function) != _is_async(original):
+            problems.append(f"{name} must {'be' if _is_async(original) else 'not be'} async")
+    return problems
+
+
+def _missing(kind: str, cls: type[Component], base: type[Component]) -> list[str]:
+    names = REQUIRED[kind]
+    if kind == "reward":
+        names = {"episode": ("score",), "turn": ("score_turn",)}.get(getattr(cls, "scope", ""), ())
+    return [name for name in names if getattr(cls, name) is getattr(base, name)]
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _accepts(function: Any, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _signature(base: type, name: str) -> str:
+    return f"({', '.join(inspect.signature(getattr(base, name)).parameters)})"
+
+
+def _instance(cls: type[Component], problems: list[str]) -> Component | None:
+    """An instance with default options, or None where an option has no default; adds what it finds to `problems`."""
+    config = cls.Config
+    if any(field.is_required() for field in config.model_fields.values()):
+        return None
+    try:
+        instance = cls(config())
+    except Exception as error:
+        problems.append(f"it cannot be made with its default options: {type(error).__name__}: {error}")
+        return None
+    if not isinstance(getattr(instance, "config", None), config):
+        problems.append("its constructor does not keep its options; call super().__init__(config)")
+        return None
+    try:
+        unknown = set(cls.idle_options(instance.config)) - set(config.model_fields)
+    except Exception as error:
+        problems.append(f"idle_options raised {type(error).__name__}: {error}")
+    else:
+        problems += [f"idle_options names {name!r}, which is no option" for name in sorted(unknown)]
+    return instance
+
+
+def _check_tool(tool: Any) -> list[str]:
+    arguments = tool.Arguments
+    if not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
+        return ["Arguments is no pydantic model; write class Arguments(ToolArguments)"]
+    problems = []
+    if arguments.model_config.get("extra") != "forbid":
+        problems.append("Arguments takes unknown arguments in silence; subclass ToolArguments, which forbids them")
+    try:
+        schema = tool.schema()
+        json.dumps(schema)
+        function = schema["function"]
+        described, parameters = function["description"].strip(), function["parameters"]
+    except Exception as error:
+        return [*problems, f"schema() is no function schema in JSON: {type(error).__name__}: {error}"]
+    if not described:
+        problems.append("the model is told nothing about it; give the class a docstring or a description")
+    if parameters.get("type") != "object":
+        problems.append("the parameters of its schema are no object")
+    return problems
+
+
+def _check_reward(reward: Any) -> list[str]:
+    problems = []
+    if reward.scope not in ("episode", "turn"):
+        problems.append(f"scope is {reward.scope!r}; use 'episode' or 'turn'")
+    try:
+        low, high = (float(bound) for bound in reward.range)
+    except (TypeError, ValueError):
+        return [*problems, f"range is {reward.range!r}; use (lowest, highest)"]
+    if not low < high or math.isnan(low) or math.isnan(high):
+        problems.append(f"range is {reward.range!r}; the lowest score must be below the highest")
+    return problems
+
+
+def _check_algorithm(algorithm: Any) -> list[str]:
+    roles = algorithm.roles()
+    known = {"policy", "critic", "reference"}
+    if "policy" not in roles or not set(roles) <= known:
+        return [f"roles() is {sorted(roles)}; it needs 'policy', and may have 'critic' and 'reference'"]
+    return []
+
+
+def _check_tool_format(tool_format: Any) -> list[str]:
+    stops = tool_format.stop_strings
+    problems = []
+    if not isinstance(stops, tuple) or not all(isinstance(stop, str) and stop for stop in stops):
+        problems.append(f"stop_strings is {stops!r}; use a tuple of strings that are not empty")
+    if not isinstance(tool_format.template_tools, bool):
+        problems.append(f"template_tools is {tool_format.template_tools!r}; use True or False")
+    return problems
+
+
+_SPECIFIC = {
+    "tool": _check_tool,
+    "reward": _check_reward,
+    "algorithm": _check_algorithm,
+    "tool_format": _check_tool_format,
+}
