@@ -81,8 +81,8 @@ def _supporting_titles(record: Mapping[str, Any], where: str) -> list[str]:
 
 
 def _paragraphs(record: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    context = record.get("context") or []
     try:
+        context = record.get("context") or []
         pairs = (
             zip(context["title"], context["sentences"], strict=True)
             if isinstance(context, Mapping)

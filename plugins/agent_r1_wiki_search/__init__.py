@@ -1,0 +1,1 @@
+"""The tool `wiki_search`."""

@@ -1,0 +1,53 @@
+"""Gathers the passages that `wiki_search` indexes: from a file, or from the run's task sources.
+
+A corpus is held in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, read_records, text_field
+
+
+def read_corpus(path: str) -> list[Passage]:
+    """The passages of a `.jsonl`, `.json` or `.parquet` file; a repeated one counts once.
+
+    A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
+
+    Raises:
+        TaskError: the file is missing, malformed or empty.
+    """
+    records = read_records(path, hub="")
+    return list(dict.fromkeys(_passage(record, f"record {index} of {path}") for index, record in enumerate(records)))
+
+
+def source_corpus(resources: ToolResources, source: str) -> list[Passage]:
+    """The passages of the task source `source`, or of all that offer some for `auto`; a repeated one counts once.
+
+    Raises:
+        ConfigError: there is no such source, or none that offers passages.
+    """
+    offered = resources.corpora
+    if source != "auto" and source not in offered:
+        known = ", ".join(sorted(offered)) or "none"
+        raise ConfigError(f"wiki_search has source={source} but the corpora here are: {known}; name one, or auto")
+    names = sorted(offered) if source == "auto" else [source]
+    parts: list[Iterable[Passage]] = [offered[name]() or [] for name in names]
+    passages = list(dict.fromkeys(passage for part in parts for passage in part))
+    if not passages:
+        raise ConfigError(
+            "wiki_search has nothing to search, since the task source offers no corpus; set its option corpus to a "
+            "JSON Lines file of passages with title and text"
+        )
+    return passages
+
+
+def _passage(record: Any, where: str) -> Passage:
+    if isinstance(record, Mapping) and "contents" in record and "text" not in record:
+        title, _, text = text_field(record, "contents", where).partition("\n")
+        if not text.strip():
+            raise TaskError(f"the contents of {where} have no text after the title's line; add it")
+        return Passage(title.strip().strip('"'), text.strip())
+    return Passage(text_field(record, "title", where), text_field(record, "text", where))

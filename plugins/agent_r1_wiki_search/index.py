@@ -1,0 +1,149 @@
+"""A BM25 index (bm25s, Lucene's variant) over passages, cached on disk.
+
+Ranking is deterministic: equal scores keep the order of the corpus. Accents and letter case make no difference. The
+cache is keyed by the passages, the options and the version of bm25s; a damaged one is built again, and a folder that
+cannot be written only costs the time to index.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_r1_core import Passage
+
+logger = logging.getLogger(__name__)
+_WORD = re.compile(r"\w+")
+_MANIFEST = "manifest.json"
+
+
+class Words:
+    """Cuts text into the words that are indexed; safe to use from several threads.
+
+    Frequent words stay: BM25 weighs them down by itself, and titles such as `The Who` consist of them.
+    """
+
+    def __init__(self, stemmer: bool) -> None:
+        self.key = f"stemmer={stemmer}"
+        self._lock = threading.Lock()
+        self._stemmer: Any = None
+        if stemmer:
+            import Stemmer
+
+            self._stemmer = Stemmer.Stemmer("english")
+
+    def __call__(self, text: str) -> list[str]:
+        folded = unicodedata.normalize("NFKD", text.casefold())
+        plain = "".join(character for character in folded if not unicodedata.combining(character))
+        words = _WORD.findall(plain)
+        if self._stemmer is None:
+            return words
+        with self._lock:  # PyStemmer's objects are not thread-safe
+            return list(self._stemmer.stemWords(words))
+
+
+@dataclass(frozen=True)
+class Index:
+    """Finds passages."""
+
+    passages: Sequence[Passage]
+    words: Words
+    bm25: Any
+
+    def search(self, query: str, top_k: int) -> list[Passage]:
+        """At most `top_k` passages that share a word with the query, best first."""
+        import numpy
+
+        known = [word for word in self.words(query) if word in self.bm25.vocab_dict]
+        if not known:
+            return []
+        scores = self.bm25.get_scores(known)
+        hits = numpy.flatnonzero(scores > 0)
+        best = hits[numpy.argsort(-scores[hits], kind="stable")[:top_k]]
+        return [self.passages[number] for number in best]
+
+
+def open_index(passages: Sequence[Passage], words: Words, cache_dir: str) -> Index:
+    """The index of the passages, from the cache where it holds a sound one."""
+    folder = Path(cache_dir) / "wiki_search" / _digest(passages, words)
+    bm25 = _load(folder)
+    if bm25 is None:
+        bm25 = _build(passages, words)
+        try:
+            _store(bm25, folder)
+        except OSError as error:
+            logger.warning("the search index is not kept, since %s cannot be written (%s)", folder, error)
+    return Index(passages, words, bm25)
+
+
+def _build(passages: Sequence[Passage], words: Words) -> Any:
+    import bm25s
+
+    texts = [words(f"{passage.title}\n{passage.text}") for passage in passages]
+    bm25 = bm25s.BM25(method="lucene", backend="numpy")
+    # bm25s cannot index a corpus without any word; this one is in no query, since it is not made of word characters.
+    bm25.index(texts if any(texts) else [["\n"] for _ in texts], show_progress=False)
+    return bm25
+
+
+def _store(bm25: Any, folder: Path) -> None:
+    """Write beside and rename, so that a reader sees a whole index or none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-", ignore_cleanup_errors=True) as temporary:
+        fresh = Path(temporary) / "index"
+        bm25.save(fresh, show_progress=False)
+        manifest = {file.name: _checksum(file) for file in sorted(fresh.iterdir())}
+        (fresh / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        if folder.exists():
+            os.replace(folder, Path(temporary) / "damaged")
+        try:
+            os.replace(fresh, folder)
+        except OSError:
+            if not (folder / _MANIFEST).exists():  # else another process was faster, with the same index
+                raise
+
+
+def _load(folder: Path) -> Any:
+    """The stored index, or None where there is none or it is damaged."""
+    import bm25s
+
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if not manifest or any(_checksum(folder / name) != checksum for name, checksum in manifest.items()):
+            raise ValueError("a checksum differs")
+        return bm25s.BM25.load(folder, show_progress=False, verbosity=0)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # whatever a damaged file makes numpy, json or bm25s raise
+        logger.warning("the search index in %s is damaged (%s) and is built again", folder, error)
+        return None
+
+
+def _digest(passages: Sequence[Passage], words: Words) -> str:
+    import bm25s
+
+    digest = blake2b(f"{bm25s.__version__} {words.key}".encode(), digest_size=16)
+    for passage in passages:
+        for text in (passage.title, passage.text):
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        digest = blake2b(digest_size=16)
+        while block := opened.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,21 @@
+"""Declares the tool `wiki_search`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_r1_core import ToolSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@hookimpl
+def register_tools() -> Iterable[ToolSpec]:
+    """The one tool of this plugin."""
+    return [
+        ToolSpec(
+            "wiki_search",
+            "agent_r1_wiki_search.tool:WikiSearch",
+            "Finds passages by BM25 in a JSON Lines corpus or in the corpus of a task source",
+        )
+    ]

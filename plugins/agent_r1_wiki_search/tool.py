@@ -1,0 +1,89 @@
+"""The tool `wiki_search`: passages that answer a query, by BM25."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from agent_r1_core import ComponentConfig, Passage, Tool, ToolArguments, ToolContext, ToolError, ToolResources
+from agent_r1_wiki_search.corpus import read_corpus, source_corpus
+from agent_r1_wiki_search.index import Index, Words, open_index
+
+NOTHING = "No passage found."
+_MAX_QUERIES = 8
+
+
+class WikiSearch(Tool):
+    """Searches an encyclopedia and returns the passages that match best."""
+
+    class Config(ComponentConfig):
+        top_k: int = Field(1, ge=1, le=100)
+        """Passages per query."""
+        corpus: str | None = None
+        """A .jsonl, .json or .parquet file of passages with `title` and `text`; null: the task source's corpus."""
+        source: str = "auto"
+        """Which task source's corpus: `train`, `eval`, or `auto` for every one that the tool may use."""
+        stemmer: bool = False
+        """Match English words by their stems; names are then conflated, too."""
+        max_characters: int = Field(1000, ge=1)
+        """A longer passage is cut."""
+
+    class Arguments(ToolArguments):
+        query: str | list[str] = Field(description="What to look for; a list asks for several things at once")
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._index: Index | None = None
+
+    @classmethod
+    def idle_options(cls, config: Config) -> dict[str, str]:
+        """A file as corpus leaves the task sources' unused."""
+        return {} if config.corpus is None else {"source": "corpus names a file"}
+
+    def open(self, resources: ToolResources) -> None:
+        """Read and index the corpus, or take its index from the cache.
+
+        Raises:
+            ConfigError: there is no corpus.
+            TaskError: the corpus file is missing or malformed.
+        """
+        config = self.config
+        passages = read_corpus(config.corpus) if config.corpus else source_corpus(resources, config.source)
+        self._index = open_index(passages, Words(config.stemmer), resources.cache_dir)
+
+    def close(self) -> None:
+        """Drop the index."""
+        self._index = None
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """Passages as `Title`, newline, `Text`, a blank line between them; several queries get a heading each.
+
+        Raises:
+            ToolError: a query is empty, or there are too many.
+        """
+        queries = arguments.query
+        if isinstance(queries, str):
+            return self._found(queries)
+        if not 1 <= len(queries) <= _MAX_QUERIES:
+            raise ToolError(f"{len(queries)} queries were given; give 1 to {_MAX_QUERIES}")
+        return "\n\n".join(f'Results for "{query}":\n{self._found(query)}' for query in queries)
+
+    def search(self, query: str, top_k: int | None = None) -> list[Passage]:
+        """At most `top_k` passages (the option's number for None), best first; whole, not cut.
+
+        Raises:
+            ToolError: the query is empty, or the tool is not open.
+        """
+        if self._index is None:
+            raise ToolError("wiki_search is not open; call open(resources) first")
+        if not query.strip():
+            raise ToolError("the query is empty; say what to look for")
+        return self._index.search(query, self.config.top_k if top_k is None else top_k)
+
+    def _found(self, query: str) -> str:
+        return "\n\n".join(f"{found.title}\n{self._cut(found.text)}" for found in self.search(query)) or NOTHING
+
+    def _cut(self, text: str) -> str:
+        limit = self.config.max_characters
+        return text if len(text) <= limit else text[:limit].rstrip() + " ..."
