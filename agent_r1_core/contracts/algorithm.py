@@ -57,3 +57,8 @@ class Algorithm(Component):
     def needs_every_trajectory(self) -> bool:
         """True when a trajectory without advantage still has a gradient (KL, entropy, value): none is skipped."""
         return bool(self.roles() - {"policy"})
+
+    def needs_old_logprobs(self) -> bool:
+        """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them in
+        a pass of their own before it asks for advantages."""
+        return False

@@ -1,0 +1,162 @@
+"""Batch: one rollout as padded tensors [trajectories, tokens], and Advantages, what an algorithm makes of it.
+
+A row is a trajectory with all its segments in the order in which they were generated. Everything is on the CPU and as
+long as the longest trajectory; the learner packs rows without padding before a model sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
+
+
+@dataclass
+class Advantages:
+    """What an algorithm computed from a batch."""
+
+    advantages: Tensor
+    """[n, T], 0 outside the credited tokens."""
+    value_targets: Tensor | None = None
+    """[n, T], what the critic learns; None without a critic."""
+    value_mask: Tensor | None = None
+    """bool [n, T], where it learns; the action tokens where None."""
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Batch:
+    """One rollout. [n, T] tensors are 0, false or -1 where a row has ended."""
+
+    trajectories: list[Trajectory]
+    ids: Tensor
+    """long [n, T]."""
+    valid: Tensor
+    """bool [n, T]: not padding."""
+    action_mask: Tensor
+    """bool [n, T]: ids that the policy sampled."""
+    response_mask: Tensor
+    """bool [n, T]: ids from a segment's first action on, the environment's too (for ablations alone)."""
+    turn: Tensor
+    """long [n, T]: index of the turn at its action tokens, else -1."""
+    rewards: Tensor
+    """float [n, T]: process rewards at the last action token of their turn, the outcome reward at the trajectory's last
+    action token (LAW 4)."""
+    sampler_logprobs: Tensor
+    """float [n, T]: the engine's log-probs of sampled ids, nats."""
+    group: Tensor
+    """long [n]: number of the trajectory's group."""
+    returns: Tensor
+    """float [n]: outcome plus process rewards, undiscounted."""
+    bootstrapped: Tensor
+    """bool [n]: a limit outside the MDP cut it, so that `bootstrap` continues it (LAW 5)."""
+    bootstrap: Tensor
+    """float [n]: V of the state after the last id where `bootstrapped`, else 0; filled by the critic."""
+    old_logprobs: Tensor | None = None
+    """float [n, T] before the update, where several passes or the algorithm need them."""
+    reference_logprobs: Tensor | None = None
+    """float [n, T], with the reference role."""
+    values: Tensor | None = None
+    """float [n, T], with the critic role: V of the state before the token (LAW 3)."""
+
+    @classmethod
+    def from_groups(cls, groups: Sequence[Group]) -> Batch:
+        """Lay out all trajectories that did not fail; a failed one never trains (LAW 5).
+
+        Raises:
+            ValueError: a segment begins with an action, or a turn's span is not an action of its segment.
+        """
+        rows = [(number, t) for number, g in enumerate(groups) for t in g.trajectories if t.status != EndStatus.FAILED]
+        trajectories = [trajectory for _, trajectory in rows]
+        shape = (len(rows), max((trajectory.tokens for trajectory in trajectories), default=0))
+        batch = cls(
+            trajectories=trajectories,
+            ids=torch.zeros(shape, dtype=torch.long),
+            valid=torch.zeros(shape, dtype=torch.bool),
+            action_mask=torch.zeros(shape, dtype=torch.bool),
+            response_mask=torch.zeros(shape, dtype=torch.bool),
+            turn=torch.full(shape, -1, dtype=torch.long),
+            rewards=torch.zeros(shape),
+            sampler_logprobs=torch.zeros(shape),
+            group=torch.tensor([number for number, _ in rows], dtype=torch.long),
+            returns=torch.tensor([trajectory.total_reward for trajectory in trajectories], dtype=torch.float32),
+            bootstrapped=torch.tensor([trajectory.bootstrap for trajectory in trajectories], dtype=torch.bool),
+            bootstrap=torch.zeros(len(rows)),
+        )
+        for row, trajectory in enumerate(trajectories):
+            _fill_tokens(batch, row, trajectory)
+            _fill_rewards(batch, row, trajectory)
+        return batch
+
+    @property
+    def size(self) -> int:
+        """Number of trajectories."""
+        return len(self.trajectories)
+
+    def segment_lengths(self, row: int) -> list[int]:
+        """Tokens of each of a trajectory's segments, empty ones left out."""
+        return [len(segment.ids) for segment in self.trajectories[row].segments if segment.ids]
+
+    def by_segment(self, values: Tensor) -> dict[str, list[list[float]]]:
+        """Numbers [n, T] as lists per segment, by the trajectory's id: for files and reports."""
+        out = {}
+        for row, trajectory in enumerate(self.trajectories):
+            lengths = [len(segment.ids) for segment in trajectory.segments]
+            parts = values[row, : sum(lengths)].split(lengths) if lengths else ()
+            out[trajectory.id] = [part.tolist() for part in parts]
+        return out
+
+
+def _fill_tokens(batch: Batch, row: int, trajectory: Trajectory) -> None:
+    offset = 0
+    for number, segment in enumerate(trajectory.segments):
+        stop = offset + len(segment.ids)
+        mask = torch.tensor(segment.mask, dtype=torch.bool)
+        if segment.mask and segment.mask[0]:
+            raise ValueError(
+                f"segment {number} of trajectory {trajectory.id} begins with an action, whose first id has no context "
+                "and so no log-prob; give the policy a prompt"
+            )
+        batch.ids[row, offset:stop] = torch.tensor(segment.ids, dtype=torch.long)
+        batch.valid[row, offset:stop] = True
+        batch.action_mask[row, offset:stop] = mask
+        batch.response_mask[row, offset:stop] = mask.long().cumsum(0) > 0
+        batch.sampler_logprobs[row, offset:stop] = torch.tensor(segment.logprobs)
+        offset = stop
+
+
+def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
+    """Rewards reach actions (LAW 4); a turn whose action is empty hands its own to the nearest earlier action token,
+    or, where there is none, to the first later one."""
+    actions = batch.action_mask[row].nonzero().flatten()
+    starts = _segment_starts(trajectory)
+    for turn in trajectory.turns:
+        start, stop = starts[turn.segment] + turn.start, starts[turn.segment] + turn.stop
+        if not bool(batch.action_mask[row, start:stop].all()):
+            raise ValueError(
+                f"turn {turn.index} of trajectory {trajectory.id} names ids {turn.start} to {turn.stop} of segment "
+                f"{turn.segment} as its action, but some of them have action mask 0; record actions with append_action"
+            )
+        batch.turn[row, start:stop] = turn.index
+        if len(actions):
+            batch.rewards[row, _reward_position(turn, start, stop, actions)] += turn.reward
+    if len(actions):
+        batch.rewards[row, actions[-1]] += trajectory.reward
+
+
+def _reward_position(turn: Turn, start: int, stop: int, actions: Tensor) -> int:
+    if turn.tokens:
+        return stop - 1
+    earlier = int((actions < start).sum())
+    return int(actions[max(earlier - 1, 0)])
+
+
+def _segment_starts(trajectory: Trajectory) -> list[int]:
+    starts = [0]
+    for segment in trajectory.segments:
+        starts.append(starts[-1] + len(segment.ids))
+    return starts

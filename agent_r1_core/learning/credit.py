@@ -1,0 +1,70 @@
+"""Credit along a trajectory: masked GAE and returns to go, over the credited tokens alone (LAW 3).
+
+Rows are trajectories with all their segments in order. A token outside the mask is as if it were not there: nothing
+stored at it is read, and it costs no discount. Values stand at the token that they score: `values[t]` is V of the
+state before token t.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.learning.masking import compact
+
+
+def gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float, bootstrap: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) over a row's credited tokens i_1..i_K:
+
+    delta_k = r_k + gamma V_{k+1} - V_k,  A_k = delta_k + gamma lam A_{k+1},  with V_{k+1} the value at the next
+    credited token, after the last one the bootstrap.
+
+    Args:
+        rewards, values: [n, T].
+        mask: bool [n, T], the credited tokens.
+        bootstrap: [n] value after the last id where a limit outside the MDP cut the trajectory, else 0 (LAW 5).
+
+    Returns:
+        advantages [n, T] and value targets A + V [n, T], both 0 outside the mask.
+    """
+    index, present = compact(mask)
+    reward, value = _take(rewards, index, present), _take(values, index, present)
+    following = torch.zeros_like(value[:, 0]) if value.shape[1] else rewards.new_zeros(rewards.shape[0])
+    last_value = following if bootstrap is None else bootstrap.to(values.dtype)
+    advantage, next_value = following, last_value
+    columns = torch.zeros_like(value)
+    for k in range(value.shape[1] - 1, -1, -1):
+        here = present[:, k]
+        delta = reward[:, k] + gamma * next_value - value[:, k]
+        advantage = torch.where(here, delta + gamma * lam * advantage, advantage)
+        next_value = torch.where(here, value[:, k], next_value)
+        columns[:, k] = advantage
+    return _put(columns, index, present, mask), _put(columns + value, index, present, mask)
+
+
+def returns_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """G_k = r_k + gamma G_{k+1} over a row's credited tokens; [n, T], 0 outside the mask."""
+    index, present = compact(mask)
+    reward = _take(rewards, index, present)
+    columns = torch.zeros_like(reward)
+    running = rewards.new_zeros(rewards.shape[0])
+    for k in range(reward.shape[1] - 1, -1, -1):
+        running = torch.where(present[:, k], reward[:, k] + gamma * running, running)
+        columns[:, k] = running
+    return _put(columns, index, present, mask)
+
+
+def spread_over(per_row: Tensor, mask: Tensor) -> Tensor:
+    """Give each of a row's credited tokens the row's number: [n] to [n, T], 0 outside the mask."""
+    return torch.where(mask, per_row[:, None], per_row.new_zeros(()))
+
+
+def _take(values: Tensor, index: Tensor, present: Tensor) -> Tensor:
+    return torch.where(present, values.gather(1, index), values.new_zeros(()))
+
+
+def _put(columns: Tensor, index: Tensor, present: Tensor, mask: Tensor) -> Tensor:
+    kept = torch.where(present, columns, columns.new_zeros(()))
+    return columns.new_zeros(mask.shape).scatter(1, index, kept)

@@ -1,0 +1,60 @@
+"""The critic: a value for the state before a token, from a network of its own.
+
+It begins as a copy of the policy's decoder with a scalar head of zeros, so every value begins at 0.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agent_r1_core.learning.decoder import Decoder
+from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.policy import Policy
+
+
+class Critic:
+    """A value network.
+
+    Args:
+        policy: gives the architecture and the first weights; its adapters are left out, the critic learns in full.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        module = copy.deepcopy(policy.module)
+        base = module.unload() if policy.lora else module  # type: ignore[operator]
+        decoder = base.get_decoder().requires_grad_(True)  # type: ignore[operator]
+        self.decoder = Decoder(decoder, policy.dtype, training_mode=policy.gradient_checkpointing)
+        width = decoder.get_input_embeddings().embedding_dim
+        self.head = nn.Linear(getattr(decoder.config, "hidden_size", width), 1).to(policy.device)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What learns."""
+        yield from self.decoder.module.parameters()
+        yield from self.head.parameters()
+
+    def values(self, packed: Packed, positions: Tensor) -> Tensor:
+        """Value [k], float32, of the state after each of the packed positions: V before token t is read at t - 1
+        (LAW 3).
+
+        Args:
+            positions: long [k], indices into the packed row.
+        """
+        hidden = self.decoder.hidden(packed)[positions.to(self.decoder.device)]
+        return self.head(hidden.float())[:, 0]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All weights."""
+        return {"decoder": self.decoder.module.state_dict(), "head": self.head.state_dict()}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what `state_dict` gave."""
+        self.decoder.module.load_state_dict(state["decoder"])
+        self.head.load_state_dict(state["head"])

@@ -1,0 +1,61 @@
+"""Group baselines. A group is the trajectories of one task under one policy version (LAW 7).
+
+All functions take `returns` [n], the trajectories' returns R, and `group` [n], the number of each one's group, and give
+an advantage per trajectory [n]. A group of one, or one whose returns are all equal, tells nothing: advantage exactly 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class GroupStatistics:
+    """Statistics of each trajectory's own group, [n]."""
+
+    mean: Tensor
+    std: Tensor
+    """With n - 1; 0 for a group of one."""
+    size: Tensor
+    informative: Tensor
+    """bool: the group has at least two returns that differ."""
+
+
+def group_statistics(returns: Tensor, group: Tensor) -> GroupStatistics:
+    """Mean, standard deviation and size of every trajectory's group, taken in float64."""
+    values = returns.double()
+    count = int(group.max()) + 1 if group.numel() else 0
+    zeros = values.new_zeros(count)
+    size = zeros.index_add(0, group, torch.ones_like(values))
+    mean = zeros.index_add(0, group, values) / size.clamp(min=1)
+    squares = zeros.index_add(0, group, (values - mean[group]) ** 2)
+    std = torch.sqrt(squares / (size - 1).clamp(min=1))
+    lowest = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
+    highest = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
+    return GroupStatistics(mean[group], std[group], size[group], (highest > lowest)[group])
+
+
+def group_mean_advantage(returns: Tensor, group: Tensor) -> Tensor:
+    """R_i - mean_G (Dr. GRPO, arXiv 2503.20783)."""
+    found = group_statistics(returns, group)
+    return _where_informative(returns.double() - found.mean, found, returns)
+
+
+def group_normalised_advantage(returns: Tensor, group: Tensor, eps: float) -> Tensor:
+    """(R_i - mean_G) / (std_G + eps), std with n - 1 (GRPO, arXiv 2402.03300)."""
+    found = group_statistics(returns, group)
+    return _where_informative((returns.double() - found.mean) / (found.std + eps), found, returns)
+
+
+def leave_one_out_advantage(returns: Tensor, group: Tensor) -> Tensor:
+    """R_i minus the mean of the others = n / (n - 1) (R_i - mean_G) (RLOO, arXiv 2402.14740)."""
+    found = group_statistics(returns, group)
+    scale = found.size / (found.size - 1).clamp(min=1)
+    return _where_informative(scale * (returns.double() - found.mean), found, returns)
+
+
+def _where_informative(advantage: Tensor, found: GroupStatistics, returns: Tensor) -> Tensor:
+    return torch.where(found.informative, advantage, torch.zeros_like(advantage)).to(returns.dtype)

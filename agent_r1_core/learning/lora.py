@@ -1,0 +1,80 @@
+"""Low-rank adapters through peft, an optional dependency (`pip install "agent-r1[lora]"`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from agent_r1_core.errors import ModelError
+from agent_r1_core.learning.settings import LoraOptions
+
+_MARK = ".lora_"
+
+
+def add_lora(model: PreTrainedModel, options: LoraOptions, seed: int) -> Any:
+    """Wrap a model so that only new low-rank adapters learn; they begin as the identity, drawn by `seed`.
+
+    Raises:
+        ModelError: peft is not installed, or the model has none of the target modules.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise ModelError('model.lora needs peft, which is not installed; run: pip install "agent-r1[lora]"') from error
+    config = LoraConfig(
+        r=options.rank,
+        lora_alpha=options.alpha,  # type: ignore[arg-type]
+        lora_dropout=options.dropout,
+        target_modules=list(options.target_modules) or "all-linear",
+        task_type="CAUSAL_LM",
+    )
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return get_peft_model(model, config)
+    except ValueError as error:
+        raise ModelError(
+            f"model.lora.target_modules {list(options.target_modules)} do not fit {type(model).__name__} ({error}); "
+            "name linear layers of it, or leave the list empty for all of them"
+        ) from error
+
+
+@torch.no_grad()
+def merged_weights(model: PreTrainedModel) -> dict[str, Tensor]:
+    """The base model's tensors by their Hugging Face names with the adapters added, on copies: the live weights stay as
+    they are, bit for bit."""
+    deltas = {
+        name: layer.get_delta_weight("default")
+        for name, layer in model.named_modules()
+        if hasattr(layer, "get_delta_weight") and hasattr(layer, "base_layer")
+    }
+    out = {}
+    for name, tensor in model.named_parameters():
+        if _MARK in name:
+            continue
+        owner = name.removesuffix(".base_layer.weight")
+        merged = tensor + deltas[owner] if owner in deltas and owner != name else tensor
+        out[name.replace(".base_layer.", ".")] = merged.detach()
+    return out
+
+
+def adapter_state(model: PreTrainedModel) -> dict[str, Tensor]:
+    """Copies of the adapters' tensors."""
+    return {name: tensor.detach().clone() for name, tensor in model.named_parameters() if _MARK in name}
+
+
+@torch.no_grad()
+def load_adapter_state(model: PreTrainedModel, state: dict[str, Tensor]) -> None:
+    """Put back what `adapter_state` gave.
+
+    Raises:
+        ModelError: the adapters are of another shape, so of other LoRA options.
+    """
+    mine = {name: tensor for name, tensor in model.named_parameters() if _MARK in name}
+    if {name: tensor.shape for name, tensor in mine.items()} != {name: tensor.shape for name, tensor in state.items()}:
+        raise ModelError("the checkpoint's adapters do not fit model.lora; resume with the LoRA options of the run")
+    for name, tensor in mine.items():
+        tensor.copy_(state[name])

@@ -1,0 +1,58 @@
+"""What an algorithm's loss gets and gives: flat tokens of one micro-batch, and sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+Sum = tuple[Tensor, Tensor]
+"""A metric of a micro-batch: its sum and the number of tokens that it sums over, scalars."""
+
+
+@dataclass(frozen=True)
+class LossTokens:
+    """The loss tokens of a micro-batch, [tokens] each, in the order of their trajectories.
+
+    A micro-batch holds whole trajectories, so a sequence-level ratio can be taken inside it.
+    """
+
+    logprobs: Tensor
+    """log pi of the sampled ids, with gradient."""
+    old_logprobs: Tensor
+    """Before this update; equal to `logprobs` in the first pass."""
+    sampler_logprobs: Tensor
+    """The engine's; 0 at tokens that the policy did not sample."""
+    advantages: Tensor
+    weights: Tensor
+    """Of the policy's loss: the update's normaliser (LAW 6); 0 at tokens that only the critic learns from."""
+    sequence: Tensor
+    """long: the number of the token's trajectory within the micro-batch."""
+    reference_logprobs: Tensor | None = None
+    values: Tensor | None = None
+    """V of the state before the token, with gradient."""
+    old_values: Tensor | None = None
+    value_targets: Tensor | None = None
+    value_weights: Tensor | None = None
+    """Of the value loss: a token mean over the update's value tokens."""
+
+    @property
+    def in_loss(self) -> Tensor:
+        """bool: the tokens of the policy's loss."""
+        return self.weights > 0
+
+    def sum_of(self, values: Tensor) -> Sum:
+        """A metric over the tokens of the policy's loss."""
+        chosen = self.in_loss
+        return (values.detach().float() * chosen).sum(), chosen.sum()
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The losses of a micro-batch: sums of weight times token loss, so that micro-batches add up to the update."""
+
+    loss: Tensor
+    """Scalar with gradient to the policy."""
+    value_loss: Tensor | None = None
+    """Scalar with gradient to the critic."""
+    metrics: dict[str, Sum] = field(default_factory=dict)

@@ -1,0 +1,46 @@
+"""Statistics over masked tokens; what the mask leaves out is never read, not even when it is not a number."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of `values` where `mask` is true, as a scalar; 0 for an empty mask."""
+    chosen = values[mask]
+    return chosen.mean() if chosen.numel() else values.new_zeros(())
+
+
+def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) over the masked tokens, 0 elsewhere; the variance is that with n - 1.
+
+    Without spread (one token, or all equal) there is nothing to tell good from bad: all zeros, no rounding noise
+    blown up. Statistics are taken in float64, so that their order does not matter.
+
+    Args:
+        values: any shape.
+        mask: bool, same shape.
+    """
+    out = torch.zeros_like(values)
+    chosen = values[mask].double()
+    if chosen.numel() > 1 and bool(chosen.max() > chosen.min()):
+        out[mask] = ((chosen - chosen.mean()) / torch.sqrt(chosen.var() + eps)).to(values.dtype)
+    return out
+
+
+def compact(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each row's masked tokens stand, moved to the left.
+
+    Args:
+        mask: bool [n, T].
+
+    Returns:
+        `index` long [n, K], K the longest row: columns of the row's masked tokens in their order, then of others;
+        `present` bool [n, K]: which entries of `index` are masked tokens.
+    """
+    counts = mask.sum(1)
+    longest = int(counts.max()) if mask.shape[0] else 0
+    index = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)[:, :longest]
+    present = torch.arange(longest, device=mask.device)[None, :] < counts[:, None]
+    return index, present

@@ -1,0 +1,29 @@
+"""Adds up what micro-batches report, so that a metric is a mean over tokens and not over micro-batches."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Meter:
+    """Means and counts by name; nothing waits for a device before `values`."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[Tensor, Tensor]] = {}
+        self._counts: dict[str, float] = {}
+
+    def add(self, name: str, total: Tensor | float, over: Tensor | float) -> None:
+        """Add to a mean: a sum over `over` tokens, trajectories or updates."""
+        fresh = torch.as_tensor(total).detach().double(), torch.as_tensor(over).double()
+        before = self._sums.get(name)
+        self._sums[name] = fresh if before is None else (before[0] + fresh[0], before[1] + fresh[1])
+
+    def count(self, name: str, times: float) -> None:
+        """Add to a count."""
+        self._counts[name] = self._counts.get(name, 0.0) + times
+
+    def values(self) -> dict[str, float]:
+        """Every mean that is over anything, and every count."""
+        means = {name: float(total / over) for name, (total, over) in self._sums.items() if float(over) > 0}
+        return means | self._counts
