@@ -12,11 +12,22 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core import Action, EnvConfig, Message, Observation, Step, Task, ToolCall, ToolEnv, ToolFormat, ToolResult
+from agent_r1_core import (
+    Action,
+    ComponentConfig,
+    EnvConfig,
+    EnvServices,
+    EpisodeError,
+    Message,
+    Observation,
+    Step,
+    Task,
+    ToolCall,
+    ToolEnv,
+    ToolFormat,
+    ToolResult,
+)
 from agent_r1_core.chat import clip_text
-from agent_r1_core.contracts.component import ComponentConfig
-from agent_r1_core.contracts.env import EnvServices
-from agent_r1_core.errors import EpisodeError
 from agent_r1_tool_calling.answers import INSTRUCTIONS, AnswerStyle, find_answer
 
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_core import ParsedAction, ToolCall, ToolFormat
+from agent_r1_core import ParsedAction, ToolCall, ToolFormat, describe_schema
 from agent_r1_core.chat import without_thinking
-from agent_r1_core.contracts.tool_format import describe_schema
 
 _CALL = re.compile(r"<tool_call>((?:(?!<tool_call>).)*?)</tool_call>", re.DOTALL)
 _SYNTAX = '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'

@@ -9,9 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_core import ComponentConfig, Message, ParsedAction, ToolCall, ToolFormat, ToolResult
+from agent_r1_core import ComponentConfig, ConfigError, Message, ParsedAction, ToolCall, ToolFormat, ToolResult
 from agent_r1_core.chat import without_thinking
-from agent_r1_core.errors import ConfigError
 
 _CALL = re.compile(r"<search>((?:(?!<search>).)*?)</search>", re.DOTALL)
 
