@@ -1,0 +1,155 @@
+"""What single keys cannot tell: combinations that contradict each other, and options without effect (LAW 8).
+
+An option counts as idle only where somebody wrote it down; defaults are free to be idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.errors import PluginError
+
+if TYPE_CHECKING:
+    from agent_r1_core.config.components import ResolvedBlock
+    from agent_r1_core.config.models import RunConfig
+    from agent_r1_core.config.problems import Problems
+    from agent_r1_core.plugins import Registry
+
+SCORED = ("exact_match", "f1")
+"""Scores that every evaluation of tasks with answers has, whatever the rewards."""
+
+
+@dataclass
+class Setup:
+    """A whole configuration that is checked."""
+
+    config: RunConfig
+    blocks: list[ResolvedBlock]
+    registry: Registry
+    problems: Problems
+    training: bool
+    """False: for an evaluation or a look at rollouts, where any sampling is allowed."""
+    warnings: list[str] = field(default_factory=list)
+
+    def block(self, *key: str) -> ResolvedBlock | None:
+        """The resolved block at `key`."""
+        return next((block for block in self.blocks if block.key == key), None)
+
+    def user_set(self, key: Key) -> bool:
+        """Whether somebody wrote this key down."""
+        return self.problems.draft.source(key).user
+
+    def idle(self, key: Key, why: str) -> None:
+        """Report `key` where somebody set it."""
+        if self.user_set(key):
+            self.problems.add(key, f"has no effect here: {why}; remove it")
+
+
+def check_setup(setup: Setup) -> None:
+    """Run every check; findings go to the setup's problems and warnings."""
+    _idle_options(setup)
+    _duplicates(setup)
+    _tools(setup)
+    _evaluation(setup)
+    if setup.training:
+        _sampling(setup)
+        _roles(setup)
+        _amounts(setup)
+
+
+def _idle_options(setup: Setup) -> None:
+    for block in setup.blocks:
+        for option, why in block.cls.idle_options(block.config).items():
+            setup.idle((*block.key, option), why)
+
+
+def _duplicates(setup: Setup) -> None:
+    seen: dict[tuple[str, str], Key] = {}
+    for block in setup.blocks:
+        if len(block.key) < 2 or not isinstance(block.key[1], int):
+            continue
+        first = seen.setdefault((block.kind, block.name), block.key)
+        if first != block.key:
+            text = f"names the {block.kind} {block.name} again, after {key_text(first)}; keep one"
+            setup.problems.add((*block.key, "name"), text)
+
+
+def _tools(setup: Setup) -> None:
+    env = setup.block("env")
+    if env is None:
+        return
+    if setup.config.tools and not env.cls.uses_tools():
+        text = f"has no effect here: the environment {env.name} uses no tools; set tools=[]"
+        setup.problems.add(("tools",), text)
+    tool_format = getattr(env.config, "format", None)
+    if isinstance(tool_format, str) and env.cls.uses_tools():
+        try:
+            setup.registry.find("tool_format", tool_format)
+        except PluginError as error:
+            setup.problems.add(("env", "format"), f"cannot be used: {error}", type(error))
+
+
+def _evaluation(setup: Setup) -> None:
+    evaluation, best = setup.config.evaluation, setup.config.checkpoint.best
+    if not setup.training:
+        return
+    never = not (evaluation.every or evaluation.at_start or evaluation.at_end)
+    if never:
+        for option in ("greedy", "size"):
+            setup.idle(("evaluation", option), "evaluation.every is 0, at_start and at_end are false")
+        if setup.config.tasks.eval is not None:
+            setup.idle(("tasks", "eval"), "evaluation.every is 0, at_start and at_end are false")
+    if best is None or not setup.user_set(("checkpoint", "best")):
+        return
+    if never:
+        setup.idle(("checkpoint", "best"), "nothing is evaluated")
+    rewards = [block for block in setup.blocks if block.kind == "reward" and block.cls.scope == "episode"]
+    metrics = sorted({f"eval/{name}" for name in (*SCORED, "reward", *(block.name for block in rewards))})
+    if best not in metrics:
+        setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
+
+
+def _sampling(setup: Setup) -> None:
+    """Training needs log-probs of the distribution that was sampled (LAW 2)."""
+    options: dict[str, Any] = setup.config.engine.options
+    for option, neutral in (("top_p", 1.0), ("top_k", 0)):
+        if options.get(option, neutral) != neutral:
+            text = f"must be {neutral} in training, not {options[option]}: the learner trains the whole distribution"
+            setup.problems.add(("engine", option), text)
+    if options.get("temperature", 1.0) <= 0:
+        text = f"must be above 0 in training, not {options['temperature']}: a greedy policy explores nothing"
+        setup.problems.add(("engine", "temperature"), text)
+    if setup.config.deterministic and setup.config.model.device == "cuda":
+        setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
+
+
+def _roles(setup: Setup) -> None:
+    block = setup.block("algorithm")
+    if block is not None and "critic" not in block.cls(block.config).roles():
+        for option in ("critic_lr", "critic_warmup"):
+            setup.idle(("training", option), f"the algorithm {block.name} has no critic")
+
+
+def _amounts(setup: Setup) -> None:
+    training, env = setup.config.training, setup.config.env
+    episodes = training.tasks_per_step * training.samples_per_task
+    if training.minibatches > episodes:
+        text = f"must be at most {episodes}, the episodes of a step, not {training.minibatches}"
+        setup.problems.add(("training", "minibatches"), text)
+    for option in ("warmup_steps", "critic_warmup"):
+        if getattr(training, option) >= training.steps:
+            text = f"must be below training.steps={training.steps}, not {getattr(training, option)}"
+            setup.problems.add(("training", option), text)
+    longest = env.options.get("max_tokens")
+    if isinstance(longest, int) and longest > training.max_tokens_per_microbatch:
+        setup.warnings.append(
+            f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
+            f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"
+        )
+    if training.samples_per_task == 1:
+        setup.warnings.append(
+            "training.samples_per_task=1: an algorithm that compares the episodes of a group, such as grpo, "
+            "learns nothing from groups of one"
+        )

@@ -1,0 +1,106 @@
+"""Resolves the component blocks of a draft: each component's own `Config` validates its options and adds defaults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from agent_r1_core.config.blocks import BLOCK_LISTS, BLOCKS, ComponentBlock, block_keys
+from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.config.models import RunConfig
+from agent_r1_core.errors import ComponentLoadError, PluginError
+
+if TYPE_CHECKING:
+    from agent_r1_core.config.draft import Draft
+    from agent_r1_core.config.problems import Problems
+    from agent_r1_core.plugins import Registry
+
+
+@dataclass(frozen=True)
+class ResolvedBlock:
+    """A block whose component was found, loaded and configured."""
+
+    key: Key
+    kind: str
+    name: str
+    """The component's name, without the plugin's."""
+    cls: Any
+    config: Any
+    """An instance of the component's `Config`."""
+
+
+def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tuple[list[ResolvedBlock], set[str]]:
+    """Load every component that the draft names, and write its complete options into the draft's tree.
+
+    Whatever is wrong goes to `problems`; such blocks are left out.
+
+    Returns:
+        The blocks, and all keys that are valid in this configuration.
+    """
+    valid = set(valid_keys(RunConfig))
+    blocks = []
+    for key, kind, block in find_blocks(draft.tree):
+        resolved = _resolve(key, kind, block, registry, problems, valid)
+        if resolved is not None:
+            blocks.append(resolved)
+            own = {name: value for name, value in block.items() if name in block_keys(kind)}
+            _put(draft.tree, key, {**own, **resolved.config.model_dump(mode="json")})
+    return blocks, valid
+
+
+def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]]]:
+    """Key, kind and value of every block that names a component; misshapen ones are left to the models."""
+    places: list[tuple[Key, str]] = list(BLOCKS.items())
+    for name, kind in BLOCK_LISTS.items():
+        entries = tree.get(name)
+        places += [((name, index), kind) for index in range(len(entries))] if isinstance(entries, list) else []
+    for key, kind in places:
+        value: Any = tree
+        for part in key:
+            value = value.get(part) if isinstance(value, dict) else value[part] if isinstance(part, int) else None
+        if isinstance(value, dict) and isinstance(value.get("name"), str) and value["name"]:
+            yield key, kind, value
+
+
+def valid_keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """The keys of the run configuration itself, without those of component blocks."""
+    for name, field in model.model_fields.items():
+        yield f"{above}{name}"
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, BaseModel) and not issubclass(part, ComponentBlock):
+                yield from valid_keys(part, f"{above}{name}.")
+
+
+def _resolve(
+    key: Key, kind: str, block: dict[str, Any], registry: Registry, problems: Problems, valid: set[str]
+) -> ResolvedBlock | None:
+    try:
+        loaded = registry.load(kind, block["name"])
+    except PluginError as error:
+        problems.add((*key, "name"), f"cannot be used: {error}", type(error))
+        return None
+    fields = loaded.cls.Config.model_fields
+    own = block_keys(kind)
+    for name in sorted(set(own) & set(fields)):
+        text = f"names a {kind} with an option '{name}', a key that every {kind} block has itself; rename the option"
+        problems.add((*key, "name"), text, ComponentLoadError)
+        return None
+    valid |= {key_text((*key, name)) for name in (*own, *fields)}
+    options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
+    try:
+        config = loaded.cls.Config.model_validate_json(json.dumps(options), strict=True)
+    except ValidationError as error:
+        problems.add_validation(error, options, key, valid)
+        return None
+    return ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config)
+
+
+def _put(tree: dict[str, Any], key: Key, value: Any) -> None:
+    node: Any = tree
+    for part in key[:-1]:
+        node = node[part]
+    node[key[-1]] = value

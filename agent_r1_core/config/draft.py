@@ -1,0 +1,117 @@
+"""A configuration while layers are put on it: defaults, then recipes, then overrides; every value knows its source.
+
+One rule merges every layer: sections merge key by key; a component block that changes its name is replaced as a whole,
+so that no option of another component survives; lists and plain values are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agent_r1_core.config.blocks import BLOCK_LISTS, block_kind
+from agent_r1_core.config.keys import Key, key_text
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a value came from."""
+
+    text: str
+    """`recipes/default.yaml, line 3`, `override 'training.lr=1e-6'` or `default`."""
+    user: bool = True
+    """Whether somebody wrote it down; only such values can be reported as idle (LAW 8)."""
+    origin: str = ""
+    """Of a value in a run's own record: where it had come from when the run began."""
+
+
+DEFAULT = Source("default", user=False)
+
+
+class At(dict[str, Any]):
+    """One step into an existing value, `{"tools": At({"0": ...})}`; a plain dict is a value of its own."""
+
+
+class Draft:
+    """A tree of plain values with the source of every leaf."""
+
+    def __init__(self) -> None:
+        self.tree: dict[str, Any] = {}
+        self.sources: dict[Key, Source] = {}
+
+    def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
+        """Put a layer on top; returns a sentence for every step that leads nowhere (and leaves that one out)."""
+        problems: list[str] = []
+        self.tree = self._merged(self.tree, layer, (), source, problems)
+        return problems
+
+    def source(self, key: Key) -> Source:
+        """The source of the value at `key`: its own, else that of what holds it or of what it holds."""
+        for length in range(len(key), 0, -1):
+            if key[:length] in self.sources:
+                return self.sources[key[:length]]
+        return next((source for other, source in self.sources.items() if other[: len(key)] == key), DEFAULT)
+
+    def near(self, key: Key) -> Source:
+        """The source of `key`, or where nobody set it, of what stands beside it: where a missing key is missing."""
+        sources = (self.source(key[:length]) for length in range(len(key), 0, -1))
+        return next((source for source in sources if source.user), DEFAULT)
+
+    def replace(self, key: Key, value: Any, source: Callable[[Key], Source]) -> Any:
+        """Record the sources of a value that takes the place of whatever stood at `key`; returns the value."""
+        for other in [other for other in self.sources if other[: len(key)] == key]:
+            del self.sources[other]
+        self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
+        return value
+
+    def _merged(self, base: Any, layer: Any, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
+        if isinstance(layer, At):
+            return self._stepped(base, layer, key, source, problems)
+        if block_kind(key) is not None and isinstance(layer, str):
+            layer = {"name": layer}
+        if len(key) == 1 and key[0] in BLOCK_LISTS and isinstance(layer, list):
+            layer = [{"name": entry} if isinstance(entry, str) else entry for entry in layer]
+        if not isinstance(base, dict) or not isinstance(layer, dict) or self._renamed(base, layer, key):
+            return self.replace(key, layer, source)
+        self.sources.pop(key, None)
+        merged = dict(base)
+        for name, value in layer.items():
+            merged[name] = self._merged(base.get(name), value, (*key, name), source, problems)
+        return merged
+
+    def _stepped(self, base: Any, step: At, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
+        """Follow one step of an override into a section or a list."""
+        (name, value), *_ = step.items()
+        if isinstance(base, list):
+            if not name.isdigit() or int(name) >= len(base):
+                entries = "no entries" if not base else f"the entries 0 to {len(base) - 1}"
+                problems.append(f"{key_text(key)} has {entries}; name one of them, or give the whole list")
+                return base
+            index = int(name)
+            entry = self._merged(base[index], value, (*key, index), source, problems)
+            return [*base[:index], entry, *base[index + 1 :]]
+        if isinstance(base, dict) or base is None:
+            base = base or {}
+            if block_kind(key) is not None and self._renamed(base, {name: value}, key):
+                return self.replace(key, {name: value}, source)
+            self.sources.pop(key, None)
+            return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
+        problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
+        return base
+
+    @staticmethod
+    def _renamed(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
+        return block_kind(key) is not None and "name" in layer and layer["name"] != base.get("name")
+
+
+def leaves(value: Any, key: Key) -> Iterator[Key]:
+    """The keys of all plain values and empty containers in a value that stands at `key`."""
+    if isinstance(value, dict) and value:
+        for name, child in value.items():
+            yield from leaves(child, (*key, name))
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from leaves(child, (*key, index))
+    else:
+        yield key

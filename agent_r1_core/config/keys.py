@@ -1,0 +1,45 @@
+"""Keys of a configuration: how they are written, parsed, and which valid one is nearest to a mistyped one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+
+Key = tuple[str | int, ...]
+"""Where a value stands: `("tools", 0, "top_k")` is written `tools[0].top_k`."""
+
+
+def key_text(key: Iterable[str | int]) -> str:
+    """`tools[0].top_k`."""
+    text = ""
+    for part in key:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def parse_key(text: str) -> tuple[str, ...] | None:
+    """The parts of `tools.0.top_k` or `tools[0].top_k`, or None where the text is no key."""
+    parts = tuple(re.sub(r"\[(\d+)\]", r".\1", text.strip()).split("."))
+    return parts if all(re.fullmatch(r"[A-Za-z_]\w*|\d+", part) for part in parts) else None
+
+
+def nearest(wrong: str, valid: Collection[str]) -> str | None:
+    """The valid key that `wrong` most likely means: the same last part elsewhere, else the most similar spelling."""
+    if wrong in valid:
+        return wrong
+    parent, _, leaf = wrong.rpartition(".")
+    siblings = [key for key in valid if key.rpartition(".")[0] == parent]
+    close = difflib.get_close_matches(wrong, siblings, n=1, cutoff=0.75)
+    if close:
+        return close[0]
+    same_leaf = [key for key in valid if key.rpartition(".")[2] == leaf]
+    if same_leaf:
+        return min(same_leaf, key=lambda key: (-difflib.SequenceMatcher(None, key, wrong).ratio(), key))
+    others = [key for key in valid if not wrong.startswith(f"{key}.")]
+    close = difflib.get_close_matches(wrong, others, n=1, cutoff=0.6)
+    if close or parent:
+        return close[0] if close else None
+    leaves = {key.rpartition(".")[2]: key for key in sorted(valid, reverse=True)}
+    close = difflib.get_close_matches(leaf, list(leaves), n=1, cutoff=0.7)
+    return leaves[close[0]] if close else None

@@ -1,0 +1,160 @@
+"""From a recipe and overrides to a resolved configuration: found, merged, validated, checked, complete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as copy_with
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from agent_r1_core.config.checks import Setup, check_setup
+from agent_r1_core.config.components import resolve_blocks
+from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
+from agent_r1_core.config.keys import key_text, parse_key
+from agent_r1_core.config.models import RunConfig
+from agent_r1_core.config.overrides import apply_overrides
+from agent_r1_core.config.problems import Problems
+from agent_r1_core.config.recipe import read_layers
+from agent_r1_core.config.yaml_text import dump
+from agent_r1_core.errors import ComponentLoadError
+
+if TYPE_CHECKING:
+    from agent_r1_core.plugins import Registry
+
+DEFAULT_RECIPE = "default"
+
+
+@dataclass(frozen=True)
+class ResolvedConfig:
+    """A valid run configuration with every default written out."""
+
+    config: RunConfig
+    registry: Registry
+    """Where its components were found; it includes the recipe's local plugins."""
+    sources: Mapping[str, str]
+    """The keys that somebody set, and where: `training.lr` -> `override 'training.lr=1e-6'`."""
+    recipe: str
+    """The recipe's name: the stem of its file."""
+    warnings: tuple[str, ...] = ()
+    """Sentences that a person should read before a long run."""
+
+    def dump(self) -> dict[str, Any]:
+        """Plain values for a run's `config.yaml`; `load_config` reads them back as the same configuration."""
+        return {**self.config.model_dump(mode="json"), "sources": dict(self.sources)}
+
+    def yaml(self) -> str:
+        """The text of `dump`."""
+        return dump(self.dump())
+
+    def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
+        """A copy with some keys of its sections set, such as what `threads: auto` turned out to be.
+
+        Raises:
+            pydantic.ValidationError: a value does not fit; KeyError: a key is unknown.
+        """
+        tree = self.config.model_dump(mode="json")
+        for text, value in values.items():
+            *above, last = parse_key(text) or (text,)
+            node: Any = tree
+            for part in above:
+                node = node[int(part)] if isinstance(node, list) else node[part]
+            if last not in node:
+                raise KeyError(text)
+            node[last] = value
+        config = RunConfig.model_validate_json(json.dumps(tree), strict=True)
+        return copy_with(self, config=config, sources={**self.sources, **dict.fromkeys(values, source)})
+
+
+def load_config(
+    recipe: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    plugins: Sequence[str | Path] = (),
+    disabled: Collection[str] = (),
+    folders: Sequence[Path] | None = None,
+    training: bool = True,
+) -> ResolvedConfig:
+    """Load a recipe (a name, a path, a run's `config.yaml`), put overrides on it, and resolve everything.
+
+    Args:
+        recipe: None is the recipe `default`.
+        overrides: `key=value` texts, see overrides.py.
+        plugins: further plugin files, beside the recipe's.
+        disabled: plugins that are not loaded.
+        folders: where recipes are looked up by name; None: where they ship.
+        training: False where nothing is trained: sampling options that training refuses are then allowed.
+
+    Raises:
+        ConfigError: everything that is wrong, one line each, with key, source and what is allowed.
+        PluginError: only components or plugins are at fault.
+    """
+    layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
+    draft = Draft()
+    draft.merge(RunConfig().model_dump(mode="json"), lambda _: DEFAULT)
+    for layer in layers:
+        draft.merge(layer.values, layer.source)
+    problems = Problems(draft)
+    misapplied = apply_overrides(draft, overrides)
+    _add_plugins(draft, plugins)
+    registry = _discover(draft, disabled, problems)
+    problems.raise_any()
+    for text in misapplied:
+        problems.add_text(text)
+    blocks, valid = resolve_blocks(draft, registry, problems)
+    try:
+        config = RunConfig.model_validate_json(json.dumps(draft.tree), strict=True)
+    except ValidationError as error:
+        problems.add_validation(error, draft.tree, (), valid)
+    problems.raise_any()
+    setup = Setup(config, blocks, registry, problems, training)
+    check_setup(setup)
+    problems.raise_any()
+    stem = Path(layers[-1].file).stem
+    return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings))
+
+
+def _user_sources(draft: Draft) -> dict[str, str]:
+    """The keys that somebody set, in the order of the configuration, and where."""
+    found = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
+    return {key_text(key): source.origin or source.text for key, source in found if source.user}
+
+
+def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
+    """Make plugin files absolute, and append those of the command line."""
+    named = draft.tree["plugins"]
+    if not isinstance(named, list) or not all(isinstance(entry, str) for entry in named):
+        return
+    absolute = [str(Path(entry).expanduser().resolve()) for entry in named]
+    for file in files:
+        path = str(Path(file).expanduser().resolve())
+        if path not in absolute:
+            draft.sources.pop(("plugins",), None)
+            draft.sources["plugins", len(absolute)] = Source(f"-p {file}")
+            absolute.append(path)
+    draft.tree["plugins"] = absolute
+
+
+def _discover(draft: Draft, disabled: Collection[str], problems: Problems) -> Registry:
+    """Find plugins; a file that somebody asked for must exist and load."""
+    from agent_r1_core.plugins import PluginStatus, Registry
+
+    files = draft.tree["plugins"] if isinstance(draft.tree["plugins"], list) else []
+    there = []
+    for index, file in enumerate(files):
+        if not isinstance(file, str):
+            continue
+        if Path(file).is_file():
+            there.append(file)
+        else:
+            problems.add(("plugins", index), f"names no file: there is nothing at {file}; correct the path")
+    registry = Registry.discover(there, disabled)
+    broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.SHADOWED)
+    for record in registry.plugins:
+        if record.value in there and record.status in broken:
+            text = f"the plugin {record.name} is {record.status}: {record.reason}"
+            problems.add(("plugins", files.index(record.value)), text, ComponentLoadError)
+    return registry

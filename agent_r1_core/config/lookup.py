@@ -1,0 +1,49 @@
+"""Finds recipes: by path, or by name in the folder that ships with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_r1_core.config.keys import nearest
+from agent_r1_core.errors import ConfigError
+
+SUFFIXES = (".yaml", ".yml")
+
+
+def recipe_folders() -> list[Path]:
+    """Where recipes are looked up by name: beside the installed command line, else in the checkout."""
+    above = Path(__file__).resolve().parents[2]
+    folders = [above / "agent_r1_cli" / "_recipes", above / "recipes"]
+    return [folder for folder in folders if folder.is_dir()][:1]
+
+
+def recipe_names(folders: Sequence[Path]) -> list[str]:
+    """The recipes that can be given by name."""
+    return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+
+
+def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relative_to: Path | None = None) -> Path:
+    """The file of a recipe.
+
+    Text with a path separator or a YAML suffix is a path (relative to `relative_to`, else to the current folder);
+    anything else is a name in `folders`.
+
+    Raises:
+        ConfigError: there is no such file or name.
+    """
+    folders = recipe_folders() if folders is None else folders
+    text = str(recipe)
+    names = recipe_names(folders)
+    if isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(SUFFIXES):
+        path = (relative_to or Path.cwd()) / Path(text).expanduser()
+        if not path.is_file():
+            known = f"; give the path of a YAML file or one of the recipes {', '.join(names)}" if names else ""
+            raise ConfigError(f"there is no recipe file at {path}{known}")
+        return path
+    for folder in folders:
+        if (folder / f"{text}.yaml").is_file():
+            return folder / f"{text}.yaml"
+    close = nearest(text, names)
+    hint = f"did you mean {close}? The" if close else "the"
+    raise ConfigError(f"there is no recipe named '{text}'; {hint} recipes are {', '.join(names) or 'none'}")

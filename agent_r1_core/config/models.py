@@ -1,0 +1,142 @@
+"""RunConfig: everything that decides about one training or evaluation, as immutable sections.
+
+Components are blocks (blocks.py): their own options are validated by their own `Config` when a recipe is resolved.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, Section, ToolBlock
+
+
+class LoraSettings(Section):
+    """Train low-rank adapters in place of the whole model (needs the package `peft`)."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32.0, gt=0)
+    """The adapters' output is scaled by alpha / rank."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Names of the modules that get adapters."""
+
+
+class ModelConfig(Section):
+    """The policy that training starts from."""
+
+    name: str = Field(default="tiny", min_length=1)
+    """`tiny` is bundled; else a name on the Hugging Face hub, a folder, or a run."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of computation; the trained weights and the optimiser stay in float32. `auto`: what the machine does fast."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto`: a CUDA GPU where there is one."""
+    lora: LoraSettings | None = None
+
+
+class TasksConfig(Section):
+    """Where the tasks come from."""
+
+    train: ComponentBlock = ComponentBlock(name="miniwiki")
+    eval: ComponentBlock | None = None
+    """None: a part of the training tasks is held out."""
+
+
+class TrainingConfig(Section):
+    """How the policy is trained."""
+
+    steps: int = Field(default=30, ge=1)
+    """Rollout and update pairs."""
+    tasks_per_step: int = Field(default=16, ge=1)
+    samples_per_task: int = Field(default=8, ge=1)
+    """Episodes of each task: the size of a group."""
+    epochs: int = Field(default=1, ge=1)
+    """Passes over each rollout."""
+    minibatches: int = Field(default=1, ge=1)
+    """Optimiser steps of one pass."""
+    lr: float = Field(default=2e-4, gt=0)
+    critic_lr: float | None = Field(default=None, gt=0)
+    """None: the policy's."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First steps in which only the critic learns."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Of AdamW."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps over which the learning rate rises from zero."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Of the learning rate after the warm-up; `linear` and `cosine` fall to zero at the last step."""
+    max_tokens_per_microbatch: int = Field(default=4096, ge=1)
+    """Bounds memory; the gradient does not depend on it."""
+    max_retries: int = Field(default=2, ge=0)
+    """How often a failed episode is started again before it is dropped."""
+    shuffle: bool = True
+    """Draw the tasks in a random order, which the seed decides."""
+    importance_clip: float | None = Field(default=None, gt=0)
+    """Truncated importance weights against a mismatch of sampler and learner: the ratio is clamped here."""
+
+
+class EvaluationConfig(Section):
+    """When and how the policy is evaluated."""
+
+    every: int = Field(default=10, ge=0)
+    """Steps between evaluations; 0: none in between."""
+    greedy: bool = True
+    """False: sampled with the engine's temperature."""
+    size: int | None = Field(default=None, ge=1)
+    """How many evaluation tasks, from the first; None: all."""
+    at_start: bool = True
+    at_end: bool = True
+
+
+class CheckpointConfig(Section):
+    """What is kept on disk."""
+
+    every: int = Field(default=10, ge=1)
+    """Steps between checkpoints; the last step has one, too."""
+    keep: int = Field(default=2, ge=1)
+    """How many of the newest are kept, beside the best."""
+    best: str | None = "eval/exact_match"
+    """The metric whose highest value names the best checkpoint; null: none is kept for being best."""
+
+
+class HealthConfig(Section):
+    """What happens when training collapses."""
+
+    early_stop: bool = False
+    """Stop when the collapse monitors agree that nothing is learnt any more."""
+
+
+class RunSection(Section):
+    """Where the run lies."""
+
+    dir: str = Field(default="runs", min_length=1)
+    name: str | None = Field(default=None, pattern=r"^[\w.+-]+$")
+    """null: the recipe's name and the first free number."""
+
+
+class RunConfig(Section):
+    """One run's configuration."""
+
+    model: ModelConfig = ModelConfig()
+    tasks: TasksConfig = TasksConfig()
+    env: ComponentBlock = ComponentBlock(name="tool_calling")
+    tools: tuple[ToolBlock, ...] = ()
+    rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
+    algorithm: ComponentBlock = ComponentBlock(name="grpo")
+    engine: ComponentBlock = ComponentBlock(name="transformers")
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    health: HealthConfig = HealthConfig()
+    trackers: tuple[ComponentBlock, ...] = ()
+    plugins: tuple[str, ...] = ()
+    """Python files that are loaded as plugins; relative to the recipe that names them."""
+    run: RunSection = RunSection()
+    deterministic: bool = False
+    """Two runs are equal bit for bit: CPU only, fixed threads and precision, episodes stepped in a fixed order."""
+    threads: Literal["auto"] | PositiveInt = "auto"
+    """CPU threads of the model's computation; `auto` measures once which number is fastest."""
+    seed: int = Field(default=0, ge=0)

@@ -1,0 +1,80 @@
+"""Overrides: the trailing `key=value` of a command, one more layer on top of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_r1_core.config.draft import At, Draft, Source
+from agent_r1_core.config.keys import Key, parse_key
+from agent_r1_core.config.yaml_text import parse
+from agent_r1_core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Override:
+    """One parsed override."""
+
+    text: str
+    key: tuple[str, ...]
+    value: Any
+
+    @property
+    def source(self) -> Source:
+        """Names it in errors and in the run's record."""
+        return Source(f"override '{self.text}'")
+
+    @property
+    def layer(self) -> dict[str, Any]:
+        """The override as a layer of steps."""
+        value = self.value
+        for part in reversed(self.key[1:]):
+            value = At({part: value})
+        return {self.key[0]: value}
+
+
+def parse_override(text: str) -> Override:
+    """Read `training.lr=1e-6`, `tools[0].top_k=3` or `tools=[{name: calculator}]`; the value is YAML.
+
+    An empty value is the empty text, as a shell writes `key=""`.
+
+    Raises:
+        ConfigError: there is no `=`, the key is no key, or the value is not YAML.
+    """
+    name, equals, value = text.partition("=")
+    key = parse_key(name)
+    if not equals or key is None:
+        raise ConfigError(f"override '{text}' is not of the form key=value, such as training.lr=1e-4; write it so")
+    return Override(text, key, parse(value, f"override '{text}'").value if value.strip() else "")
+
+
+def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
+    """Put overrides on a draft, whole blocks and names of components before their options, whatever their order.
+
+    Returns:
+        A sentence for each one that is malformed, leads nowhere, or is undone by another one (LAW 8).
+    """
+    problems: list[str] = []
+    overrides: list[Override] = []
+    for text in texts:
+        try:
+            overrides.append(parse_override(text))
+        except ConfigError as error:
+            problems.append(str(error))
+    before = len(problems)
+    overrides.sort(key=lambda override: (len(override.key), override.key[-1] != "name"))
+    for override in overrides:
+        source = override.source
+        problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, _always(source))]
+    if len(problems) > before:
+        return problems
+    standing = set(draft.sources.values())
+    for override in overrides:
+        if override.source not in standing:
+            problems.append(f"{override.source.text} has no effect, since another override replaces it; leave one out")
+    return problems
+
+
+def _always(source: Source) -> Callable[[Key], Source]:
+    return lambda key: source

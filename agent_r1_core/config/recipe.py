@@ -1,0 +1,97 @@
+"""Reads a recipe file, and the recipe that it extends, as layers of plain values.
+
+`extends: default` (a name, or a path relative to the file) puts a recipe on top of another one. `sources` is the
+record that a run's `config.yaml` keeps of who set what: a file that has it is complete, and its other values count as
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.config.draft import Source
+from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.config.lookup import find_recipe
+from agent_r1_core.config.yaml_text import parse
+from agent_r1_core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One recipe file's own values."""
+
+    file: str
+    values: dict[str, Any]
+    lines: Mapping[Key, int]
+    recorded: Mapping[str, str] | None = None
+    """Of a run's `config.yaml`: the keys that somebody set, and where."""
+
+    def source(self, key: Key) -> Source:
+        """File and line of a value."""
+        line = next((self.lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self.lines), None)
+        text = self.file if line is None else f"{self.file}, line {line}"
+        if self.recorded is None:
+            return Source(text)
+        origin = self.recorded.get(key_text(key))
+        return Source(text, user=origin is not None, origin=origin or "")
+
+
+def read_layers(recipe: str | Path, folders: Sequence[Path] | None = None) -> list[Layer]:
+    """The recipe and what it extends, the lowest layer first.
+
+    Raises:
+        ConfigError: a file is missing, is no YAML mapping, or extends itself.
+    """
+    layers: list[Layer] = []
+    seen: list[Path] = []
+    above: Path | None = None
+    extends: str | Path | None = recipe
+    while extends is not None:
+        path = find_recipe(extends, folders, above)
+        if path.resolve() in seen:
+            raise ConfigError(f"{_shown(path)} extends itself over {len(seen)} file(s); remove one 'extends'")
+        seen.append(path.resolve())
+        layer, extends = _read(path)
+        layers.insert(0, layer)
+        above = path.parent
+    return layers
+
+
+def _read(path: Path) -> tuple[Layer, str | None]:
+    file = _shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the recipe {file} cannot be read: {error}; give a UTF-8 text file") from None
+    document = parse(text, file)
+    values = {} if document.value is None else document.value
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} holds {type(values).__name__} in place of keys and values; see the recipe 'default'")
+    extends, recorded = values.pop("extends", None), values.pop("sources", None)
+    if extends is not None and not isinstance(extends, str):
+        raise ConfigError(f"extends ({file}) is {extends!r}; give the name or path of one recipe")
+    if recorded is not None and not isinstance(recorded, dict):
+        raise ConfigError(f"sources ({file}) is {recorded!r}; it belongs to a run's config.yaml: remove it")
+    _anchor_plugins(values, path.parent)
+    return Layer(file, values, document.lines, recorded), extends
+
+
+def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:
+    """Plugin files are named relative to their recipe; a run's copy of the recipe lies elsewhere."""
+    plugins = values.get("plugins")
+    if isinstance(plugins, list):
+        values["plugins"] = [
+            str((folder / Path(plugin).expanduser()).resolve()) if isinstance(plugin, str) else plugin
+            for plugin in plugins
+        ]
+
+
+def _shown(path: Path) -> str:
+    """Relative to the current folder where it lies below."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

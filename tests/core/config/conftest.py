@@ -1,0 +1,175 @@
+"""A local plugin with one small component of every kind, and a recipe that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+
+PLUGIN = """
+from typing import ClassVar
+
+from agent_r1_core import (
+    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineSpec, EnvConfig, EnvSpec, Preset,
+    RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolSpec, Tracker, TrackerSpec, hookimpl,
+)
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Search(Tool):
+    class Config(ComponentConfig):
+        top_k: int = 1
+        corpus: str | None = None
+
+
+class Dice(Tool):
+    class Config(ComponentConfig):
+        timeout: float = 1.0
+
+
+class World(ToolEnv):
+    class Config(EnvConfig):
+        hints: bool = False
+        hint_text: str = "look"
+
+    @classmethod
+    def idle_options(cls, config):
+        return {} if config.hints else {"hint_text": "hints is false"}
+
+
+class Grid(ToolEnv):
+    @classmethod
+    def uses_tools(cls):
+        return False
+
+
+class Right(RewardFn):
+    pass
+
+
+class Polite(RewardFn):
+    scope = "turn"
+
+    class Config(ComponentConfig):
+        word: str = "please"
+
+
+class Group(Algorithm):
+    class Config(AlgorithmConfig):
+        clip: float = 0.2
+        normalise: bool = True
+
+
+class Critic(Algorithm):
+    class Config(AlgorithmConfig):
+        gae_lambda: float = 1.0
+
+    def roles(self):
+        return frozenset({"policy", "critic"})
+
+
+class Sums(TaskSource):
+    class Config(ComponentConfig):
+        size: int = 10
+        levels: tuple[int, ...] = (1, 2)
+        path: str | None = None
+
+
+class Board(Tracker):
+    pass
+
+
+class Speaker(Engine):
+    pass
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("search", ":Search", "Search"), ToolSpec("dice", ":Dice", "Dice")]
+
+
+@hookimpl
+def register_envs():
+    return [EnvSpec("world", ":World", "A world"), EnvSpec("grid", ":Grid", "A grid")]
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("right", ":Right", "Right"), RewardSpec("polite", ":Polite", "Polite")]
+
+
+@hookimpl
+def register_algorithms():
+    return [
+        AlgorithmSpec("group", ":Group", "Group", presets=(Preset("plain_group", {"normalise": False}),)),
+        AlgorithmSpec("actor_critic", ":Critic", "Critic", aliases=("ac",)),
+    ]
+
+
+@hookimpl
+def register_tasks():
+    return [TaskSpec("sums", ":Sums", "Sums")]
+
+
+@hookimpl
+def register_trackers():
+    return [TrackerSpec("board", ":Board", "Board")]
+
+
+@hookimpl
+def register_engines():
+    return [EngineSpec("speaker", ":Speaker", "Speaker")]
+"""
+
+RECIPE = """
+tasks: {train: {name: sums, size: 20}}
+env: world
+tools:
+  - {name: search, top_k: 2, timeout: 5}
+rewards:
+  - right
+  - {name: polite, weight: 0.5}
+algorithm: {name: group, clip: 0.3}
+engine: speaker
+training:
+  lr: 1e-4
+checkpoint: {best: eval/right}
+plugins: [./parts.py]
+"""
+
+Load = Callable[..., "ResolvedConfig"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the plugin `parts.py` and the recipe `small.yaml`; the current folder is another one."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "parts.py").write_text(PLUGIN)
+    (home / "small.yaml").write_text(RECIPE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return home
+
+
+@pytest.fixture
+def load(folder: Path) -> Load:
+    """Load the small recipe with overrides, or another text in its place."""
+    from agent_r1_core.config import load_config
+
+    def load(
+        *overrides: str, text: str | None = None, training: bool = True, plugins: Sequence[str] = ()
+    ) -> ResolvedConfig:
+        if text is not None:
+            (folder / "other.yaml").write_text(text)
+        name = "small" if text is None else "other"
+        return load_config(name, overrides, folders=[folder], training=training, plugins=plugins)
+
+    return load

@@ -1,0 +1,160 @@
+"""A wrong recipe is told apart key by key: which key, from where, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
+
+Load = Callable[..., Any]
+
+
+def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **more: Any) -> str:
+    with pytest.raises(kind) as caught:
+        load(*overrides, **more)
+    assert type(caught.value) is kind
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("training.lrr=1", "is no key (did you mean training.lr?); allowed here: betas, critic_lr"),
+        ("lr=1", "is no key (did you mean training.lr?)"),
+        ("max_turns=3", "is no key (did you mean env.max_turns?)"),
+        ("algorithm.clipp=.1", "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, horizon"),
+        ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, name, timeout"),
+        ("model.lora.rnk=3", "is no key (did you mean model.lora.rank?)"),
+        ("training.steps=many", "must be a valid integer, not 'many'"),
+        ("training.steps=true", "must be a valid integer, not True"),
+        ("training.steps=0", "must be greater than or equal to 1, not 0"),
+        ("training.lr=.nan", "must be a finite number, not nan"),
+        ("training.betas=[1,2,3]", "must have at most 2 items, not 3"),
+        ("model.dtype=float16", "must be 'auto', 'float32' or 'bfloat16', not 'float16'"),
+        ("threads=many", "must be 'auto' or a valid integer, not 'many'"),
+        ("training=3", "must be keys with values, not 3"),
+        ("env=null", "must be keys with values, not None"),
+        ("tools=search", "must be a list, not 'search'"),
+        ("run.name=a/b", "must match pattern"),
+        ("tools[0].timeout=0", "must be greater than 0, not 0"),
+        ("tools[0].isolation=docker", "must be 'thread' or 'process', not 'docker'"),
+        ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/reward, eval/right"),
+    ],
+)
+def test_one_wrong_key_or_value(load: Load, override: str, sentence: str) -> None:
+    text = refusal(load, override)
+    key = override.partition("=")[0]
+    assert text.startswith(f"{key} (override '{override}') {sentence}"), text
+
+
+def test_a_wrong_entry_of_a_list_and_a_missing_name_are_located(load: Load) -> None:
+    assert refusal(load, "tasks.train.levels=[1, a]").startswith("tasks.train.levels[1] (override")
+    assert refusal(load, "tasks.eval.size=3") == "tasks.eval.name (override 'tasks.eval.size=3') is missing; add it"
+
+
+def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None:
+    recipe = "training:\n  stepps: 3\nmodel:\n  dtype: half\nplugins: [parts.py]\nalgorithm: ac\nenv: grid\n"
+    text = refusal(load, "seed=-1", text=recipe)
+    assert text.startswith("3 problems in the configuration:\n")
+    lines = text.splitlines()[1:]
+    assert any("training.stepps (" in line and "other.yaml, line 2) is no key" in line for line in lines)
+    assert any("model.dtype (" in line and "other.yaml, line 4) must be" in line for line in lines)
+    assert any("seed (override 'seed=-1')" in line for line in lines)
+
+
+def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
+    text = refusal(load, "algorithm.name=grup", kind=UnknownComponent)
+    assert text.startswith(
+        "algorithm.name (override 'algorithm.name=grup') cannot be used: no algorithm is called 'grup'"
+    )
+    assert "did you mean 'group'?" in text
+
+
+def test_mixed_errors_are_configuration_errors(load: Load) -> None:
+    text = refusal(load, "algorithm.name=grup", "seed=-1")
+    assert text.startswith("2 problems")
+    assert "'grup'" in text
+
+
+def test_a_tool_whose_option_the_block_would_swallow_is_refused(load: Load) -> None:
+    assert "option 'timeout'" in refusal(load, "tools=[dice]", kind=ComponentLoadError)
+
+
+def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
+    assert "plugins[0] (override 'plugins=[x.py]') names no file" in refusal(load, "plugins=[x.py]")
+    (folder / "broken.py").write_text("import no_such_module\n")
+    text = refusal(load, plugins=[str(folder / "broken.py")], kind=ComponentLoadError)
+    assert f"plugins[1] (-p {folder / 'broken.py'})" in text
+    assert "no_such_module" in text
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "why"),
+    [
+        (["env.hint_text=x"], "env.hint_text", "hints is false"),
+        (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
+        (["training.critic_warmup=2"], "training.critic_warmup", "the algorithm group has no critic"),
+        (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
+        (
+            ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
+            "evaluation.size",
+            "evaluation.every is 0",
+        ),
+    ],
+)
+def test_options_that_somebody_set_without_effect(load: Load, overrides: list[str], key: str, why: str) -> None:
+    text = refusal(load, *overrides)
+    assert f"{key} (" in text
+    assert f"has no effect here: {why}" in text
+
+
+def test_defaults_are_free_to_be_idle(load: Load) -> None:
+    assert load().config.env.options["hint_text"] == "look"
+    assert load("env.hints=true", "env.hint_text=x").config.env.options["hint_text"] == "x"
+    assert load("algorithm=ac", "training.critic_lr=1e-3").config.training.critic_lr == 1e-3
+    assert load("env=grid", "tools=[]").config.env.name == "grid"
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("engine.top_p=0.9", "must be 1.0 in training, not 0.9"),
+        ("engine.top_k=5", "must be 0 in training, not 5"),
+        ("engine.temperature=0", "must be above 0 in training"),
+    ],
+)
+def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: str, words: str) -> None:
+    assert words in refusal(load, override)
+    assert load(override, training=False).config.engine.options
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["deterministic=true", "model.device=cuda"], "deterministic (override 'deterministic=true') needs the CPU"),
+        (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
+        (["training.warmup_steps=30"], "must be below training.steps=30, not 30"),
+    ],
+)
+def test_combinations_that_contradict_each_other(load: Load, overrides: list[str], words: str) -> None:
+    assert words in refusal(load, *overrides)
+
+
+def test_a_doubtful_setup_is_warned_about(load: Load) -> None:
+    assert load().warnings == ()
+    one, two = load("training.samples_per_task=1", "env.max_tokens=5000").warnings
+    assert "5000" in one
+    assert "groups of one" in two
+
+
+def test_the_exit_codes_tell_configuration_and_components_apart(load: Load, folder: Path) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        load("seed=-1")
+    with pytest.raises(UnknownComponent) as unknown:
+        load_config("small", ["env=nowhere"], folders=[folder])
+    assert (wrong.value.exit_code, unknown.value.exit_code) == (2, 3)

@@ -1,0 +1,137 @@
+"""Recipes, the recipes they extend, and overrides are layers under one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import find_recipe, load_config, recipe_names
+from agent_r1_core.errors import ConfigError
+
+Load = Callable[..., Any]
+
+
+def refusal(load: Load, *overrides: str, **more: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(*overrides, **more)
+    return str(caught.value)
+
+
+def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> None:
+    config = load().config
+    assert config.tasks.train.options == {"size": 20, "levels": [1, 2], "path": None}
+    assert config.tools[0].options == {"top_k": 2, "corpus": None}
+    assert config.tools[0].timeout == 5.0
+    assert config.tools[0].isolation == "thread"
+    assert [(block.name, block.weight) for block in config.rewards] == [("right", 1.0), ("polite", 0.5)]
+    assert config.algorithm.options["clip"] == 0.3
+    assert config.engine.component == {"name": "speaker", **config.engine.options}
+    assert config.training.lr == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("override", "read"),
+    [
+        ("training.lr=1e-6", lambda config: config.training.lr == 1e-6),
+        ("tools.0.top_k=7", lambda config: config.tools[0].options["top_k"] == 7),
+        ("tools[0].timeout=1", lambda config: config.tools[0].timeout == 1.0),
+        ("tools=[]", lambda config: config.tools == ()),
+        ("tools=[{name: search}]", lambda config: config.tools[0].options["top_k"] == 1),
+        ("tools=[search]", lambda config: config.tools[0].options["top_k"] == 1),
+        ("rewards.1=right", lambda config: True),
+        ("model.lora.rank=4", lambda config: config.model.lora.rank == 4),
+        ("tasks.eval={name: sums, size: 5}", lambda config: config.tasks.eval.options["size"] == 5),
+        ("tasks.eval=sums", lambda config: config.tasks.eval.options["size"] == 10),
+        ("tasks.train.path=", lambda config: config.tasks.train.options["path"] == ""),
+        ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.options["path"] == "/a b/c=d.json"),
+        ("training={steps: 3}", lambda config: (config.training.steps, config.training.lr) == (3, 1e-4)),
+        ("checkpoint.best=null", lambda config: config.checkpoint.best is None),
+        ("algorithm.clip=0.1", lambda config: config.algorithm.options["clip"] == 0.1),
+        ("algorithm=group", lambda config: config.algorithm.options["clip"] == 0.3),
+        ("algorithm=actor_critic", lambda config: "clip" not in config.algorithm.options),
+        ("algorithm.name=plain_group", lambda config: config.algorithm.options["normalise"] is False),
+        ("algorithm.name=parts/ac", lambda config: config.algorithm.options["gae_lambda"] == 1.0),
+        ("trackers=[board]", lambda config: config.trackers[0].name == "board"),
+    ],
+)
+def test_overrides(load: Load, override: str, read: Callable[[Any], bool]) -> None:
+    if override == "rewards.1=right":
+        assert "names the reward right again" in refusal(load, override)
+    else:
+        assert read(load(override).config)
+
+
+def test_another_algorithm_takes_none_of_the_old_options_whatever_the_order(load: Load) -> None:
+    config = load("algorithm.gae_lambda=0.9", "algorithm.name=actor_critic").config
+    assert config.algorithm.name == "actor_critic"
+    assert config.algorithm.options["gae_lambda"] == 0.9
+
+
+def test_a_recipe_that_extends_another_says_only_what_differs(folder: Path) -> None:
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "more.yaml").write_text("extends: ../small.yaml\ntraining: {steps: 5}\nalgorithm: ac\n")
+    (folder / "most.yaml").write_text("extends: deeper/more.yaml\nseed: 3\n")
+    resolved = load_config(folder / "most.yaml", folders=[folder])
+    assert resolved.recipe == "most"
+    assert (resolved.config.training.steps, resolved.config.training.lr, resolved.config.seed) == (5, 1e-4, 3)
+    assert "clip" not in resolved.config.algorithm.options
+    assert resolved.sources["training.lr"].endswith("small.yaml, line 12")
+
+
+def test_recipes_that_extend_each_other_are_refused(folder: Path) -> None:
+    (folder / "a.yaml").write_text("extends: b\n")
+    (folder / "b.yaml").write_text("extends: a\n")
+    with pytest.raises(ConfigError, match=r"extends itself"):
+        load_config("a", folders=[folder])
+
+
+def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recipe_names([folder]) == ["small"]
+    assert find_recipe("small", [folder]) == folder / "small.yaml"
+    monkeypatch.chdir(folder)
+    assert find_recipe("./small.yaml", []) == folder / "small.yaml"
+    with pytest.raises(ConfigError, match=r"no recipe named 'smal'; did you mean small\? The recipes are small"):
+        find_recipe("smal", [folder])
+    with pytest.raises(ConfigError, match=r"no recipe file at .*none\.yaml; .* recipes small"):
+        find_recipe("none.yaml", [folder])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n- b\n", "holds list"),
+        ("extends: [a]\n", "extends"),
+        ("sources: 3\n", "sources"),
+        ("a: 1\na: 2\n", "line 2"),
+        ("extends: smal\n", "did you mean small?"),
+    ],
+)
+def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
+    assert words in refusal(load, text=text)
+
+
+def test_a_file_that_is_not_text(folder: Path) -> None:
+    (folder / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_config("bytes", folders=[folder])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["foo"], "override 'foo' is not of the form key=value"),
+        (["a b=3"], "override 'a b=3' is not of the form key=value"),
+        (["training.lr=[1,"], "override 'training.lr=[1,', line 1 is not valid YAML"),
+        (["tools.3.top_k=1"], "tools has the entries 0 to 0"),
+        (["trackers.0.name=board"], "trackers has no entries"),
+        (["training.lr.x=3"], "training.lr is the value 0.0001"),
+        (["training.lr=1", "training.lr=2"], "'training.lr=1' has no effect, since another override replaces it"),
+        (["tools=[]", "tools.0.top_k=2"], "tools has no entries"),
+        (["algorithm=ac", "algorithm.name=group"], "'algorithm=ac' has no effect"),
+    ],
+)
+def test_overrides_that_lead_nowhere(load: Load, overrides: list[str], words: str) -> None:
+    assert words in refusal(load, *overrides)

@@ -1,0 +1,69 @@
+"""A resolved configuration is complete: written to a file, it is the same run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import RunConfig, load_config
+from agent_r1_core.errors import ConfigError
+
+Load = Callable[..., Any]
+
+
+def test_the_dump_loads_back_to_the_same_configuration(load: Load, tmp_path: Path) -> None:
+    first = load("training.lr=1e-6", "algorithm.name=plain_group", "model.lora.rank=4", "tasks.train.path=no")
+    file = tmp_path / "config.yaml"
+    file.write_text(first.yaml())
+    second = load_config(file)
+    assert second.config == first.config
+    assert second.dump() == first.dump()
+    assert second.yaml() == first.yaml()
+
+
+def test_the_dump_says_who_set_what(load: Load) -> None:
+    sources = load("training.lr=1e-6", plugins=[]).dump()["sources"]
+    assert sources["training.lr"] == "override 'training.lr=1e-6'"
+    assert sources["tools[0].top_k"].endswith("small.yaml, line 5")
+    assert "training.steps" not in sources
+    assert "algorithm.horizon" not in sources
+
+
+def test_idle_defaults_in_a_dump_are_still_defaults_and_idle_choices_still_errors(load: Load, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(load().yaml())
+    assert load_config(file).config.env.options["hint_text"] == "look"
+    with pytest.raises(ConfigError, match=r"env\.hint_text .*has no effect"):
+        load_config(file, ["env.hint_text=x"])
+
+
+def test_what_auto_turned_out_to_be_is_written_back(load: Load, tmp_path: Path) -> None:
+    resolved = load().replace({"threads": 1, "model.dtype": "float32", "tools[0].timeout": 3.0})
+    assert (resolved.config.threads, resolved.config.model.dtype, resolved.config.tools[0].timeout) == (1, "float32", 3)
+    assert resolved.sources["threads"] == "chosen at the start of the run"
+    file = tmp_path / "config.yaml"
+    file.write_text(resolved.yaml())
+    assert load_config(file).config == resolved.config
+    with pytest.raises(KeyError):
+        resolved.replace({"training.lrr": 1})
+
+
+def test_plugin_files_are_absolute_in_the_dump_and_given_once(load: Load, folder: Path) -> None:
+    resolved = load(plugins=[str(folder / "parts.py")])
+    assert resolved.dump()["plugins"] == [str(folder / "parts.py")]
+    assert resolved.registry.find("tool", "search").plugin == "parts"
+
+
+def test_a_block_makes_its_component(load: Load) -> None:
+    resolved = load("tools[0].top_k=4")
+    block = resolved.config.tools[0]
+    tool = resolved.registry.create("tool", block.component, "tools[0]")
+    assert (tool.name, tool.config.top_k) == ("search", 4)
+
+
+def test_every_option_of_the_sections_has_a_default() -> None:
+    config = RunConfig()
+    assert RunConfig.model_validate(config.model_dump()) == config

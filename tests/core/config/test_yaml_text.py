@@ -1,0 +1,86 @@
+"""YAML is read as people write it, and nothing in it is dropped."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from agent_r1_core.config.yaml_text import dump, parse
+from agent_r1_core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-6", 1e-6),
+        ("2E4", 2e4),
+        ("-1.5e+3", -1500.0),
+        (".5", 0.5),
+        ("3", 3),
+        ("1_000", 1000),
+        ("010", "010"),
+        ("1:30", "1:30"),
+        ("0x10", "0x10"),
+        ("true", True),
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("null", None),
+        ("~", None),
+        ("2024-01-01", "2024-01-01"),
+        ("'1e-6'", "1e-6"),
+        ("[a, {b: 1}]", ["a", {"b": 1}]),
+        ("", None),
+    ],
+)
+def test_scalars_mean_what_a_person_means(text: str, value: object) -> None:
+    found = parse(text, "here").value
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_infinity_and_nan_are_floats() -> None:
+    assert parse("-.inf", "here").value == -math.inf
+    assert math.isnan(parse(".nan", "here").value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\nb: 2\na: 3", ["recipe x, line 3", "'a'", "line 1"]),
+        ("a: {b: 1, b: 2}", ["line 1", "'b'"]),
+        ("1: x", ["line 1", "'1'", "not text"]),
+        ("a: [1,", ["recipe x", "not valid YAML"]),
+        ("a: !!binary aGk=", ["not valid YAML", "binary"]),
+        ("a: !custom 3", ["not valid YAML", "!custom"]),
+        ("a: &x [*x]", ["contains itself"]),
+        ("a: 1\n---\nb: 2", ["not valid YAML"]),
+        ("a: \x00", ["not valid YAML"]),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "recipe x")
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_lines_of_keys_and_entries_are_known() -> None:
+    lines = parse("a: 1\nb:\n  - x\n  - c: 2\n", "here").lines
+    assert lines["a",] == 1
+    assert lines["b", 1, "c"] == 4
+
+
+def test_merge_keys_and_aliases_work() -> None:
+    text = "base: &base {x: 1, y: 2}\nmore:\n  <<: *base\n  y: 3\n"
+    assert parse(text, "here").value["more"] == {"x": 1, "y": 3}
+
+
+def test_what_is_dumped_is_read_back_equal_by_us_and_by_plain_yaml() -> None:
+    import yaml
+
+    shared = ["no", "1e-6", "010", "true", "", "a: b", "2024-01-01", "ä", "null", "1:30", "line\nline", "- x"]
+    value = {"texts": shared, "again": shared, "float": 1e-6, "big": 1e22, "int": 3, "none": None, "empty": [{}, []]}
+    text = dump(value)
+    assert parse(text, "here").value == value
+    assert yaml.safe_load(text)["texts"] == shared
