@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.runs.run import Run
 
 BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
 
@@ -29,6 +30,7 @@ def find_model(name: str) -> ModelSource:
 
     Raises:
         ModelError: nothing answers to that name.
+        RunError: the run holds no policy yet.
     """
     bundled = BUNDLED / name
     if "/" not in name and (bundled / "config.json").is_file():
@@ -36,29 +38,14 @@ def find_model(name: str) -> ModelSource:
     path = Path(name).expanduser()
     if (path / "config.json").is_file():
         return ModelSource(path, "folder")
-    if (path / "config.yaml").is_file():
-        return ModelSource(_policy_of_run(path), "run", path)
+    if Run.is_run(path):
+        return ModelSource(Run.open(path).policy_folder(), "run", path)
     if path.exists() or name.startswith((".", "/", "~")):
         raise ModelError(
-            f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run (no config.yaml); "
+            f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run; "
             f"give the folder that holds config.json"
         )
     return ModelSource(_from_hub(name), "hub")
-
-
-def _policy_of_run(run: Path) -> Path:
-    from agent_r1_core.runs.checkpoints import Checkpoints
-
-    checkpoints = Checkpoints(run / "checkpoints")
-    best = checkpoints.best()
-    if best is not None:
-        return best.policy
-    if (run / "model" / "config.json").is_file():
-        return run / "model"
-    latest = checkpoints.latest()
-    if latest is not None:
-        return latest.policy
-    raise ModelError(f"run {run} has neither a checkpoint nor a final model yet; train it first, or name another run")
 
 
 def _from_hub(name: str) -> Path:

@@ -10,30 +10,21 @@ T = TypeVar("T")
 
 
 def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuffle: bool) -> list[T]:
-    """The tasks of `step` (counted from 1): consecutive places in an endless row of reshuffled epochs."""
-    first = (step - 1) * per_step
-    return [_at(tasks, place, seed, shuffle) for place in range(first, first + per_step)]
+    """The tasks of `step` (counted from 1), all different.
+
+    An epoch is cut into the fewest steps of at most `per_step` tasks, as equal as can be, so that every task comes
+    once an epoch and no step holds one twice; each epoch has an order of its own.
+    """
+    chunks = -(-len(tasks) // per_step)
+    epoch, index = divmod(step - 1, chunks)
+    order = _order(len(tasks), seed, epoch) if shuffle else list(range(len(tasks)))
+    return [tasks[place] for place in order[len(tasks) * index // chunks : len(tasks) * (index + 1) // chunks]]
 
 
-def _at(tasks: Sequence[T], place: int, seed: int, shuffle: bool) -> T:
-    epoch, index = divmod(place, len(tasks))
-    if not shuffle:
-        return tasks[index]
-    return tasks[_permutation(len(tasks), seed, epoch)[index]]
-
-
-_cache: dict[tuple[int, int, int], list[int]] = {}
-
-
-def _permutation(size: int, seed: int, epoch: int) -> list[int]:
-    """The epoch's order; the last one is kept, since neighbouring places ask for the same."""
-    key = (size, seed, epoch)
-    if key not in _cache:
-        _cache.clear()
-        order = list(range(size))
-        random.Random(f"{seed}/{epoch}").shuffle(order)
-        _cache[key] = order
-    return _cache[key]
+def _order(size: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(size))
+    random.Random(f"{seed}/{epoch}").shuffle(order)
+    return order
 
 
 def hold_out(tasks: Sequence[T], size: int, seed: int) -> tuple[list[T], list[T]]:

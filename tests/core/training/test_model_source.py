@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, RunError
+from agent_r1_core.runs.run import Run
 from agent_r1_core.training.model_source import find_model
 
 
@@ -25,9 +26,9 @@ def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("seed: 0\n")
-    with pytest.raises(ModelError, match="neither a checkpoint nor a final model"):
-        find_model(str(tmp_path))
+    Run.create(tmp_path, "empty", {"seed": 0}, []).close()
+    with pytest.raises(RunError, match="holds no policy yet"):
+        find_model(str(tmp_path / "empty"))
 
 
 def test_a_hub_name_that_cannot_be_had_names_the_bundled_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,15 @@ TASKS = [f"task-{index}" for index in range(10)]
 
 
 def test_every_task_comes_once_an_epoch_whatever_the_step_size() -> None:
-    seen = [task for step in range(1, 6) for task in tasks_of_step(TASKS, step, 4, seed=3, shuffle=True)]
-    assert sorted(seen[:10]) == TASKS
-    assert sorted(seen[10:20]) == TASKS
-    assert seen[:10] != seen[10:20]
+    for per_step in (1, 3, 4, 10, 16):
+        chunks = -(-len(TASKS) // per_step)
+        steps = [tasks_of_step(TASKS, step, per_step, seed=3, shuffle=True) for step in range(1, 2 * chunks + 1)]
+        seen = [task for step in steps for task in step]
+        assert sorted(seen[:10]) == TASKS
+        assert sorted(seen[10:]) == TASKS
+        assert seen[:10] != seen[10:]
+        assert all(len(set(step)) == len(step) <= per_step for step in steps)
+        assert max(map(len, steps)) - min(map(len, steps)) <= 1
 
 
 def test_a_step_does_not_depend_on_the_steps_before_it() -> None:
@@ -20,7 +25,7 @@ def test_a_step_does_not_depend_on_the_steps_before_it() -> None:
 
 
 def test_without_shuffling_the_sources_order_stands() -> None:
-    assert tasks_of_step(TASKS, 2, 4, seed=0, shuffle=False) == TASKS[4:8]
+    assert tasks_of_step(TASKS, 2, 5, seed=0, shuffle=False) == TASKS[5:]
 
 
 def test_the_held_out_part_is_disjoint_and_at_most_a_tenth() -> None:

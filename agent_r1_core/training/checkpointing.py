@@ -1,0 +1,50 @@
+"""What a checkpoint of a training run holds: the policy as a Hugging Face folder, and the learner's state beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import RunError
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import CheckpointConfig
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.runs.checkpoints import Checkpoint, Checkpoints
+
+
+def save_checkpoint(
+    learner: Learner, checkpoints: Checkpoints, step: int, settings: CheckpointConfig, metrics: Mapping[str, float]
+) -> Checkpoint:
+    """Write the checkpoint of a step, whole or not at all.
+
+    The policy's weights are float32, so that the run goes on exactly where it was (LAW 10).
+    """
+    import torch
+
+    def write(folder: Path) -> None:
+        learner.policy.save(folder / "policy")
+        torch.save(learner.state_dict(), folder / "trainer.pt")
+
+    value = metrics.get(settings.best) if settings.best else None
+    return checkpoints.save(step, write, keep=settings.keep, metric=settings.best, value=value)
+
+
+def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
+    """Put the optimiser's, the critic's and the adapters' state back.
+
+    Raises:
+        RunError: the file cannot be read.
+    """
+    import pickle
+
+    import torch
+
+    try:
+        state = torch.load(checkpoint.trainer, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise RunError(
+            f"checkpoint {checkpoint.path} cannot be read ({error}); delete it to resume from the one before it"
+        ) from error
+    learner.load_state_dict(state)

@@ -1,0 +1,48 @@
+"""The run's trackers as one: an exception of a tracker is reported once and never stops training (LAW 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.tracker import RunInfo, Tracker
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Trajectory
+
+
+@dataclass
+class Trackers:
+    """Hands every call to each tracker that still works."""
+
+    trackers: Sequence[Tracker]
+    report: Callable[[str], None]
+    broken: set[int] = field(default_factory=set)
+
+    def open(self, run: RunInfo) -> None:
+        """Begin, or go on with, a run."""
+        self._each("open", run)
+
+    def log(self, step: int, metrics: Mapping[str, float], shown: Sequence[Trajectory]) -> None:
+        """Record a step's metrics and a few of its trajectories."""
+        self._each("log", step, metrics)
+        if shown:
+            self._each("log_trajectories", step, shown)
+
+    def close(self) -> None:
+        """Flush and end."""
+        self._each("close")
+
+    def _each(self, method: str, *arguments: Any) -> None:
+        for index, tracker in enumerate(self.trackers):
+            if index in self.broken:
+                continue
+            try:
+                getattr(tracker, method)(*arguments)
+            except Exception as error:
+                self.broken.add(index)
+                self.report(
+                    f"tracker {tracker.name} failed in {method} ({type(error).__name__}: {error}) and is left out from "
+                    f"here on; metrics.jsonl has everything"
+                )
