@@ -1,0 +1,171 @@
+"""`agent-r1 plugins list`, `show` and `doctor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+LOCAL = '''
+from agent_r1_core import ComponentConfig, Preset, RewardFn, RewardSpec, ToolSpec, hookimpl, tool
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def shout(text: str, times: int = 1) -> str:
+    """Say it loudly.
+
+    Args:
+        text: what to say
+    """
+    return text.upper() * times
+
+
+class Length(RewardFn):
+    """Rewards long answers."""
+
+    range = (-1.0, 1.0)
+
+    class Config(ComponentConfig):
+        target: int = 10
+        """Letters to
+        aim at."""
+        unit: str | None = None
+
+    def score(self, trajectory):
+        return 1.0
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("shout", ":shout", "Loud", aliases=("yell",))]
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("length", ":Length", "Likes it long", presets=(Preset("short", {"target": 3}, "Brief"),))]
+'''
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(LOCAL)
+    return path
+
+
+@pytest.fixture
+def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
+
+
+def test_list_shows_names_aliases_and_presets(agent_r1: Run, local: Path) -> None:
+    result = agent_r1("plugins", "list", "-p", local)
+    rows = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert rows[0] == ["KIND", "NAME", "PLUGIN", "SUMMARY"]
+    assert ["tool", "yell", "mine", "alias of shout"] in rows
+    assert ["reward", "short", "mine", "length preset: Brief"] in rows
+
+
+def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
+    result = agent_r1("plugins", "list", "--kind", "tool", "--json", "-p", local)
+    answer = json.loads(result.stdout)
+    assert answer["schema"] == 1
+    assert {component["kind"] for component in answer["components"]} == {"tool"}
+    assert "mine/shout" in [component["qualified"] for component in answer["components"]]
+    assert {"mine", "calculator"} <= {plugin["name"] for plugin in answer["plugins"]}
+
+
+def test_a_kind_that_does_not_exist_is_wrong_usage(agent_r1: Run) -> None:
+    result = agent_r1("plugins", "list", "--kind", "tols")
+    assert result.exit_code == 2
+    assert "did you mean 'tool'?" in " ".join(result.stderr.split())
+
+
+def test_list_survives_the_broken_plugins(agent_r1: Run, broken: None) -> None:
+    result = agent_r1("plugins", "list", "--disable-plugin", "switched_off")
+    assert result.exit_code == 0
+    assert "Says what it was told" in result.stdout
+    assert (
+        "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in result.stderr
+    )
+
+
+def test_doctor_names_every_broken_plugin_and_says_why(agent_r1: Run, broken: None) -> None:
+    result = agent_r1("plugins", "doctor", "--json", "-P", "switched_off")
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    found = {(plugin["name"], plugin["distribution"]): plugin for plugin in answer["plugins"]}
+    assert not answer["ok"]
+    whys = {
+        "import_error": "a_package_that_nobody_installed",
+        "misspelt_hook": "register_tool; did you mean",
+        "undecorated_hook": "not marked",
+        "wrong_signature": "takes arguments",
+        "wrong_api": "plugin API 99",
+        "duplicate_component": "'same' twice",
+        "bad_target": "has no 'Missing'",
+    }
+    for name, why in whys.items():
+        [problem] = found[name, "broken-plugins"]["problems"]
+        assert why in problem
+    [problem] = found["twin", "second-twin"]["problems"]
+    assert "first-twin 1.0" in problem
+    assert found["switched_off", "broken-plugins"]["status"] == "disabled"
+    assert found["sound", "broken-plugins"]["problems"] == []
+
+
+def test_doctor_prints_a_table(agent_r1: Run, broken: None) -> None:
+    result = agent_r1("plugins", "doctor", "-P", "switched_off")
+    rows = {line.split()[0]: " ".join(line.split()) for line in result.stdout.splitlines()}
+    assert rows["bad_target"].startswith("bad_target broken-plugins 1.0 wrong tool 'nowhere': ")
+    assert rows["sound"] == "sound broken-plugins 1.0 ok 1 name checked"
+    assert rows["switched_off"].endswith("disabled it was disabled by the user")
+
+
+def test_doctor_finds_names_that_two_plugins_offer(agent_r1: Run, local: Path) -> None:
+    twin = local.with_name("other.py")
+    twin.write_text(LOCAL)
+    result = agent_r1("plugins", "doctor", "-p", local, "-p", twin)
+    assert result.exit_code == 1
+    assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout
+
+
+def test_show_a_tool(agent_r1: Run, local: Path) -> None:
+    text = agent_r1("plugins", "show", "yell", "-p", local).stdout
+    line = LOCAL.splitlines().index("@tool") + 1
+    assert f"plugin:    mine ({local})" in text
+    assert f"source:    {local}:{line}" in text
+    assert "alias of:  shout" in text
+    assert "It has no options." in text
+    schema = json.loads(text.partition("as the model is told:")[2])
+    assert schema["function"]["parameters"]["properties"]["text"]["description"] == "what to say"
+
+
+def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> None:
+    answer = json.loads(agent_r1("plugins", "show", "mine/short", "--json", "-p", local).stdout)
+    assert answer["preset_of"] == "length"
+    assert answer["range"] == [-1.0, 1.0]
+    assert answer["options"] == [
+        {"name": "target", "type": "int", "required": False, "default": 3, "doc": "Letters to aim at."},
+        {"name": "unit", "type": "str | null", "required": False, "default": None, "doc": ""},
+    ]
+
+
+def test_show_a_built_in(agent_r1: Run) -> None:
+    answer = json.loads(agent_r1("plugins", "show", "calculator", "--json").stdout)
+    assert (answer["distribution"], answer["kind"]) == ("agent-r1", "tool")
+    assert Path(answer["source"]).is_file()
+
+
+def test_show_says_which_name_was_meant(agent_r1: Run, local: Path) -> None:
+    result = agent_r1("plugins", "show", "shuot", "-p", local)
+    assert result.exit_code == 3
+    assert "error: no component is called 'shuot'; did you mean 'shout'?" in result.stderr

@@ -1,0 +1,143 @@
+"""What `check_component` finds, kind by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from agent_r1_core import (
+    Algorithm,
+    ComponentConfig,
+    Engine,
+    RewardFn,
+    TaskSource,
+    Tool,
+    ToolEnv,
+    ToolFormat,
+    Tracker,
+    tool,
+)
+from agent_r1_core.plugins import Registry, check_component, check_registered
+
+
+def with_methods(base: type, /, **members: Any) -> type:
+    return type("Mine", (base,), {"__doc__": "Mine.", **members})
+
+
+def run(self: Any, arguments: Any, context: Any) -> str:
+    return ""
+
+
+def nothing(self: Any, *arguments: Any) -> None:
+    return None
+
+
+async def later(self: Any, *arguments: Any) -> None:
+    return None
+
+
+class Loose(ComponentConfig):
+    model_config = ConfigDict(extra="ignore")
+
+
+class Unsteady(ComponentConfig):
+    share: float = float("nan")
+
+
+class Needy(ComponentConfig):
+    path: str
+
+
+class LooseArguments(BaseModel):
+    x: int = 0
+
+
+@tool
+def shout(text: str) -> str:
+    """Shout."""
+    return text.upper()
+
+
+FORMAT = {"system_prompt": nothing, "parse": nothing, "render_call": nothing}
+
+SOUND = {
+    "tool": shout,
+    "env": with_methods(ToolEnv, reset=later, step=nothing),
+    "reward": with_methods(RewardFn, scope="turn", score_turn=later),
+    "algorithm": with_methods(Algorithm, advantages=nothing, loss=nothing),
+    "tasks": with_methods(TaskSource, load=nothing, Config=Needy),
+    "tracker": with_methods(Tracker, log=nothing),
+    "engine": with_methods(Engine, start=later, generate=later, load_weights=later),
+    "tool_format": with_methods(ToolFormat, **FORMAT),
+}
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_a_sound_component_has_no_problems(kind: str) -> None:
+    assert check_component(kind, SOUND[kind]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls", "problem"),
+    [
+        ("tool", dict, "'dict' does not subclass Tool"),
+        ("tool", with_methods(Tool), "run is missing; define run(self, arguments, context)"),
+        ("tool", with_methods(Tool, run=lambda self: 1), "run(self) cannot be called as run(self, arguments, context)"),
+        ("tool", with_methods(Tool, run=staticmethod(run)), "run is no method"),
+        ("tool", with_methods(Tool, run=run, open=later), "open must not be async"),
+        ("tool", with_methods(Tool, run=run, __doc__=None), "the model is told nothing about it"),
+        ("tool", with_methods(Tool, run=run, Arguments=LooseArguments), "takes unknown arguments in silence"),
+        ("tool", with_methods(Tool, run=run, Arguments=dict), "Arguments is no pydantic model"),
+        ("tool", with_methods(Tool, run=run, schema=lambda self: {1, 2}), "no function schema in JSON"),
+        ("tool", with_methods(Tool, run=run, Config=dict), "Config does not subclass ComponentConfig"),
+        ("tool", with_methods(Tool, run=run, Config=Loose), "leave extra='forbid' of ComponentConfig"),
+        ("tool", with_methods(Tool, run=run, Config=Unsteady), "do not survive a trip through the run's config.yaml"),
+        ("tool", with_methods(Tool, run=run, __init__=nothing), "does not keep its options"),
+        ("tool", with_methods(Tool, run=run, __init__=lambda self: None), "cannot be made with its default options"),
+        (
+            "tool",
+            with_methods(Tool, run=run, idle_options=classmethod(lambda cls, config: {"x": "y"})),
+            "idle_options names 'x', which is no option",
+        ),
+        ("env", with_methods(ToolEnv, reset=nothing, step=nothing, Config=Needy), "Config does not subclass EnvConfig"),
+        ("env", with_methods(ToolEnv, reset=nothing), "step is missing; define step(self, action)"),
+        ("reward", with_methods(RewardFn, scope="turn", score=nothing), "score_turn is missing"),
+        ("reward", with_methods(RewardFn, score=nothing, scope="both"), "scope is 'both'; use 'episode' or 'turn'"),
+        ("reward", with_methods(RewardFn, score=nothing, range=(1, 0)), "the lowest score must be below the highest"),
+        ("reward", with_methods(RewardFn, score=nothing, range=3), "range is 3; use (lowest, highest)"),
+        (
+            "algorithm",
+            with_methods(Algorithm, advantages=nothing, loss=nothing, roles=lambda self: frozenset({"judge"})),
+            "roles() is ['judge']; it needs 'policy'",
+        ),
+        ("tasks", with_methods(TaskSource, load=later), "load must not be async"),
+        ("tracker", with_methods(Tracker), "log is missing; define log(self, step, metrics)"),
+        ("engine", with_methods(Engine, start=later, generate=nothing, load_weights=later), "generate must be async"),
+        ("tool_format", with_methods(ToolFormat, **FORMAT, stop_strings="</a>"), "use a tuple of strings"),
+        ("tool_format", with_methods(ToolFormat, **FORMAT, template_tools=1), "use True or False"),
+    ],
+)
+def test_a_broken_contract_is_said(kind: str, cls: Any, problem: str) -> None:
+    problems = check_component(kind, cls)
+    assert any(problem in found for found in problems), problems
+
+
+def test_a_preset_with_an_option_that_does_not_exist_is_a_problem(local_plugin: Callable[..., Path]) -> None:
+    path = local_plugin("""
+        class Always(RewardFn):
+            '''Always one.'''
+            def score(self, trajectory):
+                return 1.0
+
+        @hookimpl
+        def register_rewards():
+            return [RewardSpec("always", ":Always", "One", presets=(Preset("twice", {"times": 2}),))]
+        """)
+    registry = Registry.discover([path])
+    problems = {record.name: check_registered(registry, record) for record in registry.components("reward")}
+    assert problems["always"] == []
+    assert problems["twice"] == ["preset option times is not an option (there are no options here)"]

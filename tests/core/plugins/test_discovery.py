@@ -1,0 +1,154 @@
+"""What becomes of each plugin that is found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import ConfigError, PluginError
+from agent_r1_core.plugins import PluginRecord, PluginStatus, Registry
+
+Broken = dict[tuple[str, str | None], PluginRecord]
+Write = Callable[..., Path]
+
+FAULTS = {
+    "import_error": ("failed", "No module named 'a_package_that_nobody_installed'"),
+    "misspelt_hook": ("failed", "did you mean 'register_tools'?"),
+    "undecorated_hook": ("failed", "hook register_tools is not marked; put @hookimpl"),
+    "wrong_signature": ("failed", "hook register_tools(config) takes arguments"),
+    "wrong_api": ("incompatible", "written for plugin API 99 and this agent-r1 has 1"),
+    "duplicate_component": ("failed", "offers the tool 'same' twice"),
+    "switched_off": ("disabled", "disabled by the user"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_plugin_has_a_status_and_a_reason(broken: Broken, name: str) -> None:
+    record = broken[name, "broken-plugins"]
+    status, reason = FAULTS[name]
+    assert record.status == status
+    assert reason in record.reason
+    assert record.components == ()
+
+
+def test_sound_plugins_survive_the_broken_ones(broken: Broken) -> None:
+    sound = broken["sound", "broken-plugins"]
+    assert (sound.status, sound.reason, sound.api, sound.version) == (PluginStatus.OK, "", 1, "1.0")
+    assert [component.qualified for component in sound.components] == ["sound/echo"]
+
+
+def test_of_two_plugins_with_one_name_the_second_is_shadowed_and_never_imported(broken: Broken) -> None:
+    first, second = broken["twin", "first-twin"], broken["twin", "second-twin"]
+    assert first.status == PluginStatus.OK
+    assert second.status == PluginStatus.SHADOWED
+    assert "another plugin of that name comes first, from first-twin 1.0" in second.reason
+    assert "broken_twin_second" not in sys.modules
+
+
+def test_disabling_the_first_of_two_lets_the_second_load(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
+    registry = Registry.discover(disabled=["switched_off", "first-twin/twin"])
+    statuses = {p.distribution: (p.status, p.reason) for p in registry.plugins if p.name == "twin"}
+    assert statuses["first-twin"][0] == PluginStatus.DISABLED
+    assert "a shadowed plugin was imported" in statuses["second-twin"][1]
+
+
+def test_a_bad_target_is_no_matter_before_use(broken: Broken) -> None:
+    assert broken["bad_target", "broken-plugins"].status == PluginStatus.OK
+
+
+def test_the_environment_disables_plugins(monkeypatch: pytest.MonkeyPatch, local_plugin: Write) -> None:
+    monkeypatch.setenv("AGENT_R1_DISABLE_PLUGINS", "mine, calculator")
+    registry = Registry.discover([local_plugin("raise AssertionError")])
+    assert {p.name for p in registry.plugins if p.status == PluginStatus.DISABLED} == {"mine", "calculator"}
+
+
+def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="no plugin called 'calculater' can be disabled; did you mean 'calculator'"):
+        Registry.discover(disabled=["calculater"])
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "it registers nothing; define one of register_tools"),
+        ("def register_tool(): pass", "no hook is called register_tool; did you mean 'register_tools'"),
+        ("@hookimpl(specname='register_gadgets')\ndef gadgets(): return []", "no hook is called register_gadgets"),
+        ("@hookimpl(wrapper=True)\ndef register_tools(): return (yield)", "hook register_tools is a wrapper"),
+        ("@hookimpl\ndef register_tools(): pass", "returned NoneType; return a list of ToolSpec"),
+        ("@hookimpl\ndef register_tools(): return ToolSpec('a', ':A', '')", "returned ToolSpec; return a list of"),
+        ("@hookimpl\ndef register_tools(): return 'abc'", "returned str; return a list of ToolSpec"),
+        ("@hookimpl\ndef register_tools(): return [RewardSpec('a', ':A', '')]", "a list with a RewardSpec; return"),
+        ("@hookimpl\ndef register_tools(): return 1 / 0", "register_tools raised ZeroDivisionError: division by zero"),
+        ("@hookimpl\ndef register_tools():\n    yield 1 / 0", "register_tools raised ZeroDivisionError"),
+        (
+            "@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]",
+            "has the name 'My Tool'; use lower",
+        ),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
+        ("raise SystemExit(3)", "raised SystemExit: 3"),
+        ("1 +", "raised SyntaxError"),
+    ],
+)
+def test_every_rule_of_hooks_has_a_sentence(local_plugin: Write, body: str, reason: str) -> None:
+    record = _local(Registry.discover([local_plugin(body)]))
+    assert record.status == PluginStatus.FAILED
+    assert reason in record.reason
+
+
+@pytest.mark.parametrize("api", ["", "AGENT_R1_PLUGIN_API = 2", "AGENT_R1_PLUGIN_API = True"])
+def test_a_missing_or_other_api_number_is_incompatible(local_plugin: Write, api: str) -> None:
+    record = _local(Registry.discover([local_plugin("@hookimpl\ndef register_tools(): return []", api=api)]))
+    assert record.status == PluginStatus.INCOMPATIBLE
+    assert "AGENT_R1_PLUGIN_API" in record.reason
+
+
+def test_a_file_given_twice_is_one_plugin(local_plugin: Write) -> None:
+    path = local_plugin("@hookimpl\ndef register_tools(): return []")
+    registry = Registry.discover([path, str(path)])
+    assert [p.status for p in registry.plugins if p.file_hash] == [PluginStatus.OK]
+    assert registry.local_files == [str(path)]
+
+
+def test_a_file_hides_no_module_of_the_same_name(local_plugin: Write) -> None:
+    import json
+
+    path = local_plugin("@hookimpl\ndef register_tools(): return []", name="json")
+    assert _local(Registry.discover([path])).status == PluginStatus.OK
+    assert sys.modules["json"] is json
+
+
+def test_a_file_that_changes_is_read_again(local_plugin: Write) -> None:
+    body = "@hookimpl\ndef register_tools(): return [ToolSpec('{}', ':A', '')]"
+    before = _local(Registry.discover([local_plugin(body.format("old"))]))
+    after = _local(Registry.discover([local_plugin(body.format("new"))]))
+    assert [record.components[0].name for record in (before, after)] == ["old", "new"]
+    assert before.file_hash != after.file_hash
+
+
+@pytest.mark.parametrize(("name", "complaint"), [("gone.py", "does not exist"), ("conftest.txt", "is no Python file")])
+def test_a_file_that_cannot_be_a_plugin_is_an_error(tmp_path: Path, name: str, complaint: str) -> None:
+    (tmp_path / "conftest.txt").touch()
+    with pytest.raises(ConfigError, match=complaint):
+        Registry.discover([tmp_path / name])
+
+
+def test_a_broken_local_file_can_be_required(local_plugin: Write) -> None:
+    registry = Registry.discover([local_plugin("raise RuntimeError('no luck')")])
+    with pytest.raises(PluginError, match=r"mine\.py is failed: .*RuntimeError: no luck"):
+        registry.require_local_files()
+
+
+def test_what_a_plugin_prints_goes_to_stderr(local_plugin: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    Registry.discover([local_plugin("print('hello')\n@hookimpl\ndef register_tools(): return []")])
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "hello\n")
+
+
+def _local(registry: Registry) -> PluginRecord:
+    return next(plugin for plugin in registry.plugins if plugin.file_hash)

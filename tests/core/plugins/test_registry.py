@@ -1,0 +1,164 @@
+"""Names: finding, loading and making components."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import AmbiguousComponent, ComponentLoadError, ConfigError, UnknownComponent
+from agent_r1_core.plugins import Registry
+
+Write = Callable[..., Path]
+
+PLUGIN = """
+class Length(RewardFn):
+    '''Rewards length.'''
+
+    class Config(ComponentConfig):
+        target: int = 10
+        '''Letters to aim at.'''
+        unit: dict[str, int] = {}
+
+    def __init__(self, config=None, scale=1):
+        super().__init__(config)
+        self.scale = scale
+
+    def score(self, trajectory):
+        return 1.0
+
+@tool
+def shout(text: str) -> str:
+    '''Shout.'''
+    return text.upper()
+
+def whisper(text: str) -> str:
+    return text
+
+@hookimpl
+def register_rewards():
+    yield RewardSpec("length", ":Length", "Likes it long", aliases=("len+",), presets=(Preset("short", {"target": 3}),))
+
+@hookimpl
+def register_tools():
+    return [
+        ToolSpec("shout", "mine:shout", "Loud"),
+        ToolSpec("whisper", ":whisper", "Plain"),
+        ToolSpec("gone", ":Goen", ""),
+        ToolSpec("reward", ":Length", ""),
+        ToolSpec("absent", "a_module_that_is_not_there.inner:Tool", ""),
+    ]
+"""
+
+
+@pytest.fixture
+def registry(local_plugin: Write) -> Registry:
+    return Registry.discover([local_plugin(PLUGIN)])
+
+
+def test_a_component_is_made_from_its_block(registry: Registry) -> None:
+    reward = registry.create("reward", {"name": "length", "target": 5}, scale=2)
+    assert (reward.name, reward.config.target, reward.scale) == ("length", 5, 2)
+
+
+def test_a_name_alone_is_a_block(registry: Registry) -> None:
+    assert registry.create("tool", "mine/shout").schema()["function"]["name"] == "shout"
+
+
+def test_an_alias_is_the_component_itself(registry: Registry) -> None:
+    assert registry.create("reward", "len+").name == "length"
+
+
+def test_a_preset_sets_options_and_the_block_goes_over_it(registry: Registry) -> None:
+    assert registry.create("reward", "short").config.target == 3
+    reward = registry.create("reward", {"name": "mine/short", "target": 4})
+    assert (reward.name, reward.config.target) == ("short", 4)
+
+
+def test_a_target_is_imported_once(registry: Registry) -> None:
+    assert registry.load("reward", "length").cls is registry.load("reward", "short").cls
+
+
+def test_an_unknown_name_gets_the_nearest(registry: Registry) -> None:
+    with pytest.raises(UnknownComponent, match=r"no reward is called 'lenght'; did you mean 'length'\?"):
+        registry.find("reward", "lenght")
+
+
+def test_an_unknown_name_may_be_of_another_kind(registry: Registry) -> None:
+    with pytest.raises(UnknownComponent, match="'shout' is a component of kind tool"):
+        registry.find("reward", "shout")
+
+
+def test_an_unknown_name_points_at_plugins_that_failed(local_plugin: Write) -> None:
+    registry = Registry.discover([local_plugin("raise RuntimeError")])
+    with pytest.raises(UnknownComponent, match=r"not loaded: plugin .*mine.*plugins doctor"):
+        registry.find("reward", "zzz")
+
+
+def test_an_unknown_kind_is_named(registry: Registry) -> None:
+    with pytest.raises(UnknownComponent, match="no kind of component is called 'gadget'; the kinds are tool, env,"):
+        registry.find("gadget", "x")
+
+
+def test_a_name_offered_twice_is_an_error_that_offers_both(local_plugin: Write) -> None:
+    other = local_plugin(PLUGIN, name="other")
+    registry = Registry.discover([local_plugin(PLUGIN), other])
+    with pytest.raises(AmbiguousComponent, match="2 plugins offer the reward 'length'; say 'mine/length' or 'other/l"):
+        registry.create("reward", "length")
+    assert registry.create("reward", "other/length").name == "length"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("gone", "':Goen' has no 'Goen'"),
+        ("whisper", "is a plain function; put @tool"),
+        ("reward", "is no Tool; make Length a class that subclasses it"),
+        ("absent", "importing a_module_that_is_not_there.inner raised ModuleNotFoundError"),
+    ],
+)
+def test_a_target_that_cannot_be_used_is_named(registry: Registry, name: str, reason: str) -> None:
+    with pytest.raises(ComponentLoadError, match=reason) as caught:
+        registry.load("tool", name)
+    assert f"tool 'mine/{name}'" in str(caught.value)
+
+
+def test_every_wrong_option_has_a_line_with_its_place(registry: Registry) -> None:
+    block = {"name": "length", "taget": 5, "target": "many", "unit": {"a": "b"}}
+    with pytest.raises(ConfigError) as caught:
+        registry.create("reward", block, "rewards[2]")
+    text = str(caught.value)
+    assert len(text.splitlines()) == 3
+    assert (
+        "rewards[2].taget of reward 'length' is not an option; did you mean 'target'? (options: target, unit)" in text
+    )
+    assert "rewards[2].target of reward 'length' is 'many': input should be a valid integer" in text
+    assert "rewards[2].unit.a of reward 'length' is 'b': input should be a valid integer" in text
+
+
+def test_a_block_without_a_name_is_an_error(registry: Registry) -> None:
+    with pytest.raises(ConfigError, match=r"tools\[0\] names no tool"):
+        registry.create("tool", {"top_k": 3}, "tools[0]")
+
+
+def test_a_constructor_that_raises_is_named(registry: Registry) -> None:
+    with pytest.raises(ComponentLoadError, match=r"reward 'mine/length' cannot be made: TypeError: .*depth"):
+        registry.create("reward", "length", depth=1)
+
+
+def test_the_same_plugins_are_the_same(registry: Registry) -> None:
+    saved = json.loads(json.dumps(registry.to_json()))
+    assert Registry.discover(registry.local_files).check_same(saved) == []
+
+
+def test_other_plugins_are_told_apart(registry: Registry, local_plugin: Write) -> None:
+    saved = registry.to_json()
+    local_plugin(PLUGIN.replace('"gone"', '"lost"'))
+    changed = Registry.discover(registry.local_files)
+    [sentence] = changed.check_same(saved)
+    assert sentence.startswith("plugin 'mine' is another than when the run began: file hash ")
+    assert sentence.endswith("tool 'gone' is gone, tool 'lost' is new")
+    assert Registry.discover().check_same(saved)[0].startswith("plugin 'mine' of the run")
+    assert "was not when the run began" in changed.check_same(Registry.discover().to_json())[0]
