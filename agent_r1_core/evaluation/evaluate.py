@@ -1,0 +1,83 @@
+"""evaluate: run a policy's episodes on tasks and report its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent_r1_core.errors import TaskError
+from agent_r1_core.evaluation.report import EvaluationResult, report
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Group, Task, Trajectory
+
+ROUND = -1
+"""The rollout round of every evaluation: evaluations of one run draw the same seeds, so that they differ by the policy
+alone, and training rounds (from 0) draw others (LAW 11)."""
+
+
+class Rollout(Protocol):
+    """What a collector returns, as far as it matters here."""
+
+    groups: list[Group]
+    dropped: list[Trajectory]
+
+
+class Collects(Protocol):
+    """A collector, as far as it matters here."""
+
+    async def collect(
+        self,
+        tasks: Sequence[Task],
+        samples: int,
+        *,
+        round: int,
+        greedy: bool = False,
+        on_episode: Callable[[Trajectory], None] | None = None,
+    ) -> Rollout:
+        """Run `samples` episodes of each task."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A result with the episodes behind it."""
+
+    result: EvaluationResult
+    trajectories: list[Trajectory]
+    """Failed ones included, at the end."""
+
+
+async def evaluate(
+    collector: Collects,
+    tasks: Sequence[Task],
+    *,
+    samples: int = 1,
+    greedy: bool = True,
+    sampling: Mapping[str, Any] | None = None,
+    on_episode: Callable[[Trajectory], None] | None = None,
+) -> Evaluation:
+    """Run episodes and score them.
+
+    Args:
+        collector: Runs the episodes with the policy, environment, tools and rewards that it was made with.
+        tasks: The evaluation's tasks.
+        samples: Episodes per task; with several, `pass@<samples>` is reported.
+        greedy: Take the most likely token instead of sampling.
+        sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
+        on_episode: Called as each episode ends.
+
+    Raises:
+        TaskError: there are no tasks, or none of their episodes finished.
+    """
+    if not tasks:
+        raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
+    rollout = await collector.collect(tasks, samples, round=ROUND, greedy=greedy, on_episode=on_episode)
+    stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
+    try:
+        result = report(rollout.groups, sampling=stated, samples=samples, dropped=rollout.dropped)
+    except ValueError as error:
+        raise TaskError(str(error)) from error
+    finished = [trajectory for group in rollout.groups for trajectory in group.trajectories]
+    return Evaluation(result, finished + list(rollout.dropped))

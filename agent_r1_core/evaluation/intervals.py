@@ -1,0 +1,95 @@
+"""Means with 95 % intervals: Wilson for shares, a bootstrap over tasks for everything else; pass@k.
+
+The task is the unit: samples of one task resemble each other, so more samples per task narrow a bootstrap only as far
+as they inform about the task, and never a Wilson interval (which is then on the careful side).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Z = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over tasks with its 95 % interval."""
+
+    mean: float
+    low: float | None
+    """None where an interval cannot be had: a single task that is no share."""
+    high: float | None
+    method: str
+    """`wilson`, `bootstrap over tasks`, or `none`."""
+    n: int
+    """Tasks."""
+
+    def __str__(self) -> str:
+        interval = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.mean:.3f} {interval}"
+
+
+def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:
+    """Mean and interval of a score.
+
+    Args:
+        values: The scores of each task's samples; no task is empty.
+        proportion: The score is 0 or 1 by its nature.
+
+    Raises:
+        ValueError: there is no task.
+    """
+    if not values:
+        raise ValueError("a score over no tasks has no mean; give it at least one task")
+    means = [math.fsum(samples) / len(samples) for samples in values]
+    mean, n = math.fsum(means) / len(means), len(means)
+    if proportion:
+        low, high = wilson(mean, n)
+        return Estimate(mean, low, high, "wilson", n)
+    if n == 1:
+        return Estimate(mean, None, None, "none", n)
+    low, high = bootstrap(means)
+    return Estimate(mean, low, high, "bootstrap over tasks", n)
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Wilson's score interval (1927) of a share seen in n trials.
+
+    (p + z^2/2n -+ z sqrt(p (1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    """
+    scale = 1 + Z**2 / n
+    centre = (share + Z**2 / (2 * n)) / scale
+    half = Z * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / scale
+    # At 0 and 1 the formula touches the border but for rounding.
+    return max(0.0, centre - half) if share > 0 else 0.0, min(1.0, centre + half) if share < 1 else 1.0
+
+
+def bootstrap(means: Sequence[float], seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
+    """Percentile bootstrap (Efron 1979) of the mean over tasks; the same seed gives the same interval."""
+    import numpy as np
+
+    values, generator = np.asarray(means, dtype=np.float64), np.random.default_rng(seed)
+    # In slices: [resamples, tasks] would not fit for a full development set.
+    rows = max(1, 4_000_000 // len(values))
+    drawn = []
+    for start in range(0, resamples, rows):
+        picks = generator.integers(0, len(values), size=(min(rows, resamples - start), len(values)))
+        drawn.append(values[picks].mean(axis=1))
+    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Chance that at least one of k samples is correct, estimated without bias from n samples (Chen et al. 2021,
+    arXiv 2107.03374): 1 - C(n - c, k) / C(n, k).
+
+    Raises:
+        ValueError: there are fewer than k samples.
+    """
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@{k} cannot be estimated from {n} samples; draw at least {k}")
+    return 1.0 - math.comb(n - correct, k) / math.comb(n, k)

@@ -1,0 +1,176 @@
+"""EvaluationResult: scores of a policy with their scorers, n, intervals and sampling settings (LAW 12).
+
+Failed episodes are infrastructure's doing: they are counted and enter no score (LAW 5); an episode that ran out of
+budget scores as one without an answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agent_r1_core.evaluation.intervals import Estimate, estimate, pass_at_k
+from agent_r1_core.evaluation.scorers import SCORERS, exact_match_score, f1_score
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+Score = Callable[[Trajectory], float | None]
+"""The score of an episode; None where it has none."""
+_FINISHED = (EndStatus.TERMINATED, EndStatus.TRUNCATED)
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an evaluation found."""
+
+    n: int
+    """Tasks that were scored."""
+    samples: int
+    """Episodes asked for per task."""
+    metrics: dict[str, Estimate]
+    """By name: `exact_match` and `f1` (of tasks with answers), `success` (where the environment says so), `pass@k`,
+    `reward/<name>` (unweighted; of a process reward the sum over turns) and `reward/mean` (the return),
+    `status/<end status>`, `answered`, and per episode `turns`, `tokens`, `action_tokens`."""
+    scorers: dict[str, str]
+    """What `exact_match` and `f1` mean."""
+    sampling: dict[str, Any]
+    """How actions were sampled: greedy or not, temperature, budgets, seed."""
+    statuses: dict[str, int]
+    """Episodes by end status."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for `evaluations/*.json` and `--json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
+        """The result that `to_json` wrote; other keys are ignored."""
+        plain = {name: data[name] for name in cls.__dataclass_fields__}
+        return cls(**plain | {"metrics": {name: Estimate(**value) for name, value in data["metrics"].items()}})
+
+    def to_metrics(self, prefix: str = "eval/") -> dict[str, float]:
+        """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`."""
+        flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()} | {f"{prefix}n": float(self.n)}
+        exact = self.metrics.get("exact_match")
+        if exact is not None and exact.low is not None and exact.high is not None:
+            flat |= {f"{prefix}exact_match_low": exact.low, f"{prefix}exact_match_high": exact.high}
+        return flat
+
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Table rows: metric, mean, 95 % interval, method, n."""
+        return [
+            (
+                name,
+                f"{value.mean:.3f}",
+                "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
+                value.method,
+                str(value.n),
+            )
+            for name, value in self.metrics.items()
+        ]
+
+    def sentence(self, name: str = "exact_match") -> str:
+        """One metric with all that belongs to it: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
+
+        Raises:
+            KeyError: the metric was not measured.
+        """
+        value = self.metrics[name]
+        how = "greedy" if self.sampling.get("greedy") else f"temperature {self.sampling.get('temperature', 'unknown')}"
+        failed = self.statuses.get(EndStatus.FAILED.value, 0)
+        lost = f", failed and not scored: {failed}" if failed else ""
+        return f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{lost})"
+
+
+def report(
+    groups: Sequence[Group], *, sampling: Mapping[str, Any], samples: int = 1, dropped: Sequence[Trajectory] = ()
+) -> EvaluationResult:
+    """Score finished episodes.
+
+    Args:
+        groups: The trajectories of each task.
+        sampling: The sampling settings to state.
+        samples: Episodes asked for per task.
+        dropped: Episodes that failed for good, where they are not in the groups.
+
+    Raises:
+        ValueError: no episode finished.
+    """
+    everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
+    tasks = [[t for t in group.trajectories if t.status is not EndStatus.FAILED] for group in groups]
+    tasks = [trajectories for trajectories in tasks if trajectories]
+    if not tasks:
+        raise ValueError(f"no episode of the evaluation finished: {_why(everything)}; mend that and evaluate again")
+    metrics: dict[str, Estimate] = {}
+    for name, (score, proportion) in _scores(tasks).items():
+        values = [[value for t in task if (value := score(t)) is not None] for task in tasks]
+        values = [task for task in values if task]
+        if values:
+            metrics[name] = estimate(values, _shares(values) if proportion is None else proportion)
+            if name == "exact_match" and samples > 1:
+                metrics |= _pass_at(values, samples)
+    return EvaluationResult(
+        n=len(tasks),
+        samples=samples,
+        metrics=metrics,
+        scorers={name: text for name, text in SCORERS.items() if name in metrics},
+        sampling=dict(sampling),
+        statuses=dict(Counter(trajectory.status.value for trajectory in everything)),
+    )
+
+
+def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, bool | None]]:
+    """Every score, and whether it is a share; None: its values tell."""
+    episodes = [trajectory for task in tasks for trajectory in task]
+    outcome = {name for trajectory in episodes for name in trajectory.rewards}
+    process = {name for trajectory in episodes for turn in trajectory.turns for name in turn.rewards}
+    scores: dict[str, tuple[Score, bool | None]] = {
+        "exact_match": (lambda t: exact_match_score(t.answer, t.task.answers) if t.task.answers else None, True),
+        "f1": (lambda t: f1_score(t.answer, t.task.answers) if t.task.answers else None, False),
+        "success": (_success, True),
+        "reward/mean": (lambda t: t.total_reward, False),
+    }
+    scores |= {f"reward/{name}": (_process_reward(name), False) for name in sorted(process)}
+    scores |= {f"reward/{name}": (_outcome_reward(name), None) for name in sorted(outcome)}
+    scores |= {f"status/{status.value}": (_ended(status), True) for status in _FINISHED}
+    return scores | {
+        "answered": (lambda t: float(t.answer is not None), True),
+        "turns": (lambda t: float(len(t.turns)), False),
+        "tokens": (lambda t: float(t.tokens), False),
+        "action_tokens": (lambda t: float(t.action_tokens), False),
+    }
+
+
+def _outcome_reward(name: str) -> Score:
+    return lambda trajectory: trajectory.rewards.get(name)
+
+
+def _process_reward(name: str) -> Score:
+    """The sum over the episode's turns."""
+    return lambda trajectory: sum(turn.rewards.get(name, 0.0) for turn in trajectory.turns)
+
+
+def _ended(status: EndStatus) -> Score:
+    return lambda trajectory: float(trajectory.status is status)
+
+
+def _success(trajectory: Trajectory) -> float | None:
+    """What the environment says about its last step under `success`."""
+    said = trajectory.turns[-1].info.get("success") if trajectory.turns else None
+    return None if said is None else float(bool(said))
+
+
+def _shares(values: Sequence[Sequence[float]]) -> bool:
+    return all(value in (0.0, 1.0) for task in values for value in task)
+
+
+def _pass_at(values: Sequence[Sequence[float]], samples: int) -> dict[str, Estimate]:
+    """pass@k for k = samples, over the tasks none of whose episodes failed."""
+    whole = [task for task in values if len(task) >= samples]
+    scores = [[pass_at_k(len(task), round(sum(task)), samples)] for task in whole]
+    return {f"pass@{samples}": estimate(scores, proportion=True)} if scores else {}
+
+
+def _why(failed: Sequence[Trajectory]) -> str:
+    return failed[0].reason or "no reason given" if failed else "there were no tasks"

@@ -1,0 +1,61 @@
+"""Baselines: what the policy is asked without tools, and with tools that say nothing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from agent_r1_core.contracts.tasks import Passage
+from agent_r1_core.contracts.tool import ToolContext, tool
+from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_rag, question
+from agent_r1_core.testing.trajectories import make_task
+
+TASK = make_task("a", "Where was Ada born?", ("London",), metadata={"hops": 1})
+CHAT = replace(
+    TASK, prompt=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where was Ada born?"}]
+)
+PASSAGES = [Passage("Ada", "Born in London."), Passage("Bob", "Born in Rome.")]
+
+
+def test_closed_book_asks_the_question_alone() -> None:
+    asked = closed_book(TASK)
+    assert (asked.id, asked.prompt, asked.answers) == (TASK.id, TASK.prompt, TASK.answers)
+    assert asked.metadata == {"hops": 1, "baseline": "closed_book"}
+
+
+def test_naive_rag_searches_for_the_question_and_puts_the_passages_first() -> None:
+    queries: list[str] = []
+    asked = naive_rag(TASK, lambda query: queries.append(query) or PASSAGES)
+    assert queries == ["Where was Ada born?"]
+    assert asked.prompt == "Ada\nBorn in London.\n\nBob\nBorn in Rome.\n\nWhere was Ada born?"
+    assert naive_rag(TASK, lambda query: "Ada\nBorn in London.").prompt == (
+        "Ada\nBorn in London.\n\nWhere was Ada born?"
+    )
+    assert naive_rag(TASK, lambda query: []).prompt == TASK.prompt
+
+
+def test_naive_rag_keeps_the_other_messages() -> None:
+    asked = naive_rag(CHAT, lambda query: PASSAGES[:1])
+    assert asked.prompt == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Ada\nBorn in London.\n\nWhere was Ada born?"},
+    ]
+    assert question(CHAT) == "Where was Ada born?"
+    with pytest.raises(ValueError, match="no user message"):
+        naive_rag(replace(TASK, prompt=[]), lambda query: PASSAGES)
+
+
+def test_a_silent_tool_looks_like_the_tool_and_says_nothing() -> None:
+    @tool
+    def wiki_search(query: str) -> str:
+        """Find passages."""
+        raise AssertionError("a silenced tool is never run")
+
+    loud = wiki_search()
+    silent = SilentTool(loud)
+    arguments = silent.Arguments.model_validate({"query": "Ada"})
+    context = ToolContext(episode="e", turn=0, task=TASK, rng=random.Random(0))
+    assert silent.run(arguments, context) == "No passage found."
+    assert (silent.name, silent.schema()) == ("wiki_search", loud.schema())

@@ -1,0 +1,106 @@
+"""The report scores what finished, counts what failed, and says how."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+GREEDY = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64}
+
+
+def group(task_id: str, *answers: str | None, accepted: tuple[str, ...] = ("Paris",), **more: object) -> Group:
+    """A group with one trajectory per answer."""
+    task = make_task(task_id, "Where?", accepted)
+    made = [make_trajectory(task=task, sample=i, answer=answer, **more) for i, answer in enumerate(answers)]  # type: ignore[arg-type]
+    return Group(task, made)
+
+
+def failed(task_id: str = "lost") -> Trajectory:
+    return make_trajectory(task=make_task(task_id), status=EndStatus.FAILED, reason="the simulator is gone")
+
+
+def test_answers_are_scored_officially_with_intervals() -> None:
+    result = report([group("a", "the Paris."), group("b", "Paris, France"), group("c", None)], sampling=GREEDY)
+    assert result.n == 3
+    assert result.metrics["exact_match"].mean == pytest.approx(1 / 3)
+    assert result.metrics["exact_match"].method == "wilson"
+    assert result.metrics["f1"].mean == pytest.approx((1 + 2 / 3) / 3)
+    assert result.metrics["f1"].method == "bootstrap over tasks"
+    assert result.metrics["answered"].mean == pytest.approx(2 / 3)
+    assert result.metrics["turns"].mean == 2.0
+    assert set(result.scorers) == {"exact_match", "f1"}
+
+
+def test_failed_episodes_enter_no_score_and_are_counted() -> None:
+    lost = group("b", "Paris")
+    lost.trajectories[0].status = EndStatus.FAILED
+    result = report([group("a", "Paris"), lost], sampling=GREEDY, dropped=[failed()])
+    assert result.n == 1
+    assert result.metrics["exact_match"].mean == 1.0
+    assert result.statuses == {"terminated": 1, "failed": 2}
+    assert result.sentence().endswith("n = 1, greedy, failed and not scored: 2)")
+
+
+def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> None:
+    result = report([group("a", "Paris"), group("b", None, status=EndStatus.TRUNCATED)], sampling=GREEDY)
+    assert result.metrics["exact_match"].mean == 0.5
+    assert result.metrics["status/truncated"].mean == 0.5
+
+
+def test_an_evaluation_in_which_nothing_finished_says_why() -> None:
+    with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone;"):
+        report([], sampling=GREEDY, dropped=[failed()])
+
+
+def test_every_reward_is_reported_by_name() -> None:
+    scored = group("a", "Paris", rewards={"exact_match": 1.0, "format": 0.5}, reward=1.1, turn_rewards=[0.2, 0.2])
+    for turn in scored.trajectories[0].turns:
+        turn.rewards = {"valid_tool_call": 1.0}
+    metrics = report([scored], sampling=GREEDY).metrics
+    assert metrics["reward/mean"].mean == pytest.approx(1.5)
+    assert metrics["reward/format"].mean == 0.5
+    assert metrics["reward/valid_tool_call"].mean == 2.0
+    assert (metrics["reward/exact_match"].method, metrics["reward/format"].method) == ("wilson", "none")
+
+
+def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environment_says_so() -> None:
+    won, lost = group("a", None, accepted=()), group("b", None, accepted=())
+    won.trajectories[0].turns[-1].info = {"success": True}
+    lost.trajectories[0].turns[-1].info = {"success": False}
+    metrics = report([won, lost], sampling=GREEDY).metrics
+    assert "exact_match" not in metrics
+    assert metrics["success"].mean == 0.5
+
+
+def test_of_mixed_tasks_only_those_with_answers_count_for_exact_match() -> None:
+    result = report([group("a", "Paris"), group("b", None, accepted=())], sampling=GREEDY)
+    assert (result.n, result.metrics["exact_match"].n, result.metrics["exact_match"].mean) == (2, 1, 1.0)
+
+
+def test_several_samples_give_pass_at_k() -> None:
+    groups = [group("a", "Paris", "Rome"), group("b", "Rome", "Rome"), group("c", "Paris", "Paris")]
+    metrics = report(groups, sampling={"temperature": 1.0}, samples=2).metrics
+    assert metrics["exact_match"].mean == pytest.approx(0.5)
+    assert metrics["pass@2"].mean == pytest.approx(2 / 3)
+    assert metrics["exact_match"].n == 3
+
+
+def test_a_task_that_lost_samples_does_not_count_for_pass_at_k() -> None:
+    metrics = report([group("a", "Paris", "Rome"), group("b", "Paris")], sampling={}, samples=2).metrics
+    assert metrics["pass@2"].n == 1
+
+
+def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:
+    result = report([group("a", "Paris"), group("b", "Rome")], sampling=GREEDY)
+    assert EvaluationResult.from_json(json.loads(json.dumps({"schema": 1, **result.to_json()}))) == result
+    metrics = result.to_metrics()
+    assert metrics["eval/exact_match"] == 0.5
+    assert metrics["eval/exact_match_low"] < 0.5 < metrics["eval/exact_match_high"]
+    assert metrics["eval/n"] == 2
+    assert result.rows()[0] == ("exact_match", "0.500", "[0.095, 0.905]", "wilson", "2")
+    assert result.sentence() == "exact_match 0.500 [0.095, 0.905] (95 %, wilson, n = 2, greedy)"

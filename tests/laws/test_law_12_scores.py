@@ -1,0 +1,85 @@
+"""LAW 12: a score comes with its scorer, its n and its uncertainty."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.evaluation.intervals import wilson
+from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Group
+
+SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
+
+
+@pytest.fixture
+def result() -> EvaluationResult:
+    """200 tasks: 77 answered exactly, 40 with more words around the answer, 83 not at all; one episode failed."""
+    answers = ["The Rome!"] * 77 + ["It is Rome"] * 40 + [None] * 83
+    groups = []
+    for index, answer in enumerate(answers):
+        task = make_task(f"task-{index}", "Where?", ("Rome",))
+        groups.append(Group(task, [make_trajectory(task=task, answer=answer, rewards={"shaped": index / 200})]))
+    lost = make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")
+    return report(groups, sampling=SAMPLING, dropped=[lost])
+
+
+def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name() -> None:
+    assert exact_match_score("  An ONLY-child. ", ["onlychild"]) == 1.0
+    assert exact_match_score("Rome, Italy", ["Rome"]) == 0.0
+    assert substring_match_score("Rome, Italy", ["Rome"]) == 1.0
+    assert all(exact_match_score(f"a{mark}b", ["ab"]) == 1.0 for mark in string.punctuation)
+    assert f1_score("yes indeed", ["yes"]) == 0.0
+
+
+def test_exact_match_of_a_report_gives_nothing_for_a_substring(result: EvaluationResult) -> None:
+    assert result.metrics["exact_match"].mean == pytest.approx(77 / 200)
+    assert "official" in result.scorers["exact_match"]
+
+
+def test_every_score_has_its_n_and_an_interval(result: EvaluationResult) -> None:
+    for name, value in result.metrics.items():
+        assert value.n == 200, name
+        assert value.low is not None, name
+        assert value.high is not None, name
+        assert value.low <= value.mean <= value.high, name
+
+
+def test_shares_carry_wilson_and_other_scores_a_bootstrap_over_tasks(result: EvaluationResult) -> None:
+    exact, shaped = result.metrics["exact_match"], result.metrics["reward/shaped"]
+    assert exact.method == "wilson"
+    assert (exact.low, exact.high) == pytest.approx((0.3203, 0.4540), abs=5e-5)
+    assert (exact.low, exact.high) == wilson(77 / 200, 200)
+    assert shaped.method == "bootstrap over tasks"
+    # The mean of 200 evenly spread values has a standard error of .289 / sqrt(200).
+    assert shaped.high is not None
+    assert shaped.low is not None
+    assert shaped.high - shaped.low == pytest.approx(2 * 1.96 * 0.2887 / 200**0.5, rel=0.1)
+
+
+def test_nothing_seen_is_not_nothing_there() -> None:
+    task = make_task("a", "Where?", ("Rome",))
+    never = report([Group(task, [make_trajectory(task=task)])] * 20, sampling=SAMPLING).metrics["exact_match"]
+    assert (never.mean, never.low, never.high) == pytest.approx((0.0, 0.0, 0.1611), abs=1e-4)
+
+
+def test_failed_episodes_are_stated_and_neither_help_nor_harm(result: EvaluationResult) -> None:
+    assert result.n == 200
+    assert result.statuses == {"terminated": 200, "failed": 1}
+    assert "failed and not scored: 1" in result.sentence()
+
+
+def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_path: Path) -> None:
+    with Run.create(tmp_path, "run", {}, []) as run:
+        path = run.write_evaluation("final", result.to_json(), step=30)
+    data = json.loads(path.read_text())
+    assert (data["step"], data["n"], data["samples"], data["sampling"]) == (30, 200, 1, SAMPLING)
+    assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n"}
+    assert data["scorers"].keys() == {"exact_match", "f1"}
+    assert data["statuses"]["failed"] == 1
