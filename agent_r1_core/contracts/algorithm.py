@@ -7,7 +7,7 @@ An algorithm is a short file that composes the pure functions of `agent_r1_core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_r1_core.contracts.component import Component, ComponentConfig
 
@@ -38,6 +38,13 @@ class Algorithm(Component):
 
     Config = AlgorithmConfig
 
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options without effect; an algorithm with options of its own adds to these."""
+        if config.aggregation != "constant":
+            return {"horizon": f"only `aggregation: constant` divides by it, and it is {config.aggregation}"}
+        return {}
+
     def roles(self) -> frozenset[Role]:
         """The networks that this configuration needs; the policy always."""
         return frozenset({"policy"})
@@ -59,6 +66,6 @@ class Algorithm(Component):
         return bool(self.roles() - {"policy"})
 
     def needs_old_logprobs(self) -> bool:
-        """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them in
-        a pass of their own before it asks for advantages."""
+        """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them
+        in a pass of their own before it asks for advantages."""
         return False

@@ -7,10 +7,16 @@ state before token t.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+from agent_r1_core.learning.kl import kl_estimate
 from agent_r1_core.learning.masking import compact
+
+if TYPE_CHECKING:
+    from agent_r1_core.learning.batch import Batch
 
 
 def gae(
@@ -68,3 +74,20 @@ def _take(values: Tensor, index: Tensor, present: Tensor) -> Tensor:
 def _put(columns: Tensor, index: Tensor, present: Tensor, mask: Tensor) -> Tensor:
     kept = torch.where(present, columns, columns.new_zeros(()))
     return columns.new_zeros(mask.shape).scatter(1, index, kept)
+
+
+def kl_in_reward(batch: Batch, coefficient: float) -> Tensor:
+    """The batch's rewards [n, T], less `coefficient` (log pi_old - log pi_ref) at every action token; at 0 as they are.
+
+    Raises:
+        ValueError: the batch lacks the old or the reference log-probs.
+    """
+    if coefficient == 0:
+        return batch.rewards
+    if batch.old_logprobs is None or batch.reference_logprobs is None:
+        raise ValueError(
+            "a KL in the reward needs old and reference log-probs; name `reference` in the algorithm's roles and "
+            "return True from needs_old_logprobs"
+        )
+    penalty = kl_estimate(batch.old_logprobs, batch.reference_logprobs, "k1")
+    return batch.rewards - coefficient * torch.where(batch.action_mask, penalty, penalty.new_zeros(()))

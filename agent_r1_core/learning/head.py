@@ -21,7 +21,7 @@ class Head:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.linear: nn.Module = model.get_output_embeddings()
-        self.vocabulary = int(self.linear.weight.shape[0])  # type: ignore[index]
+        self.vocabulary = int(self.linear.weight.shape[0])
         self.finish = _finisher(model.config)
 
     def scores(self, hidden: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

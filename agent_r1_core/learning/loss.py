@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
+
+from agent_r1_core.learning.kl import KlEstimator, kl_loss
+from agent_r1_core.learning.surrogate import Surrogate
 
 Sum = tuple[Tensor, Tensor]
 """A metric of a micro-batch: its sum and the number of tokens that it sums over, scalars."""
@@ -56,3 +59,27 @@ class LossTerms:
     value_loss: Tensor | None = None
     """Scalar with gradient to the critic."""
     metrics: dict[str, Sum] = field(default_factory=dict)
+
+
+def policy_terms(tokens: LossTokens, surrogate: Surrogate) -> LossTerms:
+    """The weighted sum of a surrogate, with the metrics that every clipped loss has."""
+    metrics = {
+        "clip_fraction": tokens.sum_of(surrogate.clipped),
+        "ratio": tokens.sum_of(surrogate.ratio),
+    }
+    return LossTerms((surrogate.loss * tokens.weights).sum(), metrics=metrics)
+
+
+def add_kl(terms: LossTerms, tokens: LossTokens, coefficient: float, estimator: KlEstimator) -> LossTerms:
+    """Add `coefficient` times the KL to the reference policy; nothing at 0.
+
+    Raises:
+        ValueError: estimator k1, or tokens without the reference's log-probs.
+    """
+    if coefficient == 0:
+        return terms
+    if tokens.reference_logprobs is None:
+        raise ValueError("a KL loss needs the reference's log-probs; name `reference` in the algorithm's roles")
+    penalty = kl_loss(tokens.logprobs, tokens.reference_logprobs, estimator)
+    loss = terms.loss + coefficient * (penalty * tokens.weights).sum()
+    return replace(terms, loss=loss, metrics=terms.metrics | {"kl_reference": tokens.sum_of(penalty)})

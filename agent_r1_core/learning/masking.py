@@ -29,6 +29,15 @@ def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
     return out
 
 
+def explained_variance(values: Tensor, targets: Tensor, mask: Tensor) -> float:
+    """1 - Var(target - value) / Var(target) over the masked tokens: 1 a perfect critic, 0 a constant; 0 where targets
+    do not vary."""
+    chosen, predicted = targets[mask].double(), values[mask].double()
+    if chosen.numel() < 2 or not bool(chosen.max() > chosen.min()):
+        return 0.0
+    return float(1 - (chosen - predicted).var() / chosen.var())
+
+
 def compact(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Where each row's masked tokens stand, moved to the left.
 

@@ -1,0 +1,1 @@
+"""GRPO and its relatives: group baselines without a critic."""

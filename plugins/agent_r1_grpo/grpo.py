@@ -1,0 +1,121 @@
+"""GRPO: a trajectory is as good as its return among those of its group (Shao et al., arXiv 2402.03300).
+
+A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
+asked for, a k3 KL to the reference. Options turn it into Dr. GRPO (2503.20783), DAPO (2503.14476, without sampling
+again), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585); presets set them.
+
+A group is one task under one policy version (LAW 7); one without spread has advantage 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+
+from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, Role
+from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.credit import spread_over
+from agent_r1_core.learning.groups import (
+    group_mean_advantage,
+    group_normalised_advantage,
+    leave_one_out_advantage,
+)
+from agent_r1_core.learning.kl import K1_REFUSED, KlEstimator
+from agent_r1_core.learning.loss import add_kl, policy_terms
+from agent_r1_core.learning.surrogate import cispo_surrogate, clipped_surrogate, log_ratio, sequence_log_ratio
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.learning.loss import LossTerms, LossTokens
+    from agent_r1_core.trajectory import Group
+
+
+class GRPO(Algorithm):
+    """Group-relative policy optimisation."""
+
+    class Config(AlgorithmConfig):
+        """Options of GRPO and its relatives."""
+
+        aggregation: Aggregation = "sequence_mean"
+        """How token losses become one number; the paper's is `sequence_mean`."""
+        clip_low: float = Field(0.2, gt=0)
+        """The ratio is bounded below by 1 - clip_low."""
+        clip_high: float = Field(0.2, gt=0)
+        """The ratio is bounded above by 1 + clip_high."""
+        dual_clip: float | None = Field(None, gt=1)
+        """Bound of the ratio on tokens of negative advantage; null: none."""
+        baseline: Literal["mean", "leave_one_out"] = "mean"
+        """What a return is compared with: its group's mean, or the mean of the others."""
+        normalise_std: bool = True
+        """Divide by the group's standard deviation."""
+        eps: float = Field(1e-6, ge=0)
+        """Added to the standard deviation."""
+        filter: Literal["none", "zero_spread"] = "none"
+        """`zero_spread` leaves groups without spread out of the update, and so out of its normaliser."""
+        kl_coef: float = Field(0.0, ge=0)
+        """Weight of the KL to the reference in the loss; above 0 it needs the reference policy."""
+        kl_estimator: KlEstimator = "k3"
+        """`k2` or `k3`."""
+        ratio: Literal["token", "sequence"] = "token"
+        """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO)."""
+        objective: Literal["clip", "cispo"] = "clip"
+        """`cispo`: log-probs under a bounded weight instead of a clipped ratio."""
+
+        @field_validator("kl_estimator")
+        @classmethod
+        def _no_k1(cls, value: KlEstimator) -> KlEstimator:
+            if value == "k1":
+                raise ValueError(K1_REFUSED)
+            return value
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options without effect."""
+        idle = super().idle_options(config)
+        if config.baseline == "leave_one_out":
+            idle["normalise_std"] = "the leave-one-out baseline is never divided by the standard deviation"
+        if config.baseline == "leave_one_out" or not config.normalise_std:
+            idle["eps"] = "nothing is divided by the standard deviation"
+        if config.kl_coef == 0:
+            idle["kl_estimator"] = "kl_coef is 0"
+        if config.objective == "cispo":
+            idle["dual_clip"] = "cispo has no clipped ratio that it could bound"
+        return idle
+
+    def roles(self) -> frozenset[Role]:
+        """The policy, and the reference under a KL."""
+        return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
+
+    def filter(self, groups: Sequence[Group]) -> list[Group]:
+        """All groups, or those with spread."""
+        if self.config.filter == "none":
+            return list(groups)
+        return [group for group in groups if len(set(group.returns)) > 1]
+
+    def advantages(self, batch: Batch) -> Advantages:
+        """The trajectory's advantage at each of its credited tokens."""
+        mask = batch.action_mask if self.config.loss_mask else batch.response_mask
+        return Advantages(spread_over(self._per_trajectory(batch.returns, batch.group), mask))
+
+    def _per_trajectory(self, returns: Tensor, group: Tensor) -> Tensor:
+        if self.config.baseline == "leave_one_out":
+            return leave_one_out_advantage(returns, group)
+        if self.config.normalise_std:
+            return group_normalised_advantage(returns, group, self.config.eps)
+        return group_mean_advantage(returns, group)
+
+    def loss(self, tokens: LossTokens) -> LossTerms:
+        """Clipped surrogate, or CISPO's, and the KL."""
+        config = self.config
+        ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
+        if config.ratio == "sequence":
+            ratio = sequence_log_ratio(ratio, tokens.sequence, tokens.in_loss)
+        if config.objective == "cispo":
+            surrogate = cispo_surrogate(tokens.logprobs, ratio, tokens.advantages, config.clip_low, config.clip_high)
+        else:
+            surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)
+        return add_kl(policy_terms(tokens, surrogate), tokens, config.kl_coef, config.kl_estimator)

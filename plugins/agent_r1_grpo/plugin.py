@@ -1,0 +1,43 @@
+"""Declares the algorithm `grpo` and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_r1_core import AlgorithmSpec, Preset, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+PRESETS = (
+    Preset(
+        "dr_grpo",
+        {"normalise_std": False, "aggregation": "constant"},
+        "GRPO without the division by the group's std, token sum over a constant horizon",
+    ),
+    Preset(
+        "dapo",
+        {"clip_low": 0.2, "clip_high": 0.28, "aggregation": "token_mean", "filter": "zero_spread"},
+        "GRPO with a wider upper clip, token mean, groups without spread left out (dropped, not sampled again)",
+    ),
+    Preset(
+        "rloo",
+        {"baseline": "leave_one_out", "normalise_std": False, "aggregation": "sequence_sum"},
+        "leave-one-out baseline with a clipped surrogate",
+    ),
+    Preset(
+        "gspo",
+        {"ratio": "sequence", "clip_low": 3e-4, "clip_high": 4e-4},
+        "GRPO with one ratio per trajectory",
+    ),
+    Preset(
+        "cispo",
+        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
+        "GRPO with bounded importance weights instead of a clipped surrogate",
+    ),
+)
+
+
+@hookimpl
+def register_algorithms() -> Iterable[AlgorithmSpec]:
+    """The one algorithm of this plugin, under several names."""
+    return [AlgorithmSpec("grpo", "agent_r1_grpo.grpo:GRPO", "Group-relative policy optimisation", presets=PRESETS)]

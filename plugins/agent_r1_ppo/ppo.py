@@ -1,0 +1,99 @@
+"""PPO: a critic says what a state is worth, GAE what an action added (Schulman et al., arXiv 1707.06347, 1506.02438).
+
+Over a trajectory's action tokens i_1..i_K alone, delta_k = r_k + gamma V_{k+1} - V_k and
+A_k = delta_k + gamma lam A_{k+1}, with V_{k+1} the value at the next action token, however many environment tokens lie
+between (the advantage mask of Agent-R1, 2511.14460). Advantages are whitened over the batch; the surrogate is clipped,
+on bad actions doubly (1912.09729), and so is the value loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
+from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.credit import gae, kl_in_reward
+from agent_r1_core.learning.loss import policy_terms
+from agent_r1_core.learning.masking import explained_variance, masked_mean, whiten
+from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value_loss
+
+if TYPE_CHECKING:
+    from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.learning.loss import LossTerms, LossTokens
+
+
+class PPO(Algorithm):
+    """Proximal policy optimisation."""
+
+    class Config(AlgorithmConfig):
+        """Options of PPO."""
+
+        gamma: float = Field(1.0, ge=0, le=1)
+        """Discount per action token."""
+        lam: float = Field(1.0, ge=0, le=1)
+        """Of GAE: 1 trusts returns, 0 trusts the critic."""
+        whiten: bool = True
+        """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens."""
+        clip_low: float = Field(0.2, gt=0)
+        """The ratio is bounded below by 1 - clip_low."""
+        clip_high: float = Field(0.2, gt=0)
+        """The ratio is bounded above by 1 + clip_high."""
+        dual_clip: float | None = Field(3.0, gt=1)
+        """Bound of the ratio on tokens of negative advantage; null: none."""
+        value_clip: float | None = Field(0.5, gt=0)
+        """How far a value may move from its old one within an update; null: any."""
+        kl_coef: float = Field(0.0, ge=0)
+        """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
+        advantage_mask: bool = True
+        """Credit action tokens alone; off (for ablation alone) GAE also runs over the environment's tokens."""
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options without effect."""
+        idle = super().idle_options(config)
+        if config.advantage_mask:
+            idle["loss_mask"] = "advantage_mask is on, so the environment's tokens have no advantage to learn from"
+        return idle
+
+    def roles(self) -> frozenset[Role]:
+        """Policy and critic, and the reference under a KL."""
+        return frozenset({"policy", "critic", "reference"} if self.config.kl_coef > 0 else {"policy", "critic"})
+
+    def needs_old_logprobs(self) -> bool:
+        """The KL in the reward is that of the policy before the update."""
+        return bool(self.config.kl_coef > 0)
+
+    def advantages(self, batch: Batch) -> Advantages:
+        """Masked GAE, whitened; what the critic learns is A + V before the whitening."""
+        if batch.values is None:
+            raise ValueError("ppo's advantages need the critic's values; fill batch.values")
+        config = self.config
+        mask = batch.action_mask if config.advantage_mask else batch.response_mask
+        rewards = kl_in_reward(batch, config.kl_coef)
+        advantages, targets = gae(rewards, batch.values, mask, config.gamma, config.lam, batch.bootstrap)
+        metrics = {
+            "value_mean": float(batch.values[mask].mean()),
+            "value_explained_variance": explained_variance(batch.values, targets, mask),
+        }
+        if batch.reference_logprobs is not None and batch.old_logprobs is not None:
+            metrics["kl_reference"] = float(
+                masked_mean(batch.old_logprobs - batch.reference_logprobs, batch.action_mask)
+            )
+        final = whiten(advantages, mask) if config.whiten else advantages
+        return Advantages(final, value_targets=targets, value_mask=mask, metrics=metrics)
+
+    def loss(self, tokens: LossTokens) -> LossTerms:
+        """Clipped surrogate and clipped value loss."""
+        config = self.config
+        ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
+        surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)
+        terms = policy_terms(tokens, surrogate)
+        values, old, targets, weights = tokens.values, tokens.old_values, tokens.value_targets, tokens.value_weights
+        if values is None or old is None or targets is None or weights is None:
+            raise ValueError(
+                "ppo's loss needs values, old values, targets and their weights; give the learner a critic"
+            )
+        return replace(terms, value_loss=(value_loss(values, old, targets, config.value_clip) * weights).sum())

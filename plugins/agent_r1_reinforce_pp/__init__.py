@@ -1,0 +1,1 @@
+"""REINFORCE++: returns to go, whitened over the batch, without a critic."""

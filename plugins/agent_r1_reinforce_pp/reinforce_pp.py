@@ -1,0 +1,85 @@
+"""REINFORCE++: PPO's clipped surrogate without a critic, normalised over the batch (Hu et al., arXiv 2501.03262).
+
+Without baseline: r'_t = r_t - kl_coef (log pi_old - log pi_ref), A_t = the discounted return to go of r' over action
+tokens, whitened over the batch's action tokens. With baseline: A_i = R_i - mean_G at every action token, whitened
+likewise, and the KL as a k2 loss. There, groups without spread stay at advantage 0 and out of the statistics (LAW 7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
+from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.credit import kl_in_reward, returns_to_go, spread_over
+from agent_r1_core.learning.groups import group_mean_advantage, group_statistics
+from agent_r1_core.learning.loss import add_kl, policy_terms
+from agent_r1_core.learning.masking import masked_mean, whiten
+from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio
+
+if TYPE_CHECKING:
+    from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.learning.loss import LossTerms, LossTokens
+
+
+class ReinforcePP(Algorithm):
+    """REINFORCE++."""
+
+    class Config(AlgorithmConfig):
+        """Options of REINFORCE++."""
+
+        baseline: bool = False
+        """Compare a return with its group's mean (REINFORCE++-baseline)."""
+        gamma: float = Field(1.0, ge=0, le=1)
+        """Discount per action token, without baseline."""
+        clip_low: float = Field(0.2, gt=0)
+        """The ratio is bounded below by 1 - clip_low."""
+        clip_high: float = Field(0.2, gt=0)
+        """The ratio is bounded above by 1 + clip_high."""
+        kl_coef: float = Field(0.0, ge=0)
+        """Weight of the KL to the reference: k1 in the reward, with baseline k2 in the loss; above 0 it needs the
+        reference policy."""
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options without effect."""
+        idle = super().idle_options(config)
+        if config.baseline:
+            idle["gamma"] = "with baseline a trajectory has one undiscounted return"
+        return idle
+
+    def roles(self) -> frozenset[Role]:
+        """The policy, and the reference under a KL."""
+        return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
+
+    def needs_every_trajectory(self) -> bool:
+        """The KL has a gradient of its own only where it stands in the loss."""
+        return bool(self.config.baseline and self.config.kl_coef > 0)
+
+    def needs_old_logprobs(self) -> bool:
+        """The KL in the reward is that of the policy before the update."""
+        return bool(self.config.kl_coef > 0 and not self.config.baseline)
+
+    def advantages(self, batch: Batch) -> Advantages:
+        """Returns to go, or returns over the group's mean, whitened."""
+        mask = batch.action_mask if self.config.loss_mask else batch.response_mask
+        if self.config.baseline:
+            told = mask & group_statistics(batch.returns, batch.group).informative[:, None]
+            return Advantages(whiten(spread_over(group_mean_advantage(batch.returns, batch.group), told), told))
+        rewards = kl_in_reward(batch, self.config.kl_coef)
+        metrics = {}
+        if batch.reference_logprobs is not None and batch.old_logprobs is not None:
+            metrics["kl_reference"] = float(
+                masked_mean(batch.old_logprobs - batch.reference_logprobs, batch.action_mask)
+            )
+        return Advantages(whiten(returns_to_go(rewards, mask, self.config.gamma), mask), metrics=metrics)
+
+    def loss(self, tokens: LossTokens) -> LossTerms:
+        """Clipped surrogate, and with baseline the KL."""
+        config = self.config
+        ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
+        surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high)
+        terms = policy_terms(tokens, surrogate)
+        return add_kl(terms, tokens, config.kl_coef, "k2") if config.baseline else terms
