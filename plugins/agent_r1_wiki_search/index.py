@@ -29,10 +29,7 @@ _MANIFEST = "manifest.json"
 
 
 class Words:
-    """Cuts text into the words that are indexed; safe to use from several threads.
-
-    Frequent words stay: BM25 weighs them down by itself, and titles such as `The Who` consist of them.
-    """
+    """Cuts text into the words that are indexed; safe to use from several threads."""
 
     def __init__(self, stemmer: bool) -> None:
         self.key = f"stemmer={stemmer}"
@@ -42,6 +39,13 @@ class Words:
             import Stemmer
 
             self._stemmer = Stemmer.Stemmer("english")
+
+    def of_query(self, text: str) -> list[str]:
+        """Without frequent words (`of`, `the`), unless the query has no others."""
+        from bm25s.stopwords import STOPWORDS_EN
+
+        words = self(text)
+        return [word for word in words if word not in STOPWORDS_EN] or words
 
     def __call__(self, text: str) -> list[str]:
         folded = unicodedata.normalize("NFKD", text.casefold())
@@ -65,7 +69,7 @@ class Index:
         """At most `top_k` passages that share a word with the query, best first."""
         import numpy
 
-        known = [word for word in self.words(query) if word in self.bm25.vocab_dict]
+        known = [word for word in self.words.of_query(query) if word in self.bm25.vocab_dict]
         if not known:
             return []
         scores = self.bm25.get_scores(known)

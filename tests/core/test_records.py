@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from agent_r1_core import RecordsConfig, TaskError, read_records, text_field
+
+RECORDS = [{"question": "Où?", "n": 1}, {"question": "Who?", "n": 2}]
+
+
+def write(path: Path, records: list[Any]) -> Path:
+    if path.suffix == ".json":
+        path.write_text(json.dumps(records), encoding="utf-8")
+    elif path.suffix == ".jsonl":
+        path.write_text("\n\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
+def test_every_file_format_gives_the_same_records(tmp_path: Path, suffix: str) -> None:
+    assert read_records(write(tmp_path / f"data{suffix}", RECORDS), hub="") == RECORDS
+
+
+def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder / "train-00000-of-00001.parquet", RECORDS)
+    write(folder / "validation-00000-of-00001.parquet", RECORDS[:1])
+    assert read_records(folder, hub="", split="validation") == RECORDS[:1]
+    with pytest.raises(TaskError, match="split nonsense"):
+        read_records(folder, hub="", split="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("data.json", b'{"question": "?"}', "holds a JSON dict, not a list"),
+        ("data.json", b'[{"question": ', "is not JSON at line 1"),
+        ("data.json", b"[]", "holds no record"),
+        ("data.jsonl", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
+        ("data.jsonl", b"\n\n", "holds no record"),
+        ("data.jsonl", b'{"a": "\xff"}', "is not UTF-8 text at byte 7"),
+        ("data.parquet", b"PAR0", "is no readable Parquet file"),
+        ("data.csv", b"a,b", "is none of .json, .jsonl, .parquet"),
+    ],
+)
+def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TaskError, match=sentence):
+        read_records(tmp_path / name, hub="")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"no data set at .*absent\.json"):
+        read_records(tmp_path / "absent.json", hub="")
+
+
+def test_the_hub_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(TaskError, match=r"agent-r1\[hub\]"):
+        read_records(None, hub="some/data")
+
+
+def test_size_and_offset_choose_and_places_are_named(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "data.json", [*RECORDS, {"n": 3}]))
+    assert RecordsConfig(path=path, offset=1, size=1).read() == [(f"record 1 of {path}", RECORDS[1])]
+    assert [record["n"] for _, record in RecordsConfig(path=path, offset=1).read()] == [2, 3]
+    for config in (RecordsConfig(path=path, size=4), RecordsConfig(path=path, offset=3)):
+        with pytest.raises(TaskError, match="holds 3 records but"):
+            config.read()
+
+
+def test_options_of_the_hub_are_idle_beside_a_path() -> None:
+    assert RecordsConfig().idle() == {}
+    assert set(RecordsConfig(path="data.json").idle()) == {"hub", "subset", "split"}
+    assert set(RecordsConfig(path="folder").idle()) == {"hub", "subset"}
+
+
+@pytest.mark.parametrize("record", [{"question": " "}, {"question": 3}, {}, "text", None])
+def test_a_record_without_the_text_is_named(record: Any) -> None:
+    with pytest.raises(TaskError, match="record 7 has no text under 'question'"):
+        text_field(record, "question", "record 7")

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_gsm8k.source import GSM8K
+
+from agent_r1_core import TaskError
+
+RECORD = {"question": "How many?", "answer": "2 * 600 = <<2*600=1200>>1,200\n#### 1,200"}
+
+
+def source(tmp_path: Path, *records: Any, **options: Any) -> GSM8K:
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    return GSM8K(GSM8K.Config(path=str(path), **options))
+
+
+def test_the_answer_is_the_number_after_the_mark(tmp_path: Path) -> None:
+    (task,) = source(tmp_path, RECORD).load()
+    assert (task.id, task.prompt, task.answers) == ("train.0", "How many?", ("1200",))
+    assert task.metadata["solution"] == RECORD["answer"]
+
+
+def test_an_id_keeps_its_place_in_the_file(tmp_path: Path) -> None:
+    tasks = source(tmp_path, RECORD, RECORD, RECORD, offset=1, size=2).load()
+    assert [task.id for task in tasks] == ["train.1", "train.2"]
+
+
+@pytest.mark.parametrize("answer", ["1200", "#### ", ""])
+def test_a_record_without_a_final_number_is_named(tmp_path: Path, answer: str) -> None:
+    with pytest.raises(TaskError, match="record 1 of"):
+        source(tmp_path, RECORD, RECORD | {"answer": answer}).load()
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(("name", "count"), [("gsm8k_train_1000.jsonl", 1000), ("gsm8k_test_200.jsonl", 200)])
+def test_the_original_files_are_read(real_data: Path, name: str, count: int) -> None:
+    tasks = GSM8K(GSM8K.Config(path=str(real_data / name))).load()
+    assert len({task.id for task in tasks}) == count
+    assert all(answer.lstrip("-").replace(".", "", 1).isdigit() for task in tasks for answer in task.answers)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_hotpotqa.source import HotpotQA
+
+from agent_r1_core import Passage, TaskError
+
+ORIGINAL = {
+    "_id": "5a",
+    "question": "Which city is the capital of the country of Lyon?",
+    "answer": "Paris",
+    "type": "bridge",
+    "level": "easy",
+    "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
+    "supporting_facts": [["Lyon", 0], ["France", 0], ["Lyon", 1]],
+}
+COLUMNS = ORIGINAL | {
+    "id": "5a",
+    "context": {
+        "title": ["Lyon", "France"],
+        "sentences": [["Lyon is in France.", " It is large."], ["Its capital is Paris."]],
+    },
+    "supporting_facts": {"title": ["Lyon", "France", "Lyon"], "sent_id": [0, 0, 1]},
+}
+del COLUMNS["_id"]
+
+
+def source(tmp_path: Path, *records: Any, **options: Any) -> HotpotQA:
+    path = tmp_path / "hotpot.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return HotpotQA(HotpotQA.Config(path=str(path), **options))
+
+
+@pytest.mark.parametrize("record", [ORIGINAL, COLUMNS], ids=["original", "columns"])
+def test_both_formats_give_the_same_task_and_passages(tmp_path: Path, record: dict[str, Any]) -> None:
+    hotpotqa = source(tmp_path, record)
+    (task,) = hotpotqa.load()
+    assert (task.id, task.prompt, task.answers) == ("5a", ORIGINAL["question"], ("Paris",))
+    assert task.metadata == {"type": "bridge", "level": "easy", "path": ["Lyon", "France"]}
+    passages = [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")]
+    assert list(hotpotqa.corpus() or ()) == passages
+
+
+def test_a_shared_paragraph_stands_once_in_the_corpus(tmp_path: Path) -> None:
+    assert len(list(source(tmp_path, ORIGINAL, ORIGINAL | {"_id": "5b"}).corpus() or ())) == 2
+
+
+def test_without_paragraphs_there_is_no_corpus(tmp_path: Path) -> None:
+    bare = {key: ORIGINAL[key] for key in ("_id", "question", "answer")}
+    hotpotqa = source(tmp_path, bare)
+    assert len(hotpotqa.load()) == 1
+    assert hotpotqa.corpus() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"answer": None}, "record 0 of .* has no text under 'answer'"),
+        ({"question": ""}, "no text under 'question'"),
+        ({"_id": 5}, "no text under '_id'"),
+        ({"supporting_facts": [3]}, "supporting_facts of record 0 of .* are malformed"),
+        ({"supporting_facts": {"sent_id": [0]}}, "supporting_facts of record 0 of .* are malformed"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        source(tmp_path, ORIGINAL | change).load()
+
+
+@pytest.mark.parametrize("context", [["Lyon"], [["Lyon", 3]], [["Lyon", [None]]], {"title": ["a"], "sentences": []}, 7])
+def test_a_malformed_context_is_named(tmp_path: Path, context: Any) -> None:
+    with pytest.raises(TaskError, match=r"context of record 0 of .* is malformed"):
+        source(tmp_path, ORIGINAL | {"context": context}).corpus()
+
+
+def test_an_id_that_occurs_twice_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"record 1 of .* has the id '5a' of an earlier one"):
+        source(tmp_path, ORIGINAL, ORIGINAL).load()
+
+
+def test_records_that_are_no_objects_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="record 0"):
+        source(tmp_path, "text").load()
+    with pytest.raises(TaskError, match="record 0"):
+        source(tmp_path, "text").corpus()
+
+
+def test_the_hub_is_the_default_and_idle_beside_a_file() -> None:
+    assert HotpotQA().config.hub == "hotpotqa/hotpot_qa"
+    assert "split" in HotpotQA.idle_options(HotpotQA.Config(path="hotpot.json", split="validation"))
+
+
+@pytest.mark.real_data
+def test_the_original_file_is_read(real_data: Path) -> None:
+    path = str(real_data / "hotpotqa_100.json")
+    hotpotqa = HotpotQA(HotpotQA.Config(path=path))
+    tasks, passages = hotpotqa.load(), list(hotpotqa.corpus() or ())
+    assert len(tasks) == 100
+    assert len(passages) == 994
+    titles = {passage.title for passage in passages}
+    assert all(len(task.metadata["path"]) == 2 and titles.issuperset(task.metadata["path"]) for task in tasks)
+    part = HotpotQA(HotpotQA.Config(path=path, offset=20, size=5))
+    assert list(part.load()) == list(tasks[20:25])

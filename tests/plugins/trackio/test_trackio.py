@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_trackio.tracker import Trackio
+
+from agent_r1_core import ComponentLoadError, RunInfo
+from agent_r1_core.testing import make_trajectory
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt to reach a server fails the test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("trackio")
+
+    def refuse(*arguments: Any, **_: Any) -> None:
+        raise AssertionError(f"trackio reached for the network: {arguments[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def tracker(run: Path, resumed_at: int | None = None, **options: Any) -> Trackio:
+    opened = Trackio(Trackio.Config(**options))
+    opened.open(RunInfo("run-1", str(run), {"seed": 7}, resumed_at))
+    return opened
+
+
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def curve(database: Path) -> list[tuple[int, float]]:
+    found = rows(database, "SELECT step, metrics FROM metrics ORDER BY step")
+    return [(step, json.loads(metrics)["reward/mean"]) for step, metrics in found]
+
+
+def test_metrics_and_traces_lie_in_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened = tracker(tmp_path)
+    opened.log(1, {"reward/mean": 0.5})
+    trajectory = make_trajectory(
+        texts=["search Lyon", "Paris"], answer="Paris", reward=1.0, rewards={"exact_match": 1.0}
+    )
+    opened.log_trajectories(1, [trajectory, make_trajectory(sample=1)])
+    opened.close()
+    database = tmp_path / "trackio" / "agent-r1.db"
+    assert (1, 0.5) in [
+        (step, json.loads(text).get("reward/mean"))
+        for step, text in rows(database, "SELECT step, metrics FROM metrics")
+    ]
+    traces = rows(database, "SELECT step, messages, metadata FROM traces ORDER BY trace_index")
+    assert [step for step, _, _ in traces] == [1, 1]
+    assert [message["content"] for message in json.loads(traces[0][1])] == ["1 2 3", "search Lyon", "6 7", "Paris"]
+    metadata = json.loads(traces[0][2])
+    assert (metadata["reward"], metadata["rewards"], metadata["answer"]) == (1.0, {"exact_match": 1.0}, "Paris")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_resumed_run_replaces_what_it_redoes(tmp_path: Path) -> None:
+    first = tracker(tmp_path)
+    for step in (1, 2, 3):
+        first.log(step, {"reward/mean": 0.0})
+    first.close()
+    second = tracker(tmp_path, resumed_at=2)
+    second.log(3, {"reward/mean": 1.0})
+    second.close()
+    database = tmp_path / "trackio" / "agent-r1.db"
+    assert curve(database) == [(1, 0.0), (2, 0.0), (3, 1.0)]
+    assert len(rows(database, "SELECT DISTINCT run_id FROM metrics")) == 1
+
+
+def test_two_runs_of_one_process_keep_to_their_own_folders(tmp_path: Path) -> None:
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        opened = tracker(tmp_path / name)
+        opened.log(1, {"reward/mean": value})
+        opened.close()
+    assert curve(tmp_path / "a" / "trackio" / "agent-r1.db") == [(1, 1.0)]
+    assert curve(tmp_path / "b" / "trackio" / "agent-r1.db") == [(1, 2.0)]
+
+
+def test_a_folder_may_be_shared_and_a_server_is_never_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKIO_SPACE_ID", "someone/space")
+    monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
+    opened = tracker(tmp_path / "run", directory=str(tmp_path / "shared"), project="mine")
+    opened.log(1, {"reward/mean": 3.0})
+    opened.close()
+    assert curve(tmp_path / "shared" / "mine.db") == [(1, 3.0)]
+    assert os.environ["TRACKIO_SPACE_ID"] == "someone/space"
+    assert "TRACKIO_DIR" not in os.environ
+
+
+def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "trackio"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    with pytest.raises(ComponentLoadError, match=r"agent-r1\[trackio\]"):
+        tracker(tmp_path)
+
+
+def test_closing_without_opening_does_nothing() -> None:
+    Trackio().close()

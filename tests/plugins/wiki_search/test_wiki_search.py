@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_wiki_search import index as index_module
+from agent_r1_wiki_search.tool import WikiSearch
+
+from agent_r1_core import ConfigError, Passage, TaskError, ToolError, ToolResources
+
+PASSAGES = [
+    Passage("Lyon", "Lyon is a city in France, on the Rhône."),
+    Passage("France", "France is a country. Its capital is Paris."),
+    Passage("The Who", "An English rock band."),
+    Passage("Be With It", "A song."),
+    Passage("Alû", "A demon of the night."),
+]
+
+
+def opened(tmp_path: Path, passages: Iterable[Passage] = PASSAGES, **options: Any) -> WikiSearch:
+    tool = WikiSearch(WikiSearch.Config(**options))
+    tool.open(ToolResources(str(tmp_path / "cache"), {"train": lambda: passages}))
+    return tool
+
+
+def run(tool: WikiSearch, query: str | list[str]) -> str:
+    context: Any = None
+    return tool.run(WikiSearch.Arguments(query=query), context)
+
+
+def test_the_best_passage_is_title_and_text(tmp_path: Path) -> None:
+    assert run(opened(tmp_path), "capital of France") == "France\nFrance is a country. Its capital is Paris."
+
+
+def test_several_passages_are_separated_by_a_blank_line(tmp_path: Path) -> None:
+    text = run(opened(tmp_path, top_k=100), "France")
+    assert [block.splitlines()[0] for block in text.split("\n\n")] == ["France", "Lyon"]
+
+
+def test_several_queries_get_a_heading_each(tmp_path: Path) -> None:
+    text = run(opened(tmp_path), ["Lyon", "unheard-of"])
+    assert text == 'Results for "Lyon":\nLyon\nLyon is a city in France, on the Rhône.\n\n' + (
+        'Results for "unheard-of":\nNo passage found.'
+    )
+
+
+def test_nothing_found_is_said(tmp_path: Path) -> None:
+    tool = opened(tmp_path)
+    assert run(tool, "zzqq") == run(tool, "?!") == "No passage found."
+
+
+@pytest.mark.parametrize(
+    ("query", "title"), [("alu", "Alû"), ("RHONE", "Lyon"), ("the who", "The Who"), ("be with it", "Be With It")]
+)
+def test_accents_letter_case_and_frequent_words_do_not_hide_a_passage(tmp_path: Path, query: str, title: str) -> None:
+    assert run(opened(tmp_path), query).startswith(title)
+
+
+def test_stems_match_only_where_asked_for(tmp_path: Path) -> None:
+    assert run(opened(tmp_path), "bands") == "No passage found."
+    assert run(opened(tmp_path, stemmer=True), "bands").startswith("The Who")
+
+
+def test_a_long_passage_is_cut(tmp_path: Path) -> None:
+    assert run(opened(tmp_path, max_characters=14), "Lyon") == "Lyon\nLyon is a city ..."
+
+
+def test_equal_scores_keep_the_order_of_the_corpus(tmp_path: Path) -> None:
+    twins = [Passage(f"{name} town", "A quiet place.") for name in ("Cy", "Ab", "Bo")]
+    assert [found.title for found in opened(tmp_path, twins).search("town", 3)] == ["Cy town", "Ab town", "Bo town"]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [("  ", "query is empty"), ([], "0 queries were given"), (["a"] * 9, "9 queries"), (["a", ""], "query is empty")],
+)
+def test_a_useless_query_is_told_to_the_model(tmp_path: Path, query: Any, sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        run(opened(tmp_path), query)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("corpus.jsonl", '{"title": "Oslo", "text": "In Norway."}\n{"title": "Oslo", "text": "In Norway."}'),
+        ("corpus.jsonl", '{"id": "0", "contents": "\\"Oslo\\"\\nIn Norway."}'),
+        ("corpus.json", '[{"title": "Oslo", "text": "In Norway."}]'),
+    ],
+)
+def test_a_corpus_file_takes_the_place_of_the_task_source(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    tool = opened(tmp_path, corpus=str(tmp_path / name), top_k=5)
+    assert run(tool, "Oslo Norway Lyon") == "Oslo\nIn Norway."
+
+
+def test_sources_are_joined_or_chosen_by_name(tmp_path: Path) -> None:
+    resources = ToolResources(
+        str(tmp_path), {"train": lambda: PASSAGES[:2], "eval": lambda: PASSAGES[1:3], "x": lambda: None}
+    )
+
+    def titles(source: str) -> set[str]:
+        tool = WikiSearch(WikiSearch.Config(source=source, top_k=10))
+        tool.open(resources)
+        return {found.title for found in tool.search("lyon france who")}
+
+    assert titles("auto") == {"Lyon", "France", "The Who"}
+    assert titles("eval") == {"France", "The Who"}
+    with pytest.raises(ConfigError, match="source=test but the corpora here are: eval, train, x"):
+        titles("test")
+
+
+@pytest.mark.parametrize("corpora", [{}, {"train": lambda: None}, {"train": lambda: []}])
+def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="set its option corpus"):
+        WikiSearch().open(ToolResources(str(tmp_path), corpora))
+
+
+def test_a_malformed_corpus_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"title": "Oslo"}', encoding="utf-8")
+    with pytest.raises(TaskError, match=r"record 0 of .* has no text under 'text'"):
+        opened(tmp_path, corpus=str(path))
+    path.write_text('{"contents": "Oslo"}', encoding="utf-8")
+    with pytest.raises(TaskError, match="no text after the title"):
+        opened(tmp_path, corpus=str(path))
+
+
+def test_a_corpus_file_leaves_the_source_idle() -> None:
+    assert set(WikiSearch.idle_options(WikiSearch.Config(corpus="c.jsonl", source="eval"))) == {"source"}
+
+
+def test_a_tool_that_is_not_open_says_so() -> None:
+    with pytest.raises(ToolError, match="is not open"):
+        WikiSearch().search("Lyon")
+
+
+class Builds:
+    """Counts how often an index is built rather than loaded."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, build = 0, index_module._build
+
+        def counting(*arguments: Any) -> Any:
+            self.count += 1
+            return build(*arguments)
+
+        monkeypatch.setattr(index_module, "_build", counting)
+
+
+def test_an_index_is_built_once_per_corpus_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = Builds(monkeypatch)
+    first, again = opened(tmp_path), opened(tmp_path, top_k=3)
+    assert builds.count == 1
+    assert run(first, "Paris") == run(again, "Paris").split("\n\n")[0]
+    opened(tmp_path, stemmer=True)
+    opened(tmp_path, PASSAGES[1:])
+    assert builds.count == 3
+
+
+def test_a_damaged_cache_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = Builds(monkeypatch)
+    expected = run(opened(tmp_path), "Paris")
+    (folder,) = (tmp_path / "cache" / "wiki_search").iterdir()
+    for file in sorted(folder.iterdir()):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        file.write_bytes(bytes(content))
+        before = builds.count
+        assert run(opened(tmp_path), "Paris") == expected
+        assert builds.count == before + 1
+    assert list((tmp_path / "cache" / "wiki_search").iterdir()) == [folder]
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "cache").write_text("a file, not a folder")
+    assert run(opened(tmp_path), "Paris").startswith("France")
+    assert "is not kept" in caplog.text
+
+
+def test_a_corpus_without_a_word_finds_nothing(tmp_path: Path) -> None:
+    assert run(opened(tmp_path, [Passage("?", "!")]), "Paris") == "No passage found."
+
+
+def test_threads_search_at_once_and_get_their_own_answers(tmp_path: Path) -> None:
+    tool = opened(tmp_path, stemmer=True)
+    wrong: list[str] = []
+
+    def search(query: str, title: str) -> None:
+        wrong.extend(query for _ in range(100) if not run(tool, query).startswith(title))
+
+    queries = [("demons of nights", "Alû"), ("cities", "Lyon"), ("countries", "France"), ("rocks bands", "The Who")]
+    threads = [threading.Thread(target=search, args=pair) for pair in queries * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.real_data
+def test_titles_of_a_real_corpus_are_found(real_data: Path, tmp_path: Path) -> None:
+    path = real_data / "2wikimultihopqa_corpus.json"
+    tool = opened(tmp_path, corpus=str(path), top_k=5)
+    titles = [record["title"] for record in json.loads(path.read_text(encoding="utf-8"))][::20]
+    found = [title in {passage.title for passage in tool.search(title)} for title in titles]
+    assert sum(found) / len(found) > 0.95
+
+
+@pytest.mark.real_data
+def test_real_questions_find_their_supporting_paragraphs(real_data: Path, tmp_path: Path) -> None:
+    records = json.loads((real_data / "hotpotqa_100.json").read_text(encoding="utf-8"))
+    passages = [Passage(title, " ".join(text)) for record in records for title, text in record["context"]]
+    tool = opened(tmp_path, passages)
+    shares = []
+    for record in records:
+        gold = {title for title, _ in record["supporting_facts"]}
+        shares.append(len(gold & {passage.title for passage in tool.search(record["question"], 10)}) / len(gold))
+    assert sum(shares) / len(shares) > 0.85
