@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from agent_r1_core.config.problems import Problems
     from agent_r1_core.plugins import Registry
 
-SCORED = ("exact_match", "f1")
-"""Scores that every evaluation of tasks with answers has, whatever the rewards."""
+SCORED = ("exact_match", "f1", "success", "answered", "reward/mean")
+"""Scores that evaluations report whatever the rewards; the first two of tasks with answers."""
+
+CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
+"""Options of algorithms that bound how far an update moves from the policy that sampled."""
 
 
 @dataclass
@@ -57,6 +60,7 @@ def check_setup(setup: Setup) -> None:
         _sampling(setup)
         _roles(setup)
         _amounts(setup)
+        _warn(setup)
 
 
 def _idle_options(setup: Setup) -> None:
@@ -105,8 +109,8 @@ def _evaluation(setup: Setup) -> None:
         return
     if never:
         setup.idle(("checkpoint", "best"), "nothing is evaluated")
-    rewards = [block for block in setup.blocks if block.kind == "reward" and block.cls.scope == "episode"]
-    metrics = sorted({f"eval/{name}" for name in (*SCORED, "reward", *(block.name for block in rewards))})
+    rewards = [f"reward/{block.name}" for block in setup.blocks if block.kind == "reward"]
+    metrics = [f"eval/{name}" for name in (*SCORED, *rewards)]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
 
@@ -133,7 +137,7 @@ def _roles(setup: Setup) -> None:
 
 
 def _amounts(setup: Setup) -> None:
-    training, env = setup.config.training, setup.config.env
+    training = setup.config.training
     episodes = training.tasks_per_step * training.samples_per_task
     if training.minibatches > episodes:
         text = f"must be at most {episodes}, the episodes of a step, not {training.minibatches}"
@@ -142,7 +146,11 @@ def _amounts(setup: Setup) -> None:
         if getattr(training, option) >= training.steps:
             text = f"must be below training.steps={training.steps}, not {getattr(training, option)}"
             setup.problems.add(("training", option), text)
-    longest = env.options.get("max_tokens")
+
+
+def _warn(setup: Setup) -> None:
+    training = setup.config.training
+    longest = setup.config.env.options.get("max_tokens")
     if isinstance(longest, int) and longest > training.max_tokens_per_microbatch:
         setup.warnings.append(
             f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
@@ -152,4 +160,10 @@ def _amounts(setup: Setup) -> None:
         setup.warnings.append(
             "training.samples_per_task=1: an algorithm that compares the episodes of a group, such as grpo, "
             "learns nothing from groups of one"
+        )
+    clips = [name for name in CLIPS if setup.user_set(("algorithm", name))]
+    if clips and training.epochs * training.minibatches == 1:
+        setup.warnings.append(
+            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
+            f"learnt from once, by the policy that sampled it"
         )

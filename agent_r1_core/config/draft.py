@@ -33,6 +33,10 @@ class At(dict[str, Any]):
     """One step into an existing value, `{"tools": At({"0": ...})}`; a plain dict is a value of its own."""
 
 
+class Whole(dict[str, Any]):
+    """A block that takes the place of whatever stood there, also of one with the same name."""
+
+
 class Draft:
     """A tree of plain values with the source of every leaf."""
 
@@ -72,7 +76,8 @@ class Draft:
             layer = {"name": layer}
         if len(key) == 1 and key[0] in BLOCK_LISTS and isinstance(layer, list):
             layer = [{"name": entry} if isinstance(entry, str) else entry for entry in layer]
-        if not isinstance(base, dict) or not isinstance(layer, dict) or self._renamed(base, layer, key):
+        merges = isinstance(base, dict) and isinstance(layer, dict) and not isinstance(layer, Whole)
+        if not merges or self._renamed(base, layer, key):
             return self.replace(key, layer, source)
         self.sources.pop(key, None)
         merged = dict(base)

@@ -19,8 +19,8 @@ class LoraSettings(Section):
     alpha: float = Field(default=32.0, gt=0)
     """The adapters' output is scaled by alpha / rank."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
-    """Names of the modules that get adapters."""
+    target_modules: tuple[str, ...] = ()
+    """Names of the layers that get adapters; empty: every linear layer but the head."""
 
 
 class ModelConfig(Section):
@@ -63,7 +63,8 @@ class TrainingConfig(Section):
     weight_decay: float = Field(default=0.0, ge=0)
     betas: tuple[float, float] = (0.9, 0.95)
     """Of AdamW."""
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, ge=0)
+    """Gradients are scaled down to this norm; 0: never."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from zero."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -94,8 +95,8 @@ class EvaluationConfig(Section):
 class CheckpointConfig(Section):
     """What is kept on disk."""
 
-    every: int = Field(default=10, ge=1)
-    """Steps between checkpoints; the last step has one, too."""
+    every: int = Field(default=10, ge=0)
+    """Steps between checkpoints; the last step has one in any case, the only one with 0."""
     keep: int = Field(default=2, ge=1)
     """How many of the newest are kept, beside the best."""
     best: str | None = "eval/exact_match"

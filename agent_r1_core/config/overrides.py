@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.config.draft import At, Draft, Source
+from agent_r1_core.config.blocks import block_kind
+from agent_r1_core.config.draft import At, Draft, Source, Whole
 from agent_r1_core.config.keys import Key, parse_key
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
@@ -27,8 +28,11 @@ class Override:
 
     @property
     def layer(self) -> dict[str, Any]:
-        """The override as a layer of steps."""
+        """The override as a layer of steps; a whole block is meant as it is written."""
         value = self.value
+        kind = block_kind(tuple(int(part) if part.isdigit() else part for part in self.key))
+        if kind is not None and isinstance(value, str | dict):
+            value = Whole({"name": value} if isinstance(value, str) else value)
         for part in reversed(self.key[1:]):
             value = At({part: value})
         return {self.key[0]: value}

@@ -55,7 +55,7 @@ class Problems:
             self.add(key, " or ".join([texts[0], *(text.removeprefix("must be ") for text in texts[1:])]) + given)
 
     def raise_any(self) -> None:
-        """Raise what was found, if anything.
+        """Raise what was found, if anything, one line each.
 
         Raises:
             ConfigError: a key or value is wrong; or the one PluginError type when only components are at fault.
@@ -64,10 +64,7 @@ class Problems:
             return
         kinds = {kind for _, kind in self._found}
         kind = kinds.pop() if len(kinds) == 1 else ConfigError
-        texts = [text for text, _ in self._found]
-        if len(texts) == 1:
-            raise kind(texts[0])
-        raise kind(f"{len(texts)} problems in the configuration:\n" + "\n".join(f"  - {text}" for text in texts))
+        raise kind("\n".join(text for text, _ in self._found))
 
     def _sentence(self, item: Any, key: Key, valid: Collection[str]) -> str:
         if item["type"] == "extra_forbidden":

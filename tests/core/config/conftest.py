@@ -139,7 +139,7 @@ algorithm: {name: group, clip: 0.3}
 engine: speaker
 training:
   lr: 1e-4
-checkpoint: {best: eval/right}
+checkpoint: {best: eval/reward/right}
 plugins: [./parts.py]
 """
 

@@ -1,0 +1,63 @@
+"""The recipes that ship are whole: they resolve, say what they are, and survive being written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.config import find_recipe, load_config, recipe_folders, recipe_names
+
+NAMES = recipe_names(recipe_folders())
+
+
+def test_the_recipes_that_the_documents_name_are_there() -> None:
+    named = {"default", "ppo", "reinforce_pp", "calculator", "hotpotqa-tiny", "qwen2.5-1.5b-hotpotqa"}
+    assert named <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_resolves_without_a_warning_and_is_read_back_equal(name: str, tmp_path: Path) -> None:
+    resolved = load_config(name)
+    assert resolved.warnings == ()
+    assert resolved.recipe == name
+    file = tmp_path / "config.yaml"
+    file.write_text(resolved.yaml())
+    assert load_config(file).dump() == resolved.dump()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_opens_with_what_it_does_and_the_command_that_runs_it(name: str) -> None:
+    lines = find_recipe(name).read_text().splitlines()
+    comment = "\n".join(line for line in lines if line.startswith("#"))
+    command = "agent-r1 train" if name == "default" else f"agent-r1 train {name}"
+    assert lines[0].startswith("# ")
+    assert command in comment
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keys_that_its_comments_suggest_exist(name: str) -> None:
+    """Every `key=value` in a comment is an override that resolves, but for files that only the reader has."""
+    import shlex
+
+    for line in find_recipe(name).read_text().splitlines():
+        words = shlex.split(line.strip("# ").partition("(")[0]) if "agent-r1 train" in line else []
+        overrides = [word for word in words if "=" in word]
+        if overrides:
+            assert load_config(name, overrides).config
+
+
+def test_training_and_evaluation_of_the_default_recipe_share_no_task() -> None:
+    resolved = load_config("default", ["tasks.train.size=50", "tasks.eval.size=50"])
+    tasks = resolved.config.tasks
+    assert tasks.eval is not None
+    train, held = (resolved.registry.create("tasks", block.component).load() for block in (tasks.train, tasks.eval))
+    assert not {task.prompt for task in train} & {task.prompt for task in held}
+
+
+@pytest.mark.real_data
+def test_the_hotpotqa_recipe_reads_an_original_file(real_data: Path) -> None:
+    resolved = load_config("hotpotqa-tiny", [f"tasks.train.path={real_data / 'hotpotqa_100.json'}"])
+    source = resolved.registry.create("tasks", resolved.config.tasks.train.component)
+    assert len(source.load()) == 100
+    assert resolved.config.tasks.eval is None
