@@ -42,6 +42,8 @@ class HealthMonitor:
         warnings = []
         if metrics.get("health/groups_without_spread") == 1.0:
             warnings.append("no group has any spread of rewards: this step cannot teach anything by group baselines")
+        if metrics.get("update/trajectories", 1.0) == 0:
+            warnings.append("there was nothing to train on: every group was filtered out or failed")
         if metrics.get("prob_gap", 0.0) > 0.01:
             warnings.append(
                 f"engine and learner disagree by {metrics['prob_gap']:.4f} in mean probability (healthy: below .005)"

@@ -18,8 +18,8 @@ class Listener(Protocol):
     def episodes(self, done: int, total: int) -> None:
         """Episodes of the rollout at hand."""
 
-    def evaluation(self, result: EvaluationResult) -> None:
-        """An evaluation is complete and recorded."""
+    def evaluation(self, step: int, result: EvaluationResult) -> None:
+        """The evaluation of the policy after `step` is complete and recorded."""
 
     def note(self, text: str) -> None:
         """One sentence that the user should read."""
@@ -34,7 +34,7 @@ class Silence:
     def episodes(self, done: int, total: int) -> None:
         """Ignored."""
 
-    def evaluation(self, result: EvaluationResult) -> None:
+    def evaluation(self, step: int, result: EvaluationResult) -> None:
         """Ignored."""
 
     def note(self, text: str) -> None:

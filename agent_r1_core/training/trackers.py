@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.tracker import RunInfo, Tracker
+from agent_r1_core.errors import AgentR1Error
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory
@@ -21,8 +22,12 @@ class Trackers:
     broken: set[int] = field(default_factory=set)
 
     def open(self, run: RunInfo) -> None:
-        """Begin, or go on with, a run."""
-        self._each("open", run)
+        """Begin, or go on with, a run.
+
+        Raises:
+            AgentR1Error: a tracker says that it cannot be used here, as by a missing package; nothing has begun yet.
+        """
+        self._each("open", run, expected=AgentR1Error)
 
     def log(self, step: int, metrics: Mapping[str, float], shown: Sequence[Trajectory]) -> None:
         """Record a step's metrics and a few of its trajectories."""
@@ -34,12 +39,14 @@ class Trackers:
         """Flush and end."""
         self._each("close")
 
-    def _each(self, method: str, *arguments: Any) -> None:
+    def _each(self, method: str, *arguments: Any, expected: type[Exception] | tuple[()] = ()) -> None:
         for index, tracker in enumerate(self.trackers):
             if index in self.broken:
                 continue
             try:
                 getattr(tracker, method)(*arguments)
+            except expected:
+                raise
             except Exception as error:
                 self.broken.add(index)
                 self.report(

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from agent_r1_core.contracts.tracker import RunInfo, Tracker
+from agent_r1_core.errors import ComponentLoadError
 from agent_r1_core.training.trackers import Trackers
 
 RUN = RunInfo("run", "nowhere", {})
@@ -34,3 +37,12 @@ def test_a_broken_tracker_is_reported_once_and_the_others_go_on() -> None:
     assert [step for step, _ in broken.seen] == [1]
     assert len(reports) == 1
     assert "disk full" in reports[0]
+
+
+def test_a_tracker_that_cannot_be_used_here_stops_the_run_before_it_begins() -> None:
+    class Missing(Tracker):
+        def open(self, run: RunInfo) -> None:
+            raise ComponentLoadError("tracker missing needs a package; install it")
+
+    with pytest.raises(ComponentLoadError, match="install it"):
+        Trackers([Missing()], print).open(RUN)

@@ -1,0 +1,179 @@
+"""Training and evaluating from Python: what the commands call, and notebooks can.
+
+from agent_r1_core import train
+run = train("default", ["training.steps=5"])
+print(run.metrics()[-1]["reward/mean"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.run import Run
+from agent_r1_core.training.listener import Silence
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.evaluation.evaluate import Evaluation
+    from agent_r1_core.training.evaluator import EvaluationPlan
+    from agent_r1_core.training.listener import Listener
+
+T = TypeVar("T")
+
+CHANGEABLE = ("training.steps", "evaluation", "checkpoint", "health", "trackers", "run", "engine.max_episodes")
+"""What a resumed run may change: how long, and how it is watched; not what it computes."""
+
+
+def train(
+    recipe: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    plugins: Sequence[str | Path] = (),
+    disabled: Collection[str] = (),
+    resume: bool = False,
+    force: bool = False,
+    listener: Listener | None = None,
+) -> Run:
+    """Train an agent; returns its run.
+
+    Args:
+        recipe: a recipe's name or path; with `resume` also a run directory. None: the recipe `default`.
+        overrides: `key=value` texts on top of it.
+        plugins: Python files to load as plugins.
+        disabled: names of plugins not to load.
+        resume: go on with the run after its newest checkpoint.
+        force: replace a run of the same name; with `resume`, go on although the plugins differ.
+        listener: hears steps, evaluations and notes.
+
+    Raises:
+        AgentR1Error: anything expected; see errors.py.
+    """
+    resolved = resolve(recipe, overrides, plugins=plugins, disabled=disabled, resume=resume)
+    return train_resolved(resolved, resume=resume, force=force, listener=listener)
+
+
+def resolve(
+    recipe: str | Path | None,
+    overrides: Sequence[str],
+    *,
+    plugins: Sequence[str | Path] = (),
+    disabled: Collection[str] = (),
+    resume: bool = False,
+    training: bool = True,
+) -> ResolvedConfig:
+    """The resolved configuration of a recipe, or of a run directory.
+
+    Raises:
+        ConfigError, PluginError: see `load_config`.
+        RunError: `recipe` is a run directory and `resume` was not asked for.
+    """
+    from agent_r1_core.config import load_config
+
+    if recipe is not None and Run.is_run(recipe):
+        if training and not resume:
+            raise RunError(f"{recipe} is a run, not a recipe; go on with it by --resume, or name a recipe")
+        path = Path(recipe).resolve()
+        overrides = [f"run.dir={path.parent}", f"run.name={path.name}", *overrides]
+        recipe = path / "config.yaml"
+    return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
+
+
+def train_resolved(
+    resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
+) -> Run:
+    """Train as `train` does, from a configuration that is resolved already."""
+    from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.training.trainer import Trainer
+
+    heard = listener if listener is not None else Silence()
+    for warning in resolved.warnings:
+        heard.note(warning)
+    settings = resolved.config.run
+    with Run.create(
+        settings.dir,
+        settings.name,
+        resolved.dump(),
+        resolved.registry.to_json(),
+        stem=resolved.recipe,
+        resume=resume,
+        force=force,
+    ) as run:
+        checkpoint = None
+        if resume:
+            _check_resumable(run, resolved, force)
+            checkpoint = run.checkpoints.latest()
+            run.truncate_after(checkpoint.step if checkpoint else 0)
+        parts = assemble(resolved, checkpoint=checkpoint, note=heard.note)
+        run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
+        done = checkpoint.step if checkpoint else 0
+        if resume:
+            heard.note(f"resuming {run.path} after step {done} of {parts.config.training.steps}")
+        run_async(Trainer(parts, run, heard, done).fit())
+    return run
+
+
+def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:
+    """Evaluate a model as the plan says; returns the evaluation and the file that holds its result."""
+    from agent_r1_core.training.evaluator import run_evaluation
+
+    return run_async(run_evaluation(plan, listener if listener is not None else Silence()))
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where a loop runs already (a notebook): in a thread of its own then."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    outcome: dict[str, Any] = {}
+
+    def target() -> None:
+        try:
+            outcome["value"] = asyncio.run(work)
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=target, name="agent-r1-run")
+    thread.start()
+    thread.join()
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["value"]  # type: ignore[no-any-return]
+
+
+def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
+    """Refuse to go on with another configuration or other plugins than the run began with."""
+    changed = _differences(run.config(), resolved.dump())
+    if changed:
+        raise RunError(
+            f"run {run.path} was begun with other values of {', '.join(changed)}; "
+            f"resume it as it is: agent-r1 train {run.path} --resume"
+        )
+    sentences = resolved.registry.check_same(run.plugins())
+    if sentences and not force:
+        raise RunError(f"{'; '.join(sentences)}; go on all the same with --force")
+
+
+def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
+    """Keys whose values differ, beside those that may."""
+    found = []
+    for key in sorted(then.keys() | now.keys()):
+        name = f"{prefix}{key}"
+        if name in CHANGEABLE or name == "sources" or _chosen(name, now.get(key)):
+            continue
+        old, new = then.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, f"{name}.")
+        elif old != new:
+            found.append(name)
+    return found
+
+
+def _chosen(name: str, value: Any) -> bool:
+    """Whether the run's own choice (threads, precision, device) stands in for `auto`."""
+    return value == "auto" and name in ("threads", "model.dtype", "model.device")

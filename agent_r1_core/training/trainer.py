@@ -1,0 +1,174 @@
+"""Trainer: collect a rollout, learn from it, serve the new weights, evaluate, record, keep checkpoints; again.
+
+One policy version at a time: every group of a step is sampled by the weights that the step before left (LAW 7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_r1_core.contracts.tracker import RunInfo
+from agent_r1_core.evaluation.evaluate import evaluate
+from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.health import HealthMonitor, group_metrics
+from agent_r1_core.training.rollout_metrics import trajectory_metrics
+from agent_r1_core.training.task_order import tasks_of_step
+from agent_r1_core.training.trackers import Trackers
+
+if TYPE_CHECKING:
+    from agent_r1_core.evaluation.report import EvaluationResult
+    from agent_r1_core.learning.learner import Update
+    from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.runs.run import Run
+    from agent_r1_core.training.assembly import Assembly
+    from agent_r1_core.training.listener import Listener
+    from agent_r1_core.trajectory import Trajectory
+
+_SHOWN = 4
+"""Trajectories of a step that trackers get to show."""
+
+
+@dataclass
+class Trainer:
+    """Trains an assembled policy inside a run directory."""
+
+    parts: Assembly
+    run: Run
+    listener: Listener
+    done: int = 0
+    """Steps that are complete and recorded."""
+    trackers: Trackers = field(init=False)
+    health: HealthMonitor = field(init=False)
+    last: dict[str, float] = field(default_factory=dict)
+    """Metrics of the last recorded step."""
+
+    def __post_init__(self) -> None:
+        self.trackers = Trackers(self.parts.trackers, self.listener.note)
+        self.health = HealthMonitor(self.parts.config.health.early_stop)
+        recorded = self.run.metrics()
+        self.health.replay(recorded)
+        if recorded:
+            self.last = recorded[-1]
+
+    async def fit(self) -> None:
+        """Train to the last step, then write the final policy.
+
+        An interruption (a cancelled task) lets the step at hand come to its end and leaves a checkpoint behind.
+        """
+        config = self.parts.config
+        resumed_at = self.done if self.done else None
+        self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
+        try:
+            await self.parts.start(version=self.done)
+            if self.done == 0 and config.evaluation.at_start:
+                await self._evaluate(0)
+            await self._steps()
+            self._checkpoint()
+            self.run.write_model(self.parts.learner.policy.save)
+        except asyncio.CancelledError:
+            self._checkpoint()
+            raise
+        finally:
+            await self.parts.close()
+            self.trackers.close()
+
+    async def _steps(self) -> None:
+        while self.done < self.parts.config.training.steps:
+            reason = await self._step(self.done + 1)
+            if reason is not None:
+                self.listener.note(f"stopped early after step {self.done}: {reason}")
+                return
+
+    async def _step(self, step: int) -> str | None:
+        """One step; returns the reason to stop early, if there is one."""
+        config, side = self.parts.config, self.parts.train
+        training = config.training
+        started = time.perf_counter()
+        tasks = tasks_of_step(side.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
+        total, ended = len(tasks) * training.samples_per_task, 0
+
+        def count(_: Trajectory) -> None:
+            nonlocal ended
+            ended += 1
+            self.listener.episodes(ended, total)
+
+        rollout = await side.collector.collect(tasks, training.samples_per_task, round=step, on_episode=count)
+        # From the update to its record the step is one piece: an interruption waits for its end.
+        rest = asyncio.ensure_future(self._learn_and_record(step, rollout, started))
+        try:
+            return await asyncio.shield(rest)
+        except asyncio.CancelledError:
+            self.listener.note(f"finishing step {step} before stopping")
+            await rest
+            raise
+
+    async def _learn_and_record(self, step: int, rollout: RolloutResult, started: float) -> str | None:
+        parts, config = self.parts, self.parts.config
+        collected = time.perf_counter()
+        kept = parts.learner.algorithm.filter(rollout.groups)
+        update = parts.learner.update(kept, step)
+        learned = time.perf_counter()
+        await parts.engine.load_weights(parts.learner.policy.weights(), step)
+        trajectories = [trajectory for group in rollout.groups for trajectory in group.trajectories]
+        metrics = {
+            **trajectory_metrics(trajectories),
+            **group_metrics(rollout.groups),
+            **rollout.metrics,
+            **update.metrics,
+            "rollout/groups_kept": len(kept) / max(1, len(rollout.groups)),
+            "time/rollout": collected - started,
+            "time/update": learned - collected,
+            "time/weights": time.perf_counter() - learned,
+        }
+        self.run.write_trajectories(step, trajectories, _advantages(update, trajectories))
+        if self._evaluation_due(step):
+            metrics |= (await self._evaluate(step)).to_metrics("eval/")
+        metrics["time/step"] = time.perf_counter() - started
+        warnings, reason = self.health.judge(metrics)
+        self._record(step, metrics, trajectories[:_SHOWN])
+        for warning in warnings:
+            self.listener.note(f"step {step}: {warning}")
+        if step % config.checkpoint.every == 0:
+            self._checkpoint()
+        return reason
+
+    def _evaluation_due(self, step: int) -> bool:
+        settings = self.parts.config.evaluation
+        last = step == self.parts.config.training.steps
+        return (last and settings.at_end) or bool(settings.every and step % settings.every == 0)
+
+    def _record(self, step: int, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
+        self.run.append_metrics(step, metrics)
+        self.done, self.last = step, dict(metrics)
+        self.trackers.log(step, metrics, shown)
+        self.listener.step(step, metrics)
+
+    async def _evaluate(self, step: int) -> EvaluationResult:
+        side = self.parts.eval
+        greedy = self.parts.config.evaluation.greedy
+        found = await evaluate(side.collector, side.tasks, greedy=greedy, sampling=self.parts.sampling)
+        self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
+        if step == 0:
+            self.trackers.log(0, found.result.to_metrics("eval/"), [])
+        self.listener.evaluation(step, found.result)
+        return found.result
+
+    def _checkpoint(self) -> None:
+        latest = self.run.checkpoints.latest()
+        if self.done and (latest is None or latest.step < self.done):
+            save_checkpoint(
+                self.parts.learner, self.run.checkpoints, self.done, self.parts.config.checkpoint, self.last
+            )
+
+
+def _advantages(update: Update, trajectories: list[Trajectory]) -> list[list[float] | None]:
+    """One row per trajectory over the ids of all its segments; None where it was not trained on."""
+    rows = update.advantages_by_trajectory
+    return [
+        [value for segment in rows[trajectory.id] for value in segment] if trajectory.id in rows else None
+        for trajectory in trajectories
+    ]

@@ -1,0 +1,106 @@
+"""Who may know whom: the map of the house in CONTRIBUTING.md, held against the imports in the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+CONTRACTS = {"contracts", "trajectory", "errors"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "seeds": set(),
+    "trajectory": {"errors"},
+    "contracts": {"trajectory", "errors"},
+    "specs": set(),
+    "hookspecs": {"specs"},
+    "plugins": {"specs", "hookspecs", *CONTRACTS},
+    "config": {"plugins", "errors"},
+    "records": CONTRACTS,
+    "chat": CONTRACTS,
+    "rollout": {"chat", "seeds", "plugins", *CONTRACTS},
+    "learning": {"seeds", *CONTRACTS},
+    "runs": {"config", "trajectory", "errors"},
+    "evaluation": {"rollout", "runs", *CONTRACTS},
+    "training": {"rollout", "learning", "evaluation", "runs", "config", "chat", "plugins", "seeds", *CONTRACTS},
+}
+"""Rooms of the core, and what each may import at run time beside itself."""
+
+CLI = {"training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", *CONTRACTS}
+PLUGINS = {"learning", "chat"}
+"""Beside the public names of agent_r1_core, errors and engine contracts."""
+
+
+def run_time_imports(file: Path) -> Iterator[str]:
+    """Modules that a file imports at run time, also inside functions; what stands under TYPE_CHECKING is free."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    free = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for child in node.body
+        for inner in ast.walk(child)
+    }
+    for node in ast.walk(tree):
+        if id(node) in free:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def rooms(files: Iterator[Path]) -> Iterator[tuple[Path, str]]:
+    """The rooms of the core that files import: `agent_r1_core.learning.batch` is `learning`."""
+    for file in files:
+        for module in run_time_imports(file):
+            package, _, rest = module.partition(".")
+            if package == "agent_r1_core" and rest:
+                yield file, rest.split(".")[0]
+
+
+def test_every_room_of_the_core_imports_only_what_it_may(root: Path) -> None:
+    core = root / "agent_r1_core"
+    strangers = []
+    for room, allowed in ALLOWED.items():
+        home = core / room
+        files = home.rglob("*.py") if home.is_dir() else iter([core / f"{room}.py"])
+        strangers += [
+            f"{file.relative_to(root)} imports {found}" for file, found in rooms(files) if found not in {room, *allowed}
+        ]
+    assert strangers == []
+
+
+def test_the_map_names_every_room(root: Path) -> None:
+    core = root / "agent_r1_core"
+    found = {path.stem for path in core.glob("*.py")} | {path.parent.name for path in core.glob("*/*.py")}
+    assert found - {"__init__"} == {*ALLOWED, "testing"}
+
+
+def test_contracts_and_the_loader_know_no_torch(root: Path) -> None:
+    heavy = {"torch", "transformers", "numpy", "pyarrow"}
+    for room in ("contracts", "plugins", "config"):
+        for file in (root / "agent_r1_core" / room).rglob("*.py"):
+            assert not heavy & {module.split(".")[0] for module in run_time_imports(file)}, file
+
+
+def test_the_command_line_knows_no_internals_of_learning(root: Path) -> None:
+    assert {found for _, found in rooms((root / "agent_r1_cli").rglob("*.py"))} <= CLI
+
+
+def test_plugins_know_public_names_and_never_each_other(root: Path) -> None:
+    folders = {path.name for path in (root / "plugins").iterdir() if path.is_dir()}
+    for folder in folders:
+        for file in (root / "plugins" / folder).rglob("*.py"):
+            others = {module.split(".")[0] for module in run_time_imports(file)} & folders - {folder}
+            assert not others, f"{file} imports {others}"
+    found = {room for _, room in rooms((root / "plugins").rglob("*.py"))}
+    assert found <= {"errors", "contracts", *PLUGINS}
+
+
+def test_the_core_never_imports_a_plugin(root: Path) -> None:
+    for file in (*(root / "agent_r1_core").rglob("*.py"), *(root / "agent_r1_cli").rglob("*.py")):
+        for module in run_time_imports(file):
+            assert not (
+                module.startswith("agent_r1_") and module.split(".")[0] not in ("agent_r1_core", "agent_r1_cli")
+            )
