@@ -97,16 +97,33 @@ class LeanDecoder(SlotDecoder):
     def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
         hidden = self._embed(ids)
         cos, sin = self._angles(positions, int(mask.shape[-1]))
-        rows, new = ids.shape
-        # Grouped heads become further query rows of their key head: [rows, key heads, group * new, width].
-        mask = mask.expand(rows, 1, new, mask.shape[-1]).repeat(1, 1, self._heads // self._key_heads, 1)
+        unseen = self._additive(mask, hidden.dtype)
         for index, layer in enumerate(self._layers):
-            hidden = hidden + self._attend(index, layer, layer.norm(hidden), cos, sin, mask)
+            normed = layer.norm(hidden)
+            if index == len(self._layers) - 1 and not logits:
+                # Reading ends with the last layer's keys and values: nothing looks at what it would compute from them.
+                self._store(index, layer, normed, cos, sin)
+                return None
+            hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen)
             gate, up = F.linear(layer.mlp_norm(hidden), *layer.gate_up).chunk(2, -1)
             hidden = hidden + layer.down(F.silu(gate) * up)
-        return self._head(self._norm(hidden[:, -1])) if logits else None
+        return self._head(self._norm(hidden[:, -1]))
 
-    def _attend(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+    def _additive(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """The mask as 0 and -inf for grouped heads, which become further query rows of their key head:
+        [rows, 1, group * new, span]."""
+        unseen = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+        return unseen.repeat(1, 1, self._heads // self._key_heads, 1)
+
+    def _store(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+        weight, bias = layer.qkv
+        start = self._heads * self._width
+        mixed = F.linear(x, weight[start:], None if bias is None else bias[start:])
+        key, value = mixed.view(*x.shape[:2], 2 * self._key_heads, self._width).chunk(2, 2)
+        key = _rotate(key if layer.key_norm is None else layer.key_norm(key), cos, sin)
+        self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
+
+    def _attend(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, unseen: Tensor) -> Tensor:
         rows, new, _ = x.shape
         heads, key_heads = self._heads, self._key_heads
         mixed = F.linear(x, *layer.qkv).view(rows, new, heads + 2 * key_heads, self._width)
@@ -116,13 +133,12 @@ class LeanDecoder(SlotDecoder):
         query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
         keys, values = self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
         query = query.transpose(1, 2).reshape(rows, key_heads, heads // key_heads * new, self._width)
-        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
 
     def _angles(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines [rows, new, 1, width] of the rotary embedding."""
-        # A padded column may lie beyond the span that is in use by at most the chunk's width, which the span includes.
         if span > self._cos.shape[0]:
             places = torch.arange(-(-span // _TABLE) * _TABLE, device=positions.device)[None]
             cos, sin = self._rotary(self._cos, places)

@@ -65,6 +65,7 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
     if any(request.temperature not in (0.0, 1.0) for request in requests):
         temperatures = torch.tensor([request.temperature or 1.0 for request in requests], device=logits.device)
         logits = logits / temperatures[:, None]
+    logits = logits - logits.amax(-1, keepdim=True)
     normaliser = logits.logsumexp(-1)
     greedy = [request.temperature == 0.0 for request in requests]
     if all(greedy):

@@ -1,0 +1,124 @@
+"""Tiny random models in folders, and engines that serve them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from agent_r1_transformers.engine import TransformersEngine
+
+from agent_r1_core.contracts.engine import EngineModel
+
+VOCABULARY = 97
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen2": ("Qwen2", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
+    "qwen2_untied": ("Qwen2", {"num_key_value_heads": 4, "tie_word_embeddings": False}),
+    "qwen3": ("Qwen3", {"num_key_value_heads": 1, "head_dim": 16}),
+    "llama": ("Llama", {"num_key_value_heads": 2, "attention_bias": True}),
+    "llama3": (
+        "Llama",
+        {
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 10000.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            }
+        },
+    ),
+    "gpt_neox": ("GPTNeoX", {"rotary_pct": 0.5}),
+    "gpt2": ("GPT2", {}),
+    "gemma": ("Gemma", {"num_key_value_heads": 1, "head_dim": 8}),
+    "mistral_window": ("Mistral", {"num_key_value_heads": 2, "sliding_window": 8}),
+    "mamba": ("Mamba", {"state_size": 8}),
+}
+
+
+class LetterTokenizer:
+    """Id 0 is `<stop>`, the others are one letter each."""
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join("<stop>" if token == 0 else chr(ord("a") + token % 26) for token in ids)
+
+
+@pytest.fixture
+def tokenizer() -> LetterTokenizer:
+    return LetterTokenizer()
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any, str]]:
+    """A random model by kind: the module in float32, and the folder that holds it."""
+    made: dict[str, tuple[Any, str]] = {}
+
+    def make(kind: str) -> tuple[Any, str]:
+        if kind not in made:
+            family, options = KINDS[kind]
+            torch.manual_seed(len(made))
+            config = getattr(transformers, f"{family}Config")(**{**SIZES, **options})
+            module = transformers.AutoModelForCausalLM.from_config(config).eval()
+            folder: Path = tmp_path_factory.mktemp(kind)
+            module.save_pretrained(folder)
+            made[kind] = (module, str(folder))
+        return made[kind]
+
+    return make
+
+
+@pytest.fixture
+def serving() -> Callable[..., Any]:
+    """`async with serving(folder, ...) as engine`: a started engine, closed at the end."""
+
+    @asynccontextmanager
+    async def serve(
+        folder: str, dtype: str = "float32", deterministic: bool = False, tokenizer: Any = None, **options: Any
+    ) -> AsyncIterator[TransformersEngine]:
+        engine = TransformersEngine(TransformersEngine.Config(**options))
+        await engine.start(EngineModel(folder, dtype, deterministic=deterministic, tokenizer=tokenizer))
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    return serve
+
+
+@pytest.fixture
+def prompts() -> list[tuple[int, ...]]:
+    """Contexts of different lengths, two of them equal, one of a single id."""
+    source = random.Random(1)
+    made = [tuple(source.randrange(1, VOCABULARY) for _ in range(length)) for length in (5, 17, 1, 30, 9)]
+    return [*made, made[1]]
+
+
+@pytest.fixture
+def logprobs_of() -> Callable[..., list[float]]:
+    """The model's own log-probs of `ids` after `context`, by one full forward pass."""
+
+    def score(module: Any, context: tuple[int, ...], ids: tuple[int, ...], temperature: float = 1.0) -> list[float]:
+        with torch.no_grad():
+            logits = module(torch.tensor([[*context, *ids]]), use_cache=False).logits[0, len(context) - 1 : -1]
+        table = torch.log_softmax(logits.float() / temperature, -1)
+        return table.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+
+    return score

@@ -1,0 +1,196 @@
+"""What the engine samples equals what the model itself says, for every way in which the engine computes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import pytest
+import torch
+
+from agent_r1_core import Request
+from agent_r1_core.contracts.engine import context_digest
+
+KEPT = ["qwen2", "qwen2_untied", "qwen3", "llama", "llama3", "gpt_neox", "gpt2", "gemma"]
+LEAN = KEPT[:5]
+
+
+def greedy(module, context, tokens):
+    ids = torch.tensor([context])
+    with torch.no_grad():
+        out = module.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False, pad_token_id=0
+        )
+    return tuple(out[0, len(context) :].tolist())
+
+
+def decoder_of(engine):
+    return type(engine._worker._batch._decoder).__name__
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_greedy_ids_equal_those_of_generate_over_several_turns(kind, model, serving, prompts):
+    module, folder = model(kind)
+
+    async def episode(engine, number, context):
+        source = random.Random(number)
+        for turn in range(3):
+            budget = source.randrange(3, 9)
+            request = Request(tuple(context), budget, seed=0, temperature=0.0, episode=f"episode {number}")
+            answer = await engine.generate(request)
+            assert answer.ids == greedy(module, context, budget)
+            assert answer.finish == "length"
+            assert answer.context == context_digest(context), f"turn {turn} was conditioned on other ids"
+            context = [*context, *answer.ids, *(source.randrange(97) for _ in range(source.randrange(1, 8)))]
+        await engine.release(f"episode {number}")
+
+    async def run():
+        async with serving(folder) as engine:
+            assert decoder_of(engine) == ("LeanDecoder" if kind in LEAN else "CachedDecoder")
+            await asyncio.gather(*(episode(engine, number, list(ids)) for number, ids in enumerate(prompts)))
+            counts = engine.statistics
+            assert counts["reused"] > 0
+            assert counts["shared"] == 16, "the two equal prompts are read once"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["mistral_window", "mamba"])
+def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, model, serving, prompts, caplog):
+    module, folder = model(kind)
+
+    async def run():
+        async with serving(folder) as engine:
+            assert decoder_of(engine) == "WholeDecoder"
+            requests = [Request(ids, 12, 0, temperature=0.0, episode=str(ids)) for ids in prompts]
+            for answer, context in zip(await engine.generate_batch(requests), prompts, strict=True):
+                assert answer.ids == greedy(module, context, 12)
+                assert answer.context == context_digest(context)
+
+    with caplog.at_level(logging.WARNING, logger="agent_r1_transformers.choice"):
+        asyncio.run(run())
+    said = [record.getMessage() for record in caplog.records if record.name == "agent_r1_transformers.choice"]
+    assert len(said) == 1
+    assert f"keeps no cache for {type(module).__name__}" in said[0]
+
+
+@pytest.mark.parametrize("kind", KEPT)
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, serving, prompts, logprobs_of):
+    module, folder = model(kind)
+
+    async def run():
+        async with serving(folder) as engine:
+            requests = [Request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            first = await engine.generate_batch(requests)
+            contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(prompts, first, strict=True)]
+            again = [Request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)]
+            return [*zip(prompts, first, strict=True), *zip(contexts, await engine.generate_batch(again), strict=True)]
+
+    for context, answer in asyncio.run(run()):
+        expected = logprobs_of(module, context, answer.ids, temperature or 1.0)
+        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+
+
+def test_bfloat16_stays_close_to_float32(model, serving, prompts, logprobs_of):
+    module, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder, dtype="bfloat16") as engine:
+            return await engine.generate_batch([Request(ids, 10, seed=3) for ids in prompts])
+
+    for context, answer in zip(prompts, asyncio.run(run()), strict=True):
+        assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=0.3)
+
+
+def test_a_sample_depends_on_its_seed_and_not_on_its_company(model, serving, prompts):
+    _, folder = model("qwen2")
+    requests = [Request(ids, 8 + seed, seed) for seed, ids in enumerate(prompts)]
+
+    async def run():
+        async with serving(folder, max_episodes=3) as engine:
+            together = await engine.generate_batch(requests)
+            alone = [await engine.generate(request) for request in reversed(requests)]
+            other = await engine.generate(Request(requests[3].ids, 8, seed=99))
+            return together, alone[::-1], other
+
+    together, alone, other = asyncio.run(run())
+    assert [answer.ids for answer in together] == [answer.ids for answer in alone]
+    assert together[1].ids[:8] != together[5].ids[:8], "equal contexts with different seeds"
+    assert other.ids != together[3].ids[:8]
+
+
+def test_a_context_that_left_the_cached_path_is_still_right(model, serving, prompts, logprobs_of):
+    """The next request may extend, shorten or replace what the cache of its episode holds."""
+    module, folder = model("llama")
+    base = prompts[3]
+    contexts = [base, (*base, 5, 6), base[:10], (*base[:10], 9, 9), base[:10], (1, 2), (8,)]
+
+    async def run():
+        async with serving(folder) as engine:
+            return [await engine.generate(Request(ids, 6, seed=0, episode="one")) for ids in contexts]
+
+    for context, answer in zip(contexts, asyncio.run(run()), strict=True):
+        assert answer.context == context_digest(context)
+        assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=1e-4)
+
+
+def test_two_requests_of_one_episode_may_be_in_flight(model, serving, prompts, logprobs_of):
+    module, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            await engine.generate(Request(prompts[3], 4, seed=0, episode="one"))
+            requests = [Request((*prompts[3], token), 6, seed=token, episode="one") for token in (1, 2)]
+            return requests, await asyncio.gather(*(engine.generate(request) for request in requests))
+
+    requests, answers = asyncio.run(run())
+    for request, answer in zip(requests, answers, strict=True):
+        assert answer.logprobs == pytest.approx(logprobs_of(module, request.ids, answer.ids), abs=1e-4)
+
+
+@pytest.mark.parametrize(("cache_tokens", "reused"), [(None, 6 * 10), (0, 0), (25, 2 * 10)])
+def test_the_cache_keeps_to_its_bound_and_forgets_the_least_recent(cache_tokens, reused, model, serving):
+    _, folder = model("qwen2")
+    source = random.Random(5)
+    contexts = [tuple(source.randrange(97) for _ in range(8)) for _ in range(6)]
+
+    async def run():
+        async with serving(folder, cache_tokens=cache_tokens) as engine:
+            first = [await engine.generate(Request(ids, 3, 0, episode=str(ids))) for ids in contexts]
+            for ids, answer in reversed(list(zip(contexts, first, strict=True))):
+                await engine.generate(Request((*ids, *answer.ids), 1, 0, episode=str(ids)))
+            return engine.statistics["reused"]
+
+    assert asyncio.run(run()) == reused
+
+
+def test_release_drops_what_an_episode_kept(model, serving, prompts):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            await engine.generate(Request(prompts[1], 3, 0, episode="one"))
+            await engine.release("one")
+            await engine.release("never seen")
+            await engine.generate(Request(prompts[1], 3, 0, episode="one"))
+            return engine.statistics["reused"]
+
+    assert asyncio.run(run()) == 0
+
+
+def test_long_contexts_are_read_in_chunks(model, serving, logprobs_of, monkeypatch):
+    monkeypatch.setattr("agent_r1_transformers.batch._CHUNK", 16)
+    monkeypatch.setattr("agent_r1_transformers.batch._TOKENS", 40)
+    module, folder = model("qwen2")
+    source = random.Random(2)
+    contexts = [tuple(source.randrange(97) for _ in range(length)) for length in (150, 33, 90, 17, 16, 2)]
+
+    async def run():
+        async with serving(folder) as engine:
+            return await engine.generate_batch([Request(ids, 5, seed=1) for ids in contexts])
+
+    for context, answer in zip(contexts, asyncio.run(run()), strict=True):
+        assert answer.context == context_digest(context)
+        assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=1e-4)

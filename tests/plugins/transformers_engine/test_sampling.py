@@ -1,0 +1,66 @@
+"""Random streams, top-k, top-p and the frequencies of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from agent_r1_transformers.sampling import choose, keep_likely, uniforms
+
+from agent_r1_core import Request
+
+
+def request(**options):
+    return Request((1,), 1, **{"seed": 0, **options})
+
+
+def test_streams_are_uniform_and_independent_of_each_other():
+    numbers = np.stack([uniforms(range(2000), [position] * 2000) for position in range(5)])
+    assert numbers.min() > 0
+    assert numbers.max() < 1
+    assert abs(numbers.mean() - 0.5) < 0.01
+    assert np.abs(np.corrcoef(numbers) - np.eye(5)).max() < 0.1
+    assert uniforms([7, -1, 2**63], [3, 3, 3])[0] == uniforms([7], [3])[0]
+
+
+def test_frequencies_follow_the_softmax_of_the_scaled_logits():
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]]).repeat(8000, 1)
+    ids, logprobs = choose(logits, [request(seed=seed, temperature=0.5) for seed in range(8000)], [0] * 8000)
+    expected = torch.log_softmax(logits[0] / 0.5, -1)
+    shares = torch.bincount(torch.tensor(ids), minlength=4) / 8000
+    assert shares.tolist() == pytest.approx(expected.exp().tolist(), abs=0.02)
+    assert logprobs[:50] == pytest.approx([float(expected[token]) for token in ids[:50]], abs=1e-6)
+
+
+def test_temperature_zero_takes_the_likeliest_and_reports_temperature_one():
+    logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 0.0, 0.0]])
+    ids, logprobs = choose(logits, [request(temperature=0.0), request(temperature=0.0)], [0, 0])
+    assert ids == [1, 0]
+    assert logprobs == pytest.approx(torch.log_softmax(logits, -1).max(-1).values.tolist(), abs=1e-6)
+
+
+def test_rows_with_different_options_do_not_disturb_each_other():
+    logits = torch.randn(4, 30, generator=torch.Generator().manual_seed(0))
+    requests = [request(seed=1), request(temperature=0.0), request(seed=3, temperature=2.0), request(seed=4, top_k=2)]
+    together = choose(logits, requests, [5, 6, 7, 8])
+    alone = [choose(logits[row : row + 1], [requests[row]], [5 + row]) for row in range(4)]
+    assert together[0] == [ids[0] for ids, _ in alone]
+    assert together[1] == pytest.approx([logprobs[0] for _, logprobs in alone])
+
+
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "kept"),
+    [(0, 1.0, [0, 1, 2, 3]), (2, 1.0, [1, 3]), (0, 0.39, [3]), (0, 0.41, [1, 3]), (0, 0.75, [0, 1, 3]), (2, 0.5, [3])],
+)
+def test_top_k_then_top_p_keep_the_likeliest(top_k, top_p, kept):
+    probabilities = torch.tensor([0.2, 0.3, 0.1, 0.4])
+    result = keep_likely(probabilities, top_k, top_p)
+    assert result.nonzero()[:, 0].tolist() == kept
+    assert torch.equal(result[kept], probabilities[kept])
+
+
+def test_log_probs_are_those_before_top_k():
+    logits = torch.tensor([[1.0, 2.0, 3.0]])
+    ids, logprobs = choose(logits, [request(top_k=1)], [0])
+    assert ids == [2]
+    assert logprobs == pytest.approx([float(torch.log_softmax(logits[0], -1)[2])])

@@ -1,0 +1,132 @@
+"""New weights: exact, whole or not at all, and also in the middle of a generation."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import torch
+
+from agent_r1_core import Request
+from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.errors import EngineError
+
+
+def changed(module):
+    """A copy of the module with other weights, and those weights under their names, tied ones once."""
+    import copy
+
+    other = copy.deepcopy(module)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return other, {name: parameter.detach() for name, parameter in other.named_parameters()}
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen2_untied", "llama", "gpt_neox", "mamba"])
+def test_log_probs_are_those_of_the_new_weights(kind, model, serving, prompts, logprobs_of):
+    module, folder = model(kind)
+    other, weights = changed(module)
+
+    async def run():
+        async with serving(folder) as engine:
+            requests = [Request(ids, 8, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            before = await engine.generate_batch(requests)
+            await engine.load_weights(weights, 3)
+            return before, await engine.generate_batch(requests), engine.statistics["reused"]
+
+    before, after, reused = asyncio.run(run())
+    assert {answer.version for answer in before} == {0}
+    assert {answer.version for answer in after} == {3}
+    assert reused == 0, "what the old weights computed is void"
+    for context, answer in zip(prompts, after, strict=True):
+        assert answer.logprobs == pytest.approx(logprobs_of(other, context, answer.ids), abs=1e-4)
+    assert before[0].logprobs != pytest.approx(after[0].logprobs, abs=1e-2)
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.embed_tokens.weight"])
+def test_a_tied_weight_may_come_under_either_name(name, model, serving, prompts, logprobs_of):
+    module, folder = model("qwen2")
+    other, weights = changed(module)
+    tied = weights.pop("model.embed_tokens.weight")
+
+    async def run():
+        async with serving(folder) as engine:
+            await engine.load_weights({**weights, name: tied}, 1)
+            return await engine.generate(Request(prompts[1], 8, seed=0))
+
+    answer = asyncio.run(run())
+    assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
+
+
+def test_weights_of_another_float_type_are_converted(model, serving, prompts, logprobs_of):
+    module, folder = model("qwen2")
+    other, weights = changed(module)
+
+    async def run():
+        async with serving(folder) as engine:
+            await engine.load_weights({name: value.double() for name, value in weights.items()}, 1)
+            return await engine.generate(Request(prompts[1], 8, seed=0))
+
+    answer = asyncio.run(run())
+    assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
+
+
+def spoilt(weights, fault):
+    norm = "model.norm.weight"
+    if fault == "unknown":
+        return {**weights, "model.nrm.weight": weights[norm]}
+    if fault == "missing":
+        return {name: value for name, value in weights.items() if name != norm}
+    if fault == "shape":
+        return {**weights, norm: weights[norm][:-1]}
+    return {**weights, "lm_head.weight": weights["model.embed_tokens.weight"] + 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("unknown", r"1 unknown names, first model.nrm.weight \(nearest name: model.norm.weight\)"),
+        ("missing", r"lack 1 of the model's parameters, first model.norm.weight"),
+        ("shape", r"model.norm.weight has shape \[31\] where the engine's model has \[32\]"),
+        ("tied", r"different values for model.embed_tokens.weight and lm_head.weight"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_nothing_changes(fault, sentence, model, serving, prompts):
+    module, folder = model("qwen2")
+    _, weights = changed(module)
+
+    async def run():
+        async with serving(folder) as engine:
+            request = Request(prompts[1], 8, seed=0)
+            before = await engine.generate(request)
+            with pytest.raises(EngineError, match=sentence):
+                await engine.load_weights(spoilt(weights, fault), 1)
+            assert await engine.generate(request) == before
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gpt_neox"])
+def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, prompts, logprobs_of):
+    """Every log-prob is that of the old weights up to some token and that of the new ones from there on."""
+    module, folder = model(kind)
+    other, weights = changed(module)
+
+    async def run():
+        async with serving(folder) as engine:
+            requests = [Request(ids, 200, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            pending = [asyncio.ensure_future(engine.generate(request)) for request in requests]
+            while engine.statistics["steps"] < 5:
+                await asyncio.sleep(0)
+            await engine.load_weights(weights, 7)
+            return await asyncio.gather(*pending)
+
+    for context, answer in zip(prompts, asyncio.run(run()), strict=True):
+        assert answer.version == 7
+        assert answer.context == context_digest(context)
+        old, new = (logprobs_of(scorer, context, answer.ids) for scorer in (module, other))
+        switch = next(place for place in range(200) if abs(answer.logprobs[place] - old[place]) > 1e-3)
+        assert 0 < switch < 199
+        assert answer.logprobs[switch:] == pytest.approx(new[switch:], abs=1e-4)

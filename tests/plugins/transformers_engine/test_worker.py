@@ -1,0 +1,218 @@
+"""Requests that cannot be served, determinism, cancellation, and a worker that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+import torch
+from agent_r1_transformers.engine import TransformersEngine
+
+from agent_r1_core import Request
+from agent_r1_core.contracts.engine import EngineModel
+from agent_r1_core.errors import EngineError
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (Request((), 4, 0), "no ids"),
+        (Request((5, 97), 4, 0), "id 97 is outside the model's vocabulary of 97"),
+        (Request((5, -1), 4, 0), "id -1 is outside"),
+        (Request((5,), 4, 0, stop_ids=(200,)), "id 200 is outside"),
+        (Request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the model's 256 positions"),
+        (Request((5,), 0, 0), "max_new_tokens is 0"),
+        (Request((5,), 4, 0, temperature=-1.0), "temperature -1.0"),
+        (Request((5,), 4, 0, top_p=0.0), "top_p 0.0"),
+        (Request((5,), 4, 0, stop_strings=("x",)), "without a tokenizer"),
+    ],
+)
+def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(request_, sentence, model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            good = asyncio.ensure_future(engine.generate(Request((5, 6), 20, 0)))
+            with pytest.raises(EngineError, match=sentence):
+                await engine.generate(request_)
+            assert len((await good).ids) == 20
+
+    asyncio.run(run())
+
+
+def test_a_generation_stops_where_the_positions_end(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            return await engine.generate(Request((5,) * 250, 40, 0))
+
+    answer = asyncio.run(run())
+    assert (len(answer.ids), answer.finish) == (6, "length")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"folder": "/nowhere/at/all"}, "cannot load the model in /nowhere/at/all"),
+        ({"dtype": "int8"}, "cannot compute in dtype 'int8'; choose one of float32, bfloat16"),
+        ({"device": "cuda:99"}, "on cuda:99"),
+    ],
+)
+def test_a_model_that_cannot_be_served_is_one_sentence(change, sentence, model):
+    _, folder = model("qwen2")
+    served = EngineModel(**{"folder": folder, "dtype": "float32", **change})
+    with pytest.raises(EngineError, match=sentence):
+        asyncio.run(TransformersEngine().start(served))
+
+
+def test_an_engine_that_is_not_running_says_so(model):
+    _, folder = model("qwen2")
+
+    async def run():
+        engine = TransformersEngine()
+        with pytest.raises(EngineError, match="await start"):
+            await engine.generate(Request((5,), 4, 0))
+        await engine.start(EngineModel(folder, "float32"))
+        await engine.close()
+        await engine.close()
+        await engine.release("late")
+        with pytest.raises(EngineError, match="await start"):
+            await engine.generate(Request((5,), 4, 0))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (4, 16)])
+def test_deterministic_mode_repeats_bit_for_bit(sizes, model, serving, prompts):
+    """Concurrent batches, more requests than rows, several turns: all numbers are equal, not just close."""
+    _, folder = model("qwen2")
+    turns, rows = sizes
+
+    async def run():
+        async with serving(folder, deterministic=True, max_episodes=rows) as engine:
+            contexts, log = list(prompts), []
+            for turn in range(turns):
+                requests = [
+                    Request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed)) for seed, ids in enumerate(contexts)
+                ]
+                halves = await asyncio.gather(engine.generate_batch(requests[:3]), engine.generate_batch(requests[3:]))
+                answers = [answer for half in halves for answer in half]
+                contexts = [(*ids, *answer.ids, turn + 1) for ids, answer in zip(contexts, answers, strict=True)]
+                log.append(answers)
+            return log
+
+    assert asyncio.run(run()) == asyncio.run(run())
+
+
+def test_deterministic_batches_never_mix(model, serving, prompts):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder, deterministic=True) as engine:
+            await asyncio.gather(*(engine.generate(Request(ids, 5, seed=0)) for ids in prompts))
+            return engine.statistics["steps"]
+
+    assert asyncio.run(run()) == 5 * len(prompts)
+
+
+def test_requests_join_while_others_run_and_leave_when_they_end(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            long = asyncio.ensure_future(engine.generate(Request((5,), 200, 0)))
+            while engine.statistics["steps"] < 1:
+                await asyncio.sleep(0)
+            short = await engine.generate(Request((6,), 3, 0))
+            assert not long.done()
+            assert len(short.ids) == 3
+            assert len((await long).ids) == 200
+            assert engine.statistics["steps"] == 200
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_request_leaves_the_batch(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            tasks = [asyncio.ensure_future(engine.generate(Request((5 + seed,), 250, seed))) for seed in range(3)]
+            while engine.statistics["steps"] < 2:
+                await asyncio.sleep(0)
+            tasks[0].cancel()
+            tasks[1].cancel()
+            kept = await tasks[2]
+            alone = await engine.generate(Request((7,), 250, 2))
+            return kept, alone, engine.statistics
+
+    kept, alone, counts = asyncio.run(run())
+    assert kept.ids == alone.ids
+    assert counts["sampled"] < 4 * 250
+
+
+def test_closing_fails_what_is_in_flight(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            pending = asyncio.ensure_future(engine.generate(Request((5,), 250, 0)))
+            await asyncio.sleep(0)
+            await engine.close()
+            with pytest.raises(EngineError, match="closed"):
+                await pending
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_dies_tells_pending_and_future_requests_why(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            decoder = engine._worker._batch._decoder
+
+            def break_down(contexts):
+                raise MemoryError("no room for 7 GiB")
+
+            decoder.next_logits = break_down
+            requests = [Request((5 + seed,), 4, seed) for seed in range(3)]
+            outcomes = await asyncio.gather(*map(engine.generate, requests), return_exceptions=True)
+            for outcome in outcomes:
+                assert isinstance(outcome, EngineError)
+                assert "MemoryError: no room for 7 GiB" in str(outcome)
+                assert isinstance(outcome.__cause__, MemoryError)
+            with pytest.raises(EngineError, match="no room for 7 GiB"):
+                await engine.generate(requests[0])
+            with pytest.raises(EngineError, match="no room for 7 GiB"):
+                await engine.load_weights({}, 1)
+
+    asyncio.run(run())
+
+
+def test_weights_that_diverged_are_named_and_new_ones_mend_it(model, serving, prompts):
+    module, folder = model("qwen2")
+    good = {name: parameter.detach() for name, parameter in module.named_parameters()}
+    bad = {name: torch.full_like(value, torch.nan) for name, value in good.items()}
+
+    async def run():
+        async with serving(folder) as engine:
+            request = Request(prompts[3], 6, seed=0, episode="one")
+            before = await engine.generate(request)
+            await engine.load_weights(bad, 1)
+            with pytest.raises(EngineError, match="not finite at token 30 of a context, under weights version 1"):
+                await engine.generate(request)
+            await engine.load_weights(good, 2)
+            assert (await engine.generate(Request(prompts[0], 6, seed=0))).version == 2
+            assert (await engine.generate(request)).ids == before.ids
+
+    asyncio.run(run())
+
+
+def test_the_plugin_module_is_light():
+    code = "import sys, agent_r1_transformers.plugin; print({'torch', 'transformers', 'numpy'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
