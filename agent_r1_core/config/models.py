@@ -95,8 +95,8 @@ class EvaluationConfig(Section):
 class CheckpointConfig(Section):
     """What is kept on disk."""
 
-    every: int = Field(default=10, ge=0)
-    """Steps between checkpoints; the last step has one in any case, the only one with 0."""
+    every: int = Field(default=10, ge=1)
+    """Steps between checkpoints; the last step has one in any case."""
     keep: int = Field(default=2, ge=1)
     """How many of the newest are kept, beside the best."""
     best: str | None = "eval/exact_match"

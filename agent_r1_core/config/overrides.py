@@ -9,7 +9,7 @@ from typing import Any
 from agent_r1_core.config.blocks import block_kind
 from agent_r1_core.config.draft import At, Draft, Source, Whole
 from agent_r1_core.config.keys import Key, parse_key
-from agent_r1_core.config.yaml_text import parse
+from agent_r1_core.config.yaml_text import parse, parse_plain
 from agent_r1_core.errors import ConfigError
 
 
@@ -39,9 +39,10 @@ class Override:
 
 
 def parse_override(text: str) -> Override:
-    """Read `training.lr=1e-6`, `tools[0].top_k=3` or `tools=[{name: calculator}]`; the value is YAML.
+    """Read `training.lr=1e-6`, `tools[0].top_k=3` or `tools=[{name: calculator}]`.
 
-    An empty value is the empty text, as a shell writes `key=""`.
+    A value that opens with a bracket, brace or quote is YAML; any other is one number, true, false, null or text, whose
+    `#` and `:` mean themselves. An empty value is the empty text, as a shell writes `key=""`.
 
     Raises:
         ConfigError: there is no `=`, the key is no key, or the value is not YAML.
@@ -50,7 +51,10 @@ def parse_override(text: str) -> Override:
     key = parse_key(name)
     if not equals or key is None:
         raise ConfigError(f"override '{text}' is not of the form key=value, such as training.lr=1e-4; write it so")
-    return Override(text, key, parse(value, f"override '{text}'").value if value.strip() else "")
+    value = value.strip()
+    if value.startswith(("[", "{", '"', "'")):
+        return Override(text, key, parse(value, f"override '{text}'").value)
+    return Override(text, key, parse_plain(value) if value else "")
 
 
 def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:

@@ -74,6 +74,13 @@ def parse(text: str, where: str) -> Document:
             loader.dispose()
 
 
+def parse_plain(text: str) -> Any:
+    """The scalar that a text without quotes and brackets means; no character in it is syntax."""
+    loader = _Loader("")
+    tag = loader.resolve(yaml.ScalarNode, text, (True, False))
+    return loader.construct_object(yaml.ScalarNode(tag, text))
+
+
 def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int]) -> None:
     """Note the line of every key, and refuse what the constructor would swallow."""
     if id(node) in above:

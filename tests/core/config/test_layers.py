@@ -47,6 +47,8 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
         ("tasks.eval=sums", lambda config: config.tasks.eval.options["size"] == 10),
         ("tasks.train.path=", lambda config: config.tasks.train.options["path"] == ""),
         ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.options["path"] == "/a b/c=d.json"),
+        ("tasks.train.path=/a #1: *b.json", lambda config: config.tasks.train.options["path"] == "/a #1: *b.json"),
+        ("tasks.train.path='3'", lambda config: config.tasks.train.options["path"] == "3"),
         ("training={steps: 3}", lambda config: (config.training.steps, config.training.lr) == (3, 1e-4)),
         ("checkpoint.best=null", lambda config: config.checkpoint.best is None),
         ("algorithm.clip=0.1", lambda config: config.algorithm.options["clip"] == 0.1),

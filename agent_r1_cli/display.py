@@ -1,0 +1,156 @@
+"""Shows a training run while it runs, on stderr: a live bar on a terminal, else one plain line a step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from agent_r1_core.evaluation.report import EvaluationResult
+
+_RECENT = 8
+"""Steps whose mean duration predicts the rest: early steps are slower."""
+
+
+class TrainDisplay:
+    """Listens to a run (see training/listener.py) and shows it; use it as a context manager."""
+
+    def __init__(
+        self, total_steps: int, *, done: int = 0, stream: TextIO | None = None, live: bool | None = None
+    ) -> None:
+        """Prepare; nothing is shown yet.
+
+        Args:
+            total_steps: steps of the whole run.
+            done: steps that an earlier attempt made.
+            stream: where to; None: stderr.
+            live: a bar that moves; None: where the stream is a terminal.
+        """
+        self.total = total_steps
+        self.done = done
+        self.stream = stream if stream is not None else sys.stderr
+        self.live = is_terminal(self.stream) if live is None else live
+        self._seconds: deque[float] = deque(maxlen=_RECENT)
+        self._status = "starting"
+        self._bar: _Bar | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> TrainDisplay:
+        if self.live:
+            self._bar = self._stack.enter_context(_Bar(self.total, self.done, self.stream))
+            self._bar.show(self.done, self._status)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._bar = None
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A step is complete."""
+        self.done = step
+        if "time/step" in metrics:
+            self._seconds.append(metrics["time/step"])
+        self._status = "  ".join(summary(metrics))
+        if self._bar is not None:
+            self._bar.show(step, self._line())
+        else:
+            self._print(f"step {step}/{self.total}  {self._line()}")
+
+    def episodes(self, done: int, total: int) -> None:
+        """Episodes of the rollout at hand; a plain display leaves them out."""
+        if self._bar is not None:
+            share = min(done / total, 0.99) if total else 0.0
+            self._bar.show(self.done + share / 2, self._line(f"rollout {done}/{total}" if done < total else "learning"))
+
+    def evaluation(self, step: int, result: EvaluationResult) -> None:
+        """An evaluation is complete."""
+        name = "exact_match" if "exact_match" in result.metrics else "reward/mean"
+        when = "before training" if step == 0 else f"after step {step}"
+        self.note(f"evaluation {when}: {result.sentence(name)}")
+
+    def note(self, text: str) -> None:
+        """A sentence that stays on the screen."""
+        if self._bar is not None:
+            self._bar.note(text)
+        else:
+            self._print(text)
+
+    def _line(self, doing: str = "") -> str:
+        left = f"{duration(self._left())} left" if self._seconds and self.done < self.total else ""
+        return "  ".join(part for part in (self._status, left, doing) if part)
+
+    def _left(self) -> float:
+        return sum(self._seconds) / len(self._seconds) * (self.total - self.done)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
+
+
+class _Bar:
+    """A bar with a line of text below, drawn by rich."""
+
+    def __init__(self, total: int, done: int, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        console = Console(file=stream, force_terminal=True)
+        self._progress = Progress(
+            TextColumn("step {task.fields[step]}/{task.total:.0f}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[status]}", markup=False, table_column=Column(ratio=1)),
+            console=console,
+            expand=True,
+        )
+        self._task = self._progress.add_task("", total=total, completed=done, step=done, status="")
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, done: float, status: str) -> None:
+        """Move the bar; `done` counts the part of a step that is under way."""
+        self._progress.update(self._task, completed=done, step=int(done), status=status)
+
+    def note(self, text: str) -> None:
+        """Print above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False)
+
+
+def summary(metrics: Mapping[str, float]) -> list[str]:
+    """The figures of a step that a person follows, as short texts; those that were not measured are left out."""
+    shown = [
+        ("reward", "reward/mean", "{:.3f}"),
+        ("exact match", "reward/exact_match", "{:.3f}"),
+        ("turns", "episode/turns", "{:.1f}"),
+        ("tokens", "episode/tokens", "{:.0f}"),
+        ("tokens/s", "rollout/tokens_per_second", "{:,.0f}"),
+        ("s/step", "time/step", "{:.1f}"),
+    ]
+    return [f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics]
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3:05`, `2:10:00`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether colours and moving lines make sense there."""
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb"

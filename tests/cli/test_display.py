@@ -1,0 +1,84 @@
+"""The training display: plain lines where nobody watches, a bar where somebody does."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from agent_r1_cli.display import TrainDisplay, duration, summary
+from agent_r1_core.evaluation.report import report
+from agent_r1_core.testing import make_trajectory
+from agent_r1_core.trajectory import Group
+
+METRICS = {
+    "reward/mean": 0.5123,
+    "reward/exact_match": 0.5,
+    "episode/turns": 2.91,
+    "episode/tokens": 131.4,
+    "rollout/tokens_per_second": 3200.0,
+    "time/step": 6.0,
+    "loss": 0.1,
+}
+
+
+def shown(live: bool) -> str:
+    stream = io.StringIO()
+    with TrainDisplay(30, stream=stream, live=live) as display:
+        display.episodes(3, 128)
+        display.step(1, METRICS)
+        display.note("[bold] is no markup here")
+    return stream.getvalue()
+
+
+def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> None:
+    lines = shown(live=False).splitlines()
+    assert lines[0].startswith("step 1/30  reward 0.512  exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200")
+    assert lines[0].endswith("2:54 left")
+    assert lines[1] == "[bold] is no markup here"
+    assert len(lines) == 2
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(live=True))
+    assert "step 1/30" in text
+    assert "reward 0.512" in text
+    assert "2:54 left" in text
+    assert "[bold] is no markup here" in text
+
+
+def test_a_file_or_pipe_gets_plain_lines() -> None:
+    assert TrainDisplay(3, stream=io.StringIO()).live is False
+
+
+def test_an_evaluation_is_told_with_interval_and_number() -> None:
+    trajectory = make_trajectory([([1, 2], [3, 4])])
+    result = report([Group(trajectory.task, [trajectory])], sampling={"greedy": True})
+    stream = io.StringIO()
+    with TrainDisplay(30, stream=stream, live=False) as display:
+        display.evaluation(0, result)
+        display.evaluation(10, result)
+    before, after = stream.getvalue().splitlines()
+    assert before.startswith("evaluation before training: ")
+    assert after.startswith("evaluation after step 10: ")
+    assert "n = 1" in after
+    assert "95 %" in after
+
+
+def test_figures_that_were_not_measured_are_left_out() -> None:
+    assert summary({"reward/mean": 1.0}) == ["reward 1.000"]
+
+
+def test_the_last_step_has_no_time_left() -> None:
+    stream = io.StringIO()
+    with TrainDisplay(2, done=1, stream=stream, live=False) as display:
+        display.step(2, METRICS)
+    assert "left" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
