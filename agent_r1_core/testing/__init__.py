@@ -6,14 +6,27 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "AlgorithmContract": "contracts.algorithm",
     "CHAT_TEMPLATE": "tokenizer",
+    "Cue": "scripted",
+    "EngineContract": "contracts.engine",
+    "loss_tokens": "batch",
     "make_task": "trajectories",
     "make_trajectory": "trajectories",
+    "PluginContract": "contracts.base",
     "random_group": "trajectories",
     "random_trajectory": "trajectories",
+    "RewardContract": "contracts.reward",
+    "ScriptedPolicy": "scripted",
+    "TaskSourceContract": "contracts.tasks",
+    "tiny_batch": "batch",
     "tiny_model": "model",
     "tiny_model_folder": "model",
     "tiny_tokenizer": "tokenizer",
+    "ToolContract": "contracts.tool",
+    "ToolEnvContract": "contracts.env",
+    "ToolFormatContract": "contracts.tool_format",
+    "TrackerContract": "contracts.tracker",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,0 +1,148 @@
+"""Contract tests of an Engine, on a random tiny model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agent_r1_core.contracts.engine import Engine, EngineModel, Generation, Request, context_digest
+from agent_r1_core.errors import EngineError
+from agent_r1_core.testing.contracts.base import ComponentContract, run
+from agent_r1_core.testing.model import tiny_model, tiny_model_folder
+from agent_r1_core.testing.tokenizer import tiny_tokenizer
+
+PROMPTS = ("Who?", "What is 1+1?", "A longer question, so that the rows of a batch differ in length.")
+
+
+class EngineContract(ComponentContract):
+    """Set `component`; `tolerance` where the engine is not exact."""
+
+    kind = "engine"
+    tolerance: ClassVar[float] = 1e-4
+    """Largest difference of a log-prob to a plain forward pass in float32, nats (LAW 2)."""
+
+    def model(self, folder: Path) -> EngineModel:
+        """The model to serve."""
+        path = tiny_model_folder(folder / "model")
+        return EngineModel(folder=str(path), dtype="float32", tokenizer=tiny_tokenizer())
+
+    def serve(self, folder: Path, use: Callable[[Engine], Awaitable[Any]]) -> Any:
+        """Start the engine, use it, close it."""
+
+        async def session() -> Any:
+            engine = self.make()
+            await engine.start(self.model(folder))
+            try:
+                return await use(engine)
+            finally:
+                await engine.close()
+
+        return run(session())
+
+    def test_generations_are_well_formed(self, tmp_path: Path) -> None:
+        made = self.serve(tmp_path, lambda engine: _all(engine, [_request(prompt) for prompt in PROMPTS]))
+        for prompt, generation in zip(PROMPTS, made, strict=True):
+            assert 1 <= len(generation.ids) <= 8
+            assert len(generation.logprobs) == len(generation.ids)
+            assert all(value <= 1e-6 for value in generation.logprobs)
+            assert generation.context == context_digest(_ids(prompt)), "context is not the digest of the request's ids"
+            assert generation.finish == "length" or len(generation.ids) <= 8
+
+    def test_log_probs_are_those_of_a_plain_forward_pass(self, tmp_path: Path) -> None:
+        requests = [_request(prompt, temperature=temperature) for prompt in PROMPTS for temperature in (1.0, 0.7)]
+        made = self.serve(tmp_path, lambda engine: _all(engine, requests))
+        for request, generation in zip(requests, made, strict=True):
+            self._compare(request, generation, seed=0)
+
+    def test_new_weights_are_served_with_their_version(self, tmp_path: Path) -> None:
+        async def use(engine: Engine) -> Generation:
+            await engine.load_weights(dict(tiny_model(seed=5).named_parameters()), 3)
+            return await engine.generate(_request(PROMPTS[1]))
+
+        generation = self.serve(tmp_path, use)
+        assert generation.version == 3, f"the version of the weights is {generation.version}, not 3"
+        self._compare(_request(PROMPTS[1]), generation, seed=5)
+
+    def test_a_sample_depends_on_its_seed_alone(self, tmp_path: Path) -> None:
+        requests = [_request(prompt, seed=seed) for seed, prompt in enumerate(PROMPTS * 2)]
+        together = self.serve(tmp_path, lambda engine: _all(engine, requests))
+        alone = self.serve(tmp_path, lambda engine: _one_by_one(engine, list(reversed(requests))))
+        assert [one.ids for one in together] == [one.ids for one in reversed(alone)], (
+            "company changed a sample (LAW 11)"
+        )
+        assert len({one.ids for one in together}) > 1
+
+    def test_greedy_takes_the_likeliest(self, tmp_path: Path) -> None:
+        request = _request(PROMPTS[1], temperature=0.0)
+        generation = self.serve(tmp_path, lambda engine: engine.generate(request))
+        logprobs = _logprobs(request.ids, generation.ids, 1.0, seed=0)
+        for position, token in enumerate(generation.ids):
+            best = float(logprobs[position].max())
+            assert best - float(logprobs[position, token]) <= self.tolerance, f"token {position} is not the likeliest"
+
+    def test_an_episode_may_go_on(self, tmp_path: Path) -> None:
+        async def use(engine: Engine) -> tuple[Request, Generation]:
+            first = _request(PROMPTS[0], episode="one")
+            said = await engine.generate(first)
+            second = _request("", ids=(*first.ids, *said.ids, *_ids(" And then?")), episode="one")
+            answer = await engine.generate(second)
+            await engine.release("one")
+            return second, answer
+
+        request, generation = self.serve(tmp_path, use)
+        assert generation.context == context_digest(request.ids)
+        self._compare(request, generation, seed=0)
+
+    def test_a_stop_id_ends_and_is_kept(self, tmp_path: Path) -> None:
+        async def use(engine: Engine) -> tuple[Generation, Generation]:
+            free = await engine.generate(_request(PROMPTS[2]))
+            return free, await engine.generate(_request(PROMPTS[2], stop_ids=(free.ids[2],)))
+
+        free, stopped = self.serve(tmp_path, use)
+        length = free.ids.index(free.ids[2]) + 1
+        assert stopped.ids == free.ids[:length], "a stop id must end the generation and be its last id"
+        assert stopped.finish == "stop"
+
+    def test_an_impossible_request_is_an_engine_error(self, tmp_path: Path) -> None:
+        async def use(engine: Engine) -> None:
+            try:
+                await engine.generate(_request("", ids=(10**6,)))
+            except EngineError:
+                await engine.generate(_request(PROMPTS[0]))
+                return
+            raise AssertionError("an id outside the vocabulary was served; raise EngineError")
+
+        self.serve(tmp_path, use)
+
+    def _compare(self, request: Request, generation: Generation, seed: int) -> None:
+        logprobs = _logprobs(request.ids, generation.ids, request.temperature, seed)
+        for position, (token, claimed) in enumerate(zip(generation.ids, generation.logprobs, strict=True)):
+            gap = abs(float(logprobs[position, token]) - claimed)
+            assert gap <= self.tolerance, f"the log-prob of token {position} is off by {gap:.2g} nats (LAW 2)"
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(tiny_tokenizer().encode(text, add_special_tokens=False))
+
+
+def _request(prompt: str, *, ids: tuple[int, ...] | None = None, seed: int = 7, **more: Any) -> Request:
+    return Request(ids=ids or _ids(prompt), max_new_tokens=8, seed=seed, **more)
+
+
+async def _all(engine: Engine, requests: list[Request]) -> list[Generation]:
+    return list(await asyncio.gather(*(engine.generate(request) for request in requests)))
+
+
+async def _one_by_one(engine: Engine, requests: list[Request]) -> list[Generation]:
+    return [await engine.generate(request) for request in requests]
+
+
+def _logprobs(context: tuple[int, ...], ids: tuple[int, ...], temperature: float, seed: int) -> Any:
+    """log softmax(logits / temperature) of the model at each generated position, [ids, vocabulary]."""
+    import torch
+
+    with torch.no_grad():
+        logits = tiny_model(seed)(torch.tensor([[*context, *ids]])).logits[0, len(context) - 1 : -1].float()
+    return torch.log_softmax(logits / (temperature or 1.0), dim=-1)

@@ -1,0 +1,148 @@
+"""Contract tests of a ToolEnv."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.tool import Tool, ToolContext
+from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
+from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
+from agent_r1_core.testing.trajectories import make_task
+from agent_r1_core.trajectory import Message, Task
+
+ROLES = {"system", "user", "assistant", "tool"}
+NOISE = ("", " ", "\n\n", "no sense at all", "<answer>", "</tool_call>", '{"name": 1}', "\x00", "x" * 5000, "🙂")
+"""Actions that a policy may well come up with; an environment answers them with an observation."""
+
+
+class ToolEnvContract(ComponentContract):
+    """Set `component` and `actions`; `task` and `tools` where it needs them."""
+
+    kind = "env"
+    actions: ClassVar[Sequence[str]] = ()
+    """Actions, turn by turn, that bring an episode of `task` to its end."""
+    task: ClassVar[Task] = make_task()
+    tools: ClassVar[Sequence[Tool]] = ()
+    tool_format: ClassVar[ToolFormat | None] = None
+
+    def services(self, seed: int = 0) -> EnvServices:
+        """What the environment draws on; tools are called one after the other, without time-outs."""
+        tools = {tool.name: tool for tool in self.tools}
+        rng = random.Random(seed)
+
+        async def call_tools(calls: Sequence[ToolCall]) -> list[ToolResult]:
+            return [await _call(tools, call, ToolContext("episode", 0, self.task, rng)) for call in calls]
+
+        return EnvServices(tools, self.tool_format, call_tools, rng)
+
+    def make(self) -> Any:
+        """An instance with `config` and `services()`."""
+        instance = self.component(
+            self.component.Config.model_validate(dict(self.config)),
+            self.services(),  # type: ignore[call-arg]
+        )
+        instance.name = self.name
+        return instance
+
+    def test_an_episode_comes_to_its_end(self) -> None:
+        episode = run(_play(self.make(), self.task, self.actions))
+        last = episode[-1]
+        assert isinstance(last, Step), "set `actions` to actions that end an episode"
+        assert last.terminated or last.truncated, f"after {len(self.actions)} actions the episode goes on"
+
+    def test_every_observation_and_step_is_well_formed(self) -> None:
+        first, *steps = run(_play(self.make(), self.task, self.actions))
+        assert isinstance(first, Observation), f"reset returned {type(first).__name__}, not an Observation"
+        assert first.messages, "reset shows the policy no message"
+        _check_messages(first.messages)
+        for step in steps:
+            _check_step(step)
+
+    def test_noise_is_answered_and_never_raises(self) -> None:
+        for text in NOISE:
+            for cut in (False, True):
+                steps = run(_play(self.make(), self.task, [text], cut))[1:]
+                assert steps, f"the episode ended before the action {text[:20]!r}"
+                _check_step(steps[0])
+                if not (steps[0].terminated or steps[0].truncated):
+                    assert steps[0].observation.messages, f"the action {text[:20]!r} was answered with silence (LAW 8)"
+
+    def test_the_same_seed_and_actions_give_the_same_episode(self) -> None:
+        once, again = (run(_play(self.make(), self.task, self.actions)) for _ in range(2))
+        assert _values(once) == _values(again), "two episodes with one seed differ; draw from services.rng (LAW 11)"
+
+    def test_instances_share_nothing(self) -> None:
+        alone = run(_play(self.make(), self.task, self.actions))
+        first, second = self.make(), self.make()
+
+        async def interleaved() -> list[Any]:
+            opening = [await settle(env.reset(self.task)) for env in (first, second)]
+            steps = []
+            for text in self.actions:
+                steps.append([await settle(env.step(Action(text))) for env in (first, second)])
+                if steps[-1][0].terminated or steps[-1][0].truncated:
+                    break
+            for env in (first, second):
+                await settle(env.close())
+            return [opening[1], *(pair[1] for pair in steps)]
+
+        assert _values(run(interleaved())) == _values(alone), "two episodes at once disturb one another"
+
+    def test_its_schemas_and_stop_strings_are_plain(self) -> None:
+        env = self.make()
+        json.dumps(env.tool_schemas())
+        assert all(isinstance(stop, str) and stop for stop in env.stop_strings())
+
+
+async def _call(tools: dict[str, Tool], call: ToolCall, context: ToolContext) -> ToolResult:
+    try:
+        tool = tools[call.name]
+        answer = await settle(tool.run(tool.Arguments.model_validate(call.arguments), context))
+    except Exception as error:
+        return ToolResult(call.name, f"Error: {error}", error=True)
+    return ToolResult(call.name, answer if isinstance(answer, str) else json.dumps(answer))
+
+
+async def _play(env: ToolEnv, task: Task, actions: Sequence[str], cut: bool = False) -> list[Any]:
+    """The first observation, then a step per action until the episode ends."""
+    record: list[Any] = [await settle(env.reset(task))]
+    try:
+        for text in actions:
+            record.append(await settle(env.step(Action(text, cut=cut))))
+            if record[-1].terminated or record[-1].truncated:
+                break
+    finally:
+        await settle(env.close())
+    return record
+
+
+def _check_step(step: Any) -> None:
+    assert isinstance(step, Step), f"step returned {type(step).__name__}, not a Step"
+    assert isinstance(step.reward, (int, float)), f"reward is {step.reward!r}"
+    assert math.isfinite(step.reward), f"reward is {step.reward!r}"
+    both = step.terminated and step.truncated
+    assert not both, "a step is terminated and truncated at once (LAW 5)"
+    assert step.state_key is None or isinstance(step.state_key, str), f"state_key is {step.state_key!r}"
+    assert step.answer is None or isinstance(step.answer, str), f"answer is {step.answer!r}, not text"
+    json.dumps(step.info)
+    _check_messages(step.observation.messages)
+
+
+def _check_messages(messages: Sequence[Message]) -> None:
+    for message in messages:
+        assert message.get("role") in ROLES, f"a message has the role {message.get('role')!r}; use one of {ROLES}"
+        assert isinstance(message.get("content"), str), f"a message has the content {message.get('content')!r}"
+
+
+def _values(record: Sequence[Any]) -> list[Any]:
+    """Observations and steps without the times that they took."""
+    first, *steps = record
+    return [
+        first.messages,
+        *((s.observation.messages, s.reward, s.terminated, s.truncated, s.answer, s.state_key) for s in steps),
+    ]

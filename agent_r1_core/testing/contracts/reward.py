@@ -1,0 +1,66 @@
+"""Contract tests of a RewardFn."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+ANSWERED = make_trajectory(task=make_task(answers=("2", "two")), answer="2", texts=["I look.", "<answer>2</answer>"])
+WRONG = make_trajectory(task=make_task(answers=("2", "two")), answer="3", texts=["I guess.", "<answer>3</answer>"])
+EMPTY = make_trajectory(task=make_task(answers=("2", "two")), answer="", texts=["I look.", "<answer></answer>"])
+OUT_OF_BUDGET = make_trajectory(status=EndStatus.TRUNCATED, reason="max_turns", texts=["I look.", "I look again."])
+
+
+class RewardContract(ComponentContract):
+    """Set `component`, and `cases` to trajectories of your own with the scores they should get."""
+
+    kind = "reward"
+    cases: ClassVar[Sequence[tuple[Trajectory, float]]] = ()
+    """Trajectories and their scores; of a process reward, the score of the last turn."""
+    examples: ClassVar[Sequence[Trajectory]] = (ANSWERED, WRONG, EMPTY, OUT_OF_BUDGET)
+    """Further trajectories, whose scores must merely be in range."""
+
+    def score(self, reward: RewardFn, trajectory: Trajectory) -> Any:
+        """The score, as a rollout asks for it."""
+        if reward.scope == "turn":
+            return run(settle(reward.score_turn(trajectory.turns[-1], trajectory)))
+        return run(settle(reward.score(trajectory)))
+
+    def test_every_score_is_a_number_in_its_range(self) -> None:
+        reward = self.make()
+        low, high = reward.range
+        for trajectory in (*self.examples, *(trajectory for trajectory, _ in self.cases)):
+            score = self.score(reward, trajectory)
+            assert isinstance(score, (int, float)), f"scored {score!r}"
+            assert math.isfinite(score), f"scored {score!r}"
+            assert low <= score <= high, f"scored {score}, outside its range {low} to {high}"
+
+    def test_the_cases_get_their_scores(self) -> None:
+        reward = self.make()
+        for trajectory, expected in self.cases:
+            score = self.score(reward, trajectory)
+            assert math.isclose(score, expected, abs_tol=1e-6), (
+                f"answer {trajectory.answer!r} to {trajectory.task.id!r} scored {score}, expected {expected}"
+            )
+
+    def test_scoring_twice_gives_the_same_and_changes_nothing(self) -> None:
+        reward = self.make()
+        for trajectory in (*self.examples, *(trajectory for trajectory, _ in self.cases)):
+            before = copy.deepcopy(trajectory)
+            first, second = self.score(reward, trajectory), self.score(reward, trajectory)
+            assert first == second, f"one trajectory scored {first} and then {second}"
+            assert trajectory == before, "scoring changed the trajectory"
+
+    def test_no_answer_does_not_beat_the_right_one(self) -> None:
+        reward = self.make()
+        if reward.scope == "turn" or not self.cases:
+            return
+        best = max(expected for _, expected in self.cases)
+        assert self.score(reward, OUT_OF_BUDGET) <= best, "never answering beats every case (LAW 4)"

@@ -1,0 +1,97 @@
+"""Contract tests of a Tool."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from agent_r1_core.contracts.tasks import Passage
+from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
+from agent_r1_core.errors import ToolError
+from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
+from agent_r1_core.testing.trajectories import make_task
+
+_NOT_GIVEN = object()
+
+
+class ToolContract(ComponentContract):
+    """Set `component` and `arguments`; `expected` and `refused` where they make sense."""
+
+    kind = "tool"
+    arguments: ClassVar[Mapping[str, Any]] = {}
+    """Arguments of a call that works, as a model would send them."""
+    expected: ClassVar[Any] = _NOT_GIVEN
+    """What that call returns."""
+    refused: ClassVar[Mapping[str, Any] | None] = None
+    """Valid arguments that the tool answers with a ToolError."""
+    corpus: ClassVar[Iterable[Passage]] = ()
+    """What a tool that searches finds under `resources.corpora["train"]` and `["eval"]`."""
+
+    def resources(self, folder: Path) -> ToolResources:
+        """What the tool opens with."""
+        return ToolResources(str(folder), {name: lambda: list(self.corpus) for name in ("train", "eval")})
+
+    def context(self) -> ToolContext:
+        """The context of a call."""
+        return ToolContext(episode="episode", turn=0, task=make_task(), rng=random.Random(0))
+
+    def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+        """Call the tool as an environment does."""
+        return run(settle(tool.run(tool.Arguments.model_validate(dict(arguments)), self.context())))
+
+    def test_its_schema_is_json_and_says_what_it_does(self) -> None:
+        schema = json.loads(json.dumps(self.make().schema()))
+        assert schema["type"] == "function"
+        assert schema["function"]["name"] == self.name
+        assert schema["function"]["description"].strip(), "the model is told nothing; give the tool a docstring"
+        assert set(self.arguments) <= set(schema["function"]["parameters"].get("properties", {}))
+
+    def test_an_unknown_argument_is_refused(self) -> None:
+        try:
+            self.make().Arguments.model_validate({**self.arguments, "an_argument_that_no_tool_has": 1})
+        except ValidationError:
+            return
+        raise AssertionError("an unknown argument was taken in silence; make Arguments a subclass of ToolArguments")
+
+    def test_a_call_answers_with_something_to_show(self, tmp_path: Path) -> None:
+        tool = self.make()
+        tool.open(self.resources(tmp_path))
+        try:
+            answer = self.call(tool, self.arguments)
+        finally:
+            tool.close()
+        assert isinstance(answer, (str, bytes)) or json.dumps(answer) is not None
+        if self.expected is not _NOT_GIVEN:
+            assert answer == self.expected, f"answered {answer!r}, expected {self.expected!r}"
+
+    def test_calls_do_not_disturb_one_another(self, tmp_path: Path) -> None:
+        tool = self.make()
+        tool.open(self.resources(tmp_path))
+        try:
+            first, second = (self.call(tool, self.arguments) for _ in range(2))
+        finally:
+            tool.close()
+        assert first == second, f"the same call in two episodes brought {first!r} and {second!r}; keep state in context"
+
+    def test_a_refusal_is_a_sentence_for_the_model(self, tmp_path: Path) -> None:
+        if self.refused is None:
+            return
+        tool = self.make()
+        tool.open(self.resources(tmp_path))
+        try:
+            said = f"the answer {self.call(tool, self.refused)!r}"
+        except ToolError as error:
+            said = str(error).strip() and "a ToolError"
+        finally:
+            tool.close()
+        assert said == "a ToolError", (
+            f"{dict(self.refused)} got {said or 'an empty ToolError'}; raise ToolError(reason)"
+        )
+
+    def test_it_closes_without_having_opened(self) -> None:
+        self.make().close()

@@ -1,0 +1,80 @@
+"""Contract tests of a ToolFormat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
+from agent_r1_core.testing.contracts.base import ComponentContract
+
+SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": "search",
+        "description": "Search an encyclopedia.",
+        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    },
+}
+
+
+class ToolFormatContract(ComponentContract):
+    """Set `component`; `malformed` to texts that are broken calls."""
+
+    kind = "tool_format"
+    schemas: ClassVar[Sequence[dict[str, Any]]] = (SCHEMA,)
+    calls: ClassVar[Sequence[ToolCall]] = (
+        ToolCall("search", {"query": "Agent"}),
+        ToolCall("search", {"query": 'a "quoted" ünïcödé\nline {}'}),
+    )
+    """Calls that the format can write."""
+    malformed: ClassVar[Sequence[str]] = ()
+    """Texts that are meant as calls and are none; each must give an error and no call."""
+
+    def make(self) -> Any:
+        """An instance that knows `schemas`."""
+        made = super().make()
+        made.bind(self.schemas)
+        return made
+
+    def test_what_it_writes_it_reads(self) -> None:
+        tool_format = self.make()
+        for call in self.calls:
+            for text in (tool_format.render_call(call), f"Let me see.\n{tool_format.render_call(call)}"):
+                parsed = tool_format.parse(text)
+                assert parsed.calls == [call], f"{text!r} was read as {parsed.calls}"
+                assert not parsed.errors, f"{text!r} was read with errors: {parsed.errors}"
+
+    def test_plain_text_calls_nothing(self) -> None:
+        for text in ("", "The answer is 2.", "<answer>2</answer>", "1 < 2 > 0"):
+            parsed = self.make().parse(text)
+            assert not parsed.calls, f"{text!r} was read as {parsed}"
+            assert not parsed.errors, f"{text!r} was read as {parsed}"
+
+    def test_a_broken_call_is_an_error_and_no_exception(self) -> None:
+        tool_format = self.make()
+        for call in self.calls:
+            text = tool_format.render_call(call)
+            for stop in range(len(text)):
+                assert call not in tool_format.parse(text[:stop]).calls or text[:stop].strip() == text.strip()
+        for text in self.malformed:
+            parsed = tool_format.parse(text)
+            assert parsed.errors, f"the broken call {text!r} was passed over in silence (LAW 8)"
+            assert not parsed.calls, f"the broken call {text!r} was read as {parsed.calls}"
+
+    def test_its_prompt_tells_how_to_answer(self) -> None:
+        answer = "Give the final answer between the agreed marks."
+        prompt = self.make().system_prompt(self.schemas, answer)
+        assert answer in prompt, "the sentence that says how to answer is missing from the system prompt"
+
+    def test_results_reach_the_model_verbatim(self) -> None:
+        results = [ToolResult("search", "  first\nresult "), ToolResult("search", "Error: no", error=True)]
+        text = "".join(message["content"] for message in self.make().results(results))
+        assert all(result.text in text for result in results), f"results became {text!r}"
+
+    def test_its_stop_strings_end_what_it_writes(self) -> None:
+        tool_format = self.make()
+        for call in self.calls:
+            text = tool_format.render_call(call)
+            early = [stop for stop in tool_format.stop_strings if stop in text and not text.rstrip().endswith(stop)]
+            assert not early, f"the stop string {early[0]!r} would cut the call {text!r}"

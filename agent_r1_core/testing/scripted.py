@@ -1,0 +1,96 @@
+"""An engine that says what it is told, through a real tokenizer: rollouts without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.engine import Engine, EngineConfig, EngineModel, Generation, Request, context_digest
+
+if TYPE_CHECKING:
+    import torch
+
+LOGPROB = -0.5
+"""Nats: the log-probability that a scripted policy claims for each of its ids."""
+
+
+@dataclass(frozen=True)
+class Cue:
+    """What a script may look at before it speaks."""
+
+    prompt: str
+    """The whole context, decoded."""
+    turn: int
+    """How often the episode asked before."""
+    request: Request
+
+
+class ScriptedPolicy(Engine):
+    """Answers with given texts, each closed by the end-of-turn token.
+
+    Budgets, stop ids and stop strings act as in a real engine; log-probs are all `LOGPROB`.
+
+    Args:
+        script: the answers of an episode, turn by turn (the last one repeats), or a function from a Cue to an answer.
+        tokenizer: a Hugging Face tokenizer or a ChatTokenizer; `tiny_tokenizer()` where None.
+    """
+
+    name = "scripted"
+
+    def __init__(
+        self,
+        script: Sequence[str] | Callable[[Cue], str],
+        tokenizer: Any = None,
+        config: EngineConfig | None = None,
+    ) -> None:
+        from agent_r1_core.testing.tokenizer import tiny_tokenizer
+
+        super().__init__(config)
+        self._script = script
+        self._tokenizer: Any = tiny_tokenizer() if tokenizer is None else getattr(tokenizer, "raw", tokenizer)
+        self._turns: dict[str, int] = {}
+        self.requests: list[Request] = []
+        """Every request, in the order of arrival."""
+        self.released: list[str] = []
+        self.version = 0
+
+    async def start(self, model: EngineModel) -> None:
+        """Nothing to load."""
+
+    async def generate(self, request: Request) -> Generation:
+        """The script's next answer for the request's episode."""
+        self.requests.append(request)
+        turn = self._turns.get(request.episode, 0)
+        self._turns[request.episode] = turn + 1
+        cue = Cue(self._tokenizer.decode(list(request.ids)), turn, request)
+        ids, finish = self._cut(self._answer(cue), request)
+        return Generation(
+            ids=tuple(ids),
+            logprobs=(LOGPROB,) * len(ids),
+            finish=finish,
+            context=context_digest(request.ids),
+            version=self.version,
+        )
+
+    async def release(self, episode: str) -> None:
+        """The episode begins anew when it asks again."""
+        self._turns.pop(episode, None)
+        self.released.append(episode)
+
+    async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Note the version."""
+        self.version = version
+
+    def _answer(self, cue: Cue) -> str:
+        if callable(self._script):
+            return self._script(cue)
+        return self._script[min(cue.turn, len(self._script) - 1)]
+
+    def _cut(self, text: str, request: Request) -> tuple[list[int], Any]:
+        ids = [*self._tokenizer.encode(text, add_special_tokens=False), self._tokenizer.eos_token_id]
+        for length in range(1, min(len(ids), request.max_new_tokens) + 1):
+            said = self._tokenizer.decode(ids[:length]) if request.stop_strings else ""
+            if ids[length - 1] in request.stop_ids or any(stop in said for stop in request.stop_strings):
+                return ids[:length], "stop"
+        return ids[: request.max_new_tokens], "stop" if len(ids) <= request.max_new_tokens else "length"

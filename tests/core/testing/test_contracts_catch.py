@@ -1,0 +1,251 @@
+"""Each contract class catches what it is there to catch: a fault planted in a sound component makes it fail."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from agent_r1_calculator.tool import Calculator
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import (
+    EnvServices,
+    Observation,
+    ParsedAction,
+    RewardFn,
+    Step,
+    Task,
+    TaskSource,
+    ToolCall,
+    ToolEnv,
+    ToolError,
+)
+from agent_r1_core.testing import (
+    AlgorithmContract,
+    RewardContract,
+    TaskSourceContract,
+    ToolContract,
+    ToolEnvContract,
+    ToolFormatContract,
+    make_task,
+    make_trajectory,
+)
+
+COUNTER = itertools.count()
+
+
+def failures(contract: type, component: type, folder: Path, **settings: Any) -> set[str]:
+    """Names of the contract's tests that fail for a component."""
+    tests = type("Here", (contract,), {"component": component, **settings})()
+    failed = set()
+    for name, test in inspect.getmembers(tests, inspect.ismethod):
+        if name.startswith("test_"):
+            try:
+                test(*([folder] if "tmp_path" in inspect.signature(test).parameters else []))
+            except Exception:
+                failed.add(name.removeprefix("test_"))
+    return failed
+
+
+class SilentRefusal(Calculator):
+    """Refuses without a word."""
+
+    def run(self, arguments: Any, context: Any) -> Any:
+        raise ToolError("")
+
+
+class Stateful(Calculator):
+    """Counts calls over all episodes."""
+
+    def run(self, arguments: Any, context: Any) -> Any:
+        return next(COUNTER)
+
+
+def test_a_tool_that_keeps_state_between_calls(tmp_path: Path) -> None:
+    found = failures(ToolContract, Stateful, tmp_path, arguments={"expression": "1+1"}, expected="2")
+    assert found == {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}
+
+
+def test_a_tool_that_refuses_without_a_word(tmp_path: Path) -> None:
+    found = failures(ToolContract, SilentRefusal, tmp_path, arguments={"expression": "1"}, refused={"expression": "x"})
+    assert "a_refusal_is_a_sentence_for_the_model" in found
+
+
+class Guess(ToolEnv):
+    """Guess the number; sound."""
+
+    def reset(self, task: Task) -> Observation:
+        return Observation([{"role": "user", "content": "Guess."}])
+
+    def step(self, action: Any) -> Step:
+        if action.text == "7":
+            return Step(terminated=True, reward=1.0, answer="7")
+        return Step(Observation([{"role": "user", "content": "No."}]))
+
+
+class Mute(Guess):
+    """Answers noise with silence."""
+
+    def step(self, action: Any) -> Step:
+        return super().step(action) if action.text == "7" else Step()
+
+
+class Brittle(Guess):
+    """Raises where an action is no number."""
+
+    def step(self, action: Any) -> Step:
+        int(action.text)
+        return super().step(action)
+
+
+class Shared(Guess):
+    """All instances count together."""
+
+    tries = 0
+
+    def step(self, action: Any) -> Step:
+        type(self).tries += 1
+        return Step(Observation([{"role": "user", "content": str(self.tries)}]), terminated=action.text == "7")
+
+
+class Unseeded(Guess):
+    """Draws from a generator of its own."""
+
+    def __init__(self, config: Any = None, services: EnvServices | None = None) -> None:
+        super().__init__(config, services)
+        self.secret = next(COUNTER)
+
+    def reset(self, task: Task) -> Observation:
+        return Observation([{"role": "user", "content": str(self.secret)}])
+
+
+def test_a_sound_environment_passes(tmp_path: Path) -> None:
+    assert failures(ToolEnvContract, Guess, tmp_path, actions=["1", "7"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("env", "fault"),
+    [
+        (Mute, "noise_is_answered_and_never_raises"),
+        (Brittle, "noise_is_answered_and_never_raises"),
+        (Shared, "instances_share_nothing"),
+        (Unseeded, "the_same_seed_and_actions_give_the_same_episode"),
+    ],
+)
+def test_a_faulty_environment(tmp_path: Path, env: type, fault: str) -> None:
+    assert fault in failures(ToolEnvContract, env, tmp_path, actions=["1", "7"])
+
+
+def test_an_environment_whose_episode_never_ends(tmp_path: Path) -> None:
+    assert "an_episode_comes_to_its_end" in failures(ToolEnvContract, Guess, tmp_path, actions=["1"])
+
+
+class Enthusiast(RewardFn):
+    """Scores beyond its range, and marks what it has seen."""
+
+    def score(self, trajectory: Any) -> float:
+        trajectory.reason = "seen"
+        return 2.0
+
+
+class Breaks(RewardFn):
+    """Forgets that there may be no answer."""
+
+    def score(self, trajectory: Any) -> float:
+        return float(len(trajectory.answer) > 0)
+
+
+def test_faulty_rewards(tmp_path: Path) -> None:
+    cases = ((make_trajectory(answer="2"), 1.0),)
+    assert failures(RewardContract, Enthusiast, tmp_path, cases=cases) == {
+        "every_score_is_a_number_in_its_range",
+        "the_cases_get_their_scores",
+        "scoring_twice_gives_the_same_and_changes_nothing",
+        "no_answer_does_not_beat_the_right_one",
+    }
+    assert "every_score_is_a_number_in_its_range" in failures(RewardContract, Breaks, tmp_path, cases=cases)
+
+
+class Shuffled(TaskSource):
+    """Other tasks each time, with one id."""
+
+    def load(self) -> list[Task]:
+        return [make_task("same", prompt=str(next(COUNTER))) for _ in range(2)]
+
+
+def test_a_faulty_task_source(tmp_path: Path) -> None:
+    assert failures(TaskSourceContract, Shuffled, tmp_path) == {
+        "ids_are_unique",
+        "the_same_options_give_the_same_tasks",
+    }
+
+
+class Deaf(Hermes):
+    """Reads no call."""
+
+    def parse(self, text: str) -> ParsedAction:
+        return ParsedAction()
+
+
+class Impatient(Hermes):
+    """Stops in the middle of its own calls."""
+
+    stop_strings = ("arguments",)
+
+
+def test_faulty_tool_formats(tmp_path: Path) -> None:
+    found = failures(ToolFormatContract, Deaf, tmp_path, malformed=("<tool_call>{",), calls=(ToolCall("search", {}),))
+    assert found == {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}
+    assert failures(ToolFormatContract, Impatient, tmp_path) == {"its_stop_strings_end_what_it_writes"}
+
+
+class CreditsAll(GRPO):
+    """Credits environment tokens."""
+
+    def advantages(self, batch: Any) -> Any:
+        made = super().advantages(batch)
+        made.advantages = torch.where(batch.response_mask, 1.0, 0.0) * batch.returns[:, None]
+        return made
+
+
+class LooksAside(GRPO):
+    """Its advantages depend on numbers at environment tokens."""
+
+    def advantages(self, batch: Any) -> Any:
+        made = super().advantages(batch)
+        made.advantages = made.advantages + batch.action_mask * batch.values.sum(1, keepdim=True)
+        return made
+
+
+class OwnNormaliser(GRPO):
+    """Divides by the micro-batch's own number of tokens."""
+
+    def loss(self, tokens: Any) -> Any:
+        terms = super().loss(tokens)
+        return type(terms)(terms.loss / tokens.weights.sum(), terms.value_loss, terms.metrics)
+
+
+class Ascends(GRPO):
+    """Has the sign wrong."""
+
+    def loss(self, tokens: Any) -> Any:
+        terms = super().loss(tokens)
+        return type(terms)(-terms.loss, terms.value_loss, terms.metrics)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "fault"),
+    [
+        (CreditsAll, "advantages_are_finite_and_stand_on_action_tokens"),
+        (LooksAside, "what_stands_at_masked_tokens_changes_nothing"),
+        (OwnNormaliser, "micro_batches_add_up"),
+        (Ascends, "a_good_action_becomes_likelier"),
+    ],
+)
+def test_a_faulty_algorithm(tmp_path: Path, algorithm: type, fault: str) -> None:
+    assert fault in failures(AlgorithmContract, algorithm, tmp_path)
