@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ def load_model(model: EngineModel) -> PreTrainedModel:
         )
     try:
         device = torch.device(model.device)
-        module: Any = AutoModelForCausalLM.from_pretrained(model.folder, dtype=DTYPES[model.dtype])
+        with _quiet():
+            module: Any = AutoModelForCausalLM.from_pretrained(model.folder, dtype=DTYPES[model.dtype])
         return module.to(device).eval().requires_grad_(False)
     except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -41,6 +43,20 @@ def load_model(model: EngineModel) -> PreTrainedModel:
             f"the transformers engine cannot load the model in {model.folder} on {model.device} ({reason}); "
             "give a folder with a decoder-only model, and a device that this machine has"
         ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bar of transformers for loading: the run narrates for itself."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def vocabulary_size(module: PreTrainedModel) -> int:

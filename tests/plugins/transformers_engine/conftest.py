@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import random
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -101,6 +104,36 @@ def serving() -> Callable[..., Any]:
             await engine.close()
 
     return serve
+
+
+class Gate:
+    """Holds an engine's worker inside one of its steps until the gate is opened."""
+
+    def __init__(self, engine: TransformersEngine, step: int) -> None:
+        decoder = engine._worker._batch._decoder
+        original, steps = decoder.next_logits, itertools.count(1)
+        self._inside, self._opened = threading.Event(), threading.Event()
+
+        def wait_at_the_gate(contexts: Any) -> Any:
+            if next(steps) == step:
+                self._inside.set()
+                self._opened.wait(60)
+            return original(contexts)
+
+        decoder.next_logits = wait_at_the_gate
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._inside.wait, 60), "the worker never came to the gate"
+
+    async def open(self) -> None:
+        """Let what was asked for meanwhile reach the worker's inbox, then let the worker go on."""
+        await asyncio.sleep(0)
+        self._opened.set()
+
+
+@pytest.fixture
+def gate() -> type[Gate]:
+    return Gate
 
 
 @pytest.fixture

@@ -118,50 +118,58 @@ def test_deterministic_batches_never_mix(model, serving, prompts):
     assert asyncio.run(run()) == 5 * len(prompts)
 
 
-def test_requests_join_while_others_run_and_leave_when_they_end(model, serving):
+def test_requests_join_while_others_run_and_leave_when_they_end(model, serving, gate):
     _, folder = model("qwen2")
 
     async def run():
         async with serving(folder) as engine:
-            long = asyncio.ensure_future(engine.generate(Request((5,), 200, 0)))
-            while engine.statistics["steps"] < 1:
-                await asyncio.sleep(0)
-            short = await engine.generate(Request((6,), 3, 0))
-            assert not long.done()
-            assert len(short.ids) == 3
-            assert len((await long).ids) == 200
-            assert engine.statistics["steps"] == 200
+            held = gate(engine, step=2)
+            long = asyncio.ensure_future(engine.generate(Request((5,), 20, 0)))
+            await held.reached()
+            short = asyncio.ensure_future(engine.generate(Request((6,), 3, 0)))
+            await held.open()
+            assert len((await short).ids) == 3
+            assert len((await long).ids) == 20
+            assert engine.statistics["steps"] == 20
 
     asyncio.run(run())
 
 
-def test_a_cancelled_request_leaves_the_batch(model, serving):
+def test_a_cancelled_request_leaves_the_batch(model, serving, gate):
     _, folder = model("qwen2")
 
     async def run():
         async with serving(folder) as engine:
-            tasks = [asyncio.ensure_future(engine.generate(Request((5 + seed,), 250, seed))) for seed in range(3)]
-            while engine.statistics["steps"] < 2:
-                await asyncio.sleep(0)
-            tasks[0].cancel()
-            tasks[1].cancel()
+            held = gate(engine, step=2)
+            requests = [Request((5 + seed,), 50, seed) for seed in range(3)]
+            tasks = [asyncio.ensure_future(engine.generate(request)) for request in requests]
+            await held.reached()
+            for task in tasks[:2]:
+                task.cancel()
+            await held.open()
             kept = await tasks[2]
-            alone = await engine.generate(Request((7,), 250, 2))
-            return kept, alone, engine.statistics
+            counts = engine.statistics
+            return kept, await engine.generate(requests[2]), counts
 
     kept, alone, counts = asyncio.run(run())
     assert kept.ids == alone.ids
-    assert counts["sampled"] < 4 * 250
+    assert counts["sampled"] <= 50 + 2 * 2, "the other two sampled in two steps at most"
 
 
-def test_closing_fails_what_is_in_flight(model, serving):
+def test_closing_fails_what_is_in_flight(model, serving, gate):
     _, folder = model("qwen2")
 
     async def run():
         async with serving(folder) as engine:
-            pending = asyncio.ensure_future(engine.generate(Request((5,), 250, 0)))
-            await asyncio.sleep(0)
-            await engine.close()
+            held = gate(engine, step=2)
+            pending = asyncio.ensure_future(engine.generate(Request((5,), 20, 0)))
+            await held.reached()
+            worker = engine._worker
+            closing = asyncio.ensure_future(engine.close())
+            while not worker._closing:
+                await asyncio.sleep(0)
+            await held.open()
+            await closing
             with pytest.raises(EngineError, match="closed"):
                 await pending
 
