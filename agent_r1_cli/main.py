@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_r1_cli import plugins_command, plugins_show
+from agent_r1_cli import eval_command, plugins_command, plugins_show, train_command
 from agent_r1_cli.guard import DEBUG_VARIABLE, guarded
 from agent_r1_core import __version__
 
@@ -40,6 +40,8 @@ def build_app() -> typer.Typer:
     """The Typer app."""
     app = _group(options.__doc__ or "")
     app.callback(epilog=EPILOG)(options)
+    app.command("train")(guarded(train_command.train))
+    app.command("eval")(guarded(eval_command.evaluate))
     plugins = _group("List, show and check plugins and their components.")
     plugins.command("list")(guarded(plugins_command.list_plugins))
     plugins.command("show")(guarded(plugins_show.show))

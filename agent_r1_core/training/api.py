@@ -106,6 +106,7 @@ def train_resolved(
         checkpoint = None
         if resume:
             _check_resumable(run, resolved, force)
+            resolved = resolved.replace(_choices(run.config()))
             checkpoint = run.checkpoints.latest()
             run.truncate_after(checkpoint.step if checkpoint else 0)
         parts = assemble(resolved, checkpoint=checkpoint, note=heard.note)
@@ -143,7 +144,8 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     thread.join()
     if "error" in outcome:
         raise outcome["error"]
-    return outcome["value"]  # type: ignore[no-any-return]
+    value: T = outcome["value"]
+    return value
 
 
 def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
@@ -157,6 +159,15 @@ def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     sentences = resolved.registry.check_same(run.plugins())
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; go on all the same with --force")
+
+
+def _choices(saved: dict[str, Any]) -> dict[str, Any]:
+    """Hardware choices that the run made when it began; measuring again might choose otherwise."""
+    return {
+        "threads": saved["threads"],
+        "model.dtype": saved["model"]["dtype"],
+        "model.device": saved["model"]["device"],
+    }
 
 
 def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:

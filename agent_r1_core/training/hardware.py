@@ -97,7 +97,7 @@ def _product_seconds(hidden: int, dtype: torch.dtype) -> float:
     tokens = torch.randn(_ROWS, hidden, **options).to(dtype)
     up = torch.randn(hidden, 3 * hidden, **options).to(dtype)
     down = torch.randn(3 * hidden, hidden, **options).to(dtype)
-    seconds = []
+    seconds: list[float] = []
     with torch.no_grad():
         started = time.perf_counter()
         while len(seconds) < 9 and (len(seconds) < 3 or time.perf_counter() - started < 0.15):

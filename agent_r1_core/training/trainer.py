@@ -15,7 +15,7 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.evaluation.evaluate import evaluate
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.health import HealthMonitor, group_metrics
-from agent_r1_core.training.rollout_metrics import trajectory_metrics
+from agent_r1_core.training.reward_metrics import reward_metrics
 from agent_r1_core.training.task_order import tasks_of_step
 from agent_r1_core.training.trackers import Trackers
 
@@ -115,7 +115,7 @@ class Trainer:
         await parts.engine.load_weights(parts.learner.policy.weights(), step)
         trajectories = [trajectory for group in rollout.groups for trajectory in group.trajectories]
         metrics = {
-            **trajectory_metrics(trajectories),
+            **reward_metrics(trajectories),
             **group_metrics(rollout.groups),
             **rollout.metrics,
             **update.metrics,

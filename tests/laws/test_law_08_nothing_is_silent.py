@@ -13,9 +13,10 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.plugins import Registry
+from agent_r1_core.rollout import ToolCounts
+from agent_r1_core.rollout.metrics import rollout_metrics
 from agent_r1_core.testing import make_trajectory, tiny_model
 from agent_r1_core.training.health import HealthMonitor, group_metrics
-from agent_r1_core.training.rollout_metrics import trajectory_metrics
 from agent_r1_core.trajectory import Group, Task
 
 
@@ -57,9 +58,9 @@ def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> Non
     trajectory = make_trajectory()
     trajectory.turns[0].finish = "length"
     trajectory.turns[1].info = {"errors": ["no tool call and no answer"]}
-    metrics = trajectory_metrics([trajectory])
-    assert metrics["episode/cut_actions"] == 0.5
-    assert metrics["episode/action_errors"] == 0.5
+    metrics = rollout_metrics([trajectory], 1.0, ToolCounts(), ToolCounts(), 0)
+    assert metrics["rollout/cut_actions"] == 0.5
+    assert metrics["rollout/malformed"] == 0.5
 
 
 def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:

@@ -1,0 +1,78 @@
+"""`agent-r1 eval`: score a model on a recipe's evaluation tasks, with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from agent_r1_cli.output import print_json, print_table, say
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.recipe_arguments import Arguments, split_arguments
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+
+
+def evaluate(
+    arguments: Arguments = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, help="Episodes per task; several are sampled and report pass@k.")
+    ] = 1,
+    baseline: Annotated[
+        Literal["closed_book", "naive_rag"] | None,
+        typer.Option("--baseline", help="Ask without tools: the bare question, or after one search for it."),
+    ] = None,
+    silence_tools: Annotated[
+        bool, typer.Option("--silence-tools", help="Let tools answer that nothing was found: does the policy guess?")
+    ] = False,
+    plugin: PluginFiles = None,
+    disable_plugin: DisabledPlugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model on a recipe's evaluation tasks.
+
+    agent-r1 eval --model runs/default-1                      a run's best policy on its own recipe
+    agent-r1 eval --model tiny default evaluation.size=50     the bundled model, on another recipe or other keys
+    """
+    from agent_r1_cli.display import TrainDisplay
+    from agent_r1_core.training.api import evaluate as run_evaluation
+    from agent_r1_core.training.evaluator import EvaluationPlan
+
+    resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
+    plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
+    with TrainDisplay(0) as display:
+        found, path = run_evaluation(plan, display)
+    if as_json:
+        print_json({**found.result.to_json(), "file": str(path)})
+        return
+    print_table(("metric", "mean", "95 % interval", "method", "n"), found.result.rows())
+    for name, scorer in found.result.scorers.items():
+        say(f"{name}: {scorer}")
+    say(f"sampling: {', '.join(f'{key} {value}' for key, value in found.result.sampling.items())}")
+    say(f"written to {path}")
+
+
+def resolve_for_model(
+    arguments: list[str] | None,
+    model: str | None,
+    plugin: list[Path] | None = None,
+    disabled: list[str] | None = None,
+    greedy: bool = True,
+) -> ResolvedConfig:
+    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default."""
+    from agent_r1_core.runs.run import Run
+    from agent_r1_core.training.api import resolve
+
+    recipe, overrides = split_arguments(arguments)
+    if recipe is None and model is not None and Run.is_run(model):
+        recipe = model
+    if model is not None:
+        overrides = [f"model.name={model}", *overrides]
+    if not greedy:
+        overrides = ["evaluation.greedy=false", *overrides]
+    return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False)

@@ -1,0 +1,92 @@
+"""`agent-r1 train`: train an agent by a recipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_r1_cli.output import say
+from agent_r1_cli.plugin_options import DisabledPlugins, PluginFiles
+from agent_r1_cli.recipe_arguments import Arguments, split_arguments
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.runs.run import Run
+
+
+def train(
+    arguments: Arguments = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run: give its directory, or the recipe and run.name=NAME.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run of that name; with --resume: although plugins changed.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved configuration, its plugins and memory; do nothing.")
+    ] = False,
+    plugin: PluginFiles = None,
+    disable_plugin: DisabledPlugins = None,
+) -> None:
+    """Train an agent by a recipe.
+
+    agent-r1 train                                the default recipe: GRPO, the bundled model, a search tool, CPU
+    agent-r1 train ppo training.steps=50 seed=1   another recipe, with keys changed
+    agent-r1 train runs/default-1 --resume        go on after an interruption
+    """
+    from agent_r1_core.training.api import resolve
+
+    recipe, overrides = split_arguments(arguments)
+    resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), resume=resume or dry_run)
+    if dry_run:
+        _show(resolved)
+        return
+    _train(resolved, resume, force)
+
+
+def _show(resolved: ResolvedConfig) -> None:
+    """Print what a run would be; stdout is YAML."""
+    from agent_r1_core.training.estimate import estimate_memory
+
+    print(resolved.yaml(), end="")
+    for warning in resolved.warnings:
+        say(f"note: {warning}")
+    used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
+    say(f"plugins: {', '.join(used)}")
+    for line in estimate_memory(resolved):
+        say(line)
+
+
+def _train(resolved: ResolvedConfig, resume: bool, force: bool) -> None:
+    from agent_r1_cli.display import TrainDisplay
+    from agent_r1_core.training.api import train_resolved
+
+    with TrainDisplay(resolved.config.training.steps) as display:
+        run = train_resolved(resolved, resume=resume, force=force, listener=display)
+    _finish(run)
+
+
+def _finish(run: Run) -> None:
+    """The answer: where the run lies, how it scored before and after, what to do next."""
+    evaluations = [(name, found) for name, found in run.evaluations().items() if found["step"] is not None]
+    for name, found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
+        print(f"{_when(name, found['step'])}: {_score(found)}")
+    print(f"run: {run.path}")
+    print(f"policy: {run.model}")
+    say(
+        f"next: agent-r1 eval --model {run.path} | agent-r1 rollout --model {run.path} | "
+        f"tensorboard --logdir {run.path}"
+    )
+
+
+def _when(name: str, step: int) -> str:
+    return "before training" if step == 0 else f"after step {step}"
+
+
+def _score(found: dict[str, object]) -> str:
+    from agent_r1_core.evaluation.report import EvaluationResult
+
+    result = EvaluationResult.from_json(found)
+    name = "exact_match" if "exact_match" in result.metrics else "reward/mean"
+    return result.sentence(name)

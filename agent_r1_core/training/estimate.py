@@ -1,0 +1,65 @@
+"""A rough estimate of the memory that a training run needs, from the model's shape; measured in no way."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from agent_r1_core.training.model_source import find_model
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+
+_GIB = 2**30
+_STATE = 16
+"""Bytes per trained parameter: float32 weight, gradient and two AdamW moments."""
+
+
+def estimate_memory(resolved: ResolvedConfig) -> list[str]:
+    """Sentences about memory in GiB, part by part.
+
+    Raises:
+        ModelError: the model cannot be found.
+    """
+    config = resolved.config
+    folder = find_model(config.model.name).folder
+    shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    files = list(folder.glob("*.safetensors"))
+    if not files or "num_hidden_layers" not in shape:
+        return ["memory: no estimate for this model (its weights are no safetensors, or its shape is unusual)"]
+    parameters = sum(_elements(file) for file in files)
+    algorithm = resolved.registry.create("algorithm", config.algorithm.component, "algorithm")
+    roles = algorithm.roles()
+    trained = parameters * (2 if "critic" in roles else 1)
+    frozen = parameters if "reference" in roles else 0
+    width = 2 if config.model.dtype == "bfloat16" else 4
+    heads = shape.get("num_key_value_heads", shape["num_attention_heads"])
+    per_token = 2 * shape["num_hidden_layers"] * heads * (shape["hidden_size"] // shape["num_attention_heads"]) * width
+    episodes = min(
+        config.engine.options.get("max_episodes", 128),
+        config.training.tasks_per_step * config.training.samples_per_task,
+    )
+    cache = per_token * episodes * config.env.options.get("max_tokens", 1024)
+    activations = (
+        config.training.max_tokens_per_microbatch * shape["num_hidden_layers"] * shape["hidden_size"] * 18 * width
+    )
+    adapters = " (an upper bound: adapters train fewer)" if config.model.lora is not None else ""
+    parts = {
+        f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{adapters}": trained * _STATE,
+        "the engine's copy of the weights": parameters * width,
+        f"the reference's {frozen / 1e6:.1f} M weights": frozen * 4,
+        f"keys and values of {episodes} episodes, at most": cache,
+        "activations of one micro-batch, about": activations,
+    }
+    lines = [f"memory: {size / _GIB:8.2f} GiB  {what}" for what, size in parts.items() if size]
+    return [*lines, f"memory: {sum(parts.values()) / _GIB:8.2f} GiB  in all"]
+
+
+def _elements(file: object) -> int:
+    """Number of elements of a safetensors file, from its header alone."""
+    from math import prod
+
+    from safetensors import safe_open
+
+    with safe_open(str(file), framework="np") as tensors:
+        return sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
