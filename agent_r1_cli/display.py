@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rich.console import RenderableType
+
     from agent_r1_core.evaluation.report import EvaluationResult
 
 _RECENT = 8
@@ -37,14 +39,14 @@ class TrainDisplay:
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
         self._seconds: deque[float] = deque(maxlen=_RECENT)
-        self._status = "starting"
+        self._figures = ""
         self._bar: _Bar | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> TrainDisplay:
         if self.live:
             self._bar = self._stack.enter_context(_Bar(self.total, self.done, self.stream))
-            self._bar.show(self.done, self._status)
+            self._bar.show(self.done, "starting", "")
         return self
 
     def __exit__(
@@ -58,17 +60,19 @@ class TrainDisplay:
         self.done = step
         if "time/step" in metrics:
             self._seconds.append(metrics["time/step"])
-        self._status = "  ".join(summary(metrics))
+        self._figures = "  ".join(summary(metrics))
         if self._bar is not None:
-            self._bar.show(step, self._line())
+            self._bar.show(step, self._left(), self._figures)
         else:
-            self._print(f"step {step}/{self.total}  {self._line()}")
+            self._print("  ".join(part for part in (f"step {step}/{self.total}", self._figures, self._left()) if part))
 
     def episodes(self, done: int, total: int) -> None:
         """Episodes of the rollout at hand; a plain display leaves them out."""
-        if self._bar is not None:
-            share = min(done / total, 0.99) if total else 0.0
-            self._bar.show(self.done + share / 2, self._line(f"rollout {done}/{total}" if done < total else "learning"))
+        if self._bar is None:
+            return
+        share = min(done / total, 0.99) if total else 0.0
+        doing = f"rollout {done}/{total}" if done < total else "learning"
+        self._bar.show(self.done + share / 2, "  ".join(part for part in (self._left(), doing) if part), self._figures)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """An evaluation is complete."""
@@ -83,49 +87,55 @@ class TrainDisplay:
         else:
             self._print(text)
 
-    def _line(self, doing: str = "") -> str:
-        left = f"{duration(self._left())} left" if self._seconds and self.done < self.total else ""
-        return "  ".join(part for part in (self._status, left, doing) if part)
-
-    def _left(self) -> float:
-        return sum(self._seconds) / len(self._seconds) * (self.total - self.done)
+    def _left(self) -> str:
+        """Time left, once a step has been measured."""
+        if not self._seconds or self.done >= self.total:
+            return ""
+        return f"{duration(sum(self._seconds) / len(self._seconds) * (self.total - self.done))} left"
 
     def _print(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
 
 
 class _Bar:
-    """A bar with a line of text below, drawn by rich."""
+    """A bar, with the last step's figures on the line below, drawn by rich."""
 
     def __init__(self, total: int, done: int, stream: TextIO) -> None:
         from rich.console import Console
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
-        from rich.table import Column
 
-        console = Console(file=stream, force_terminal=True)
         self._progress = Progress(
-            TextColumn("step {task.fields[step]}/{task.total:.0f}", table_column=Column(no_wrap=True)),
+            TextColumn("step {task.fields[step]}/{task.total:.0f}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[status]}", markup=False, table_column=Column(ratio=1)),
-            console=console,
-            expand=True,
+            TextColumn("{task.fields[doing]}", markup=False),
         )
-        self._task = self._progress.add_task("", total=total, completed=done, step=done, status="")
+        self._task = self._progress.add_task("", total=total, completed=done, step=done, doing="")
+        self._figures = ""
+        console = Console(file=stream, force_terminal=True)
+        self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)
 
     def __enter__(self) -> _Bar:
-        self._progress.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._live.stop()
 
-    def show(self, done: float, status: str) -> None:
+    def show(self, done: float, doing: str, figures: str) -> None:
         """Move the bar; `done` counts the part of a step that is under way."""
-        self._progress.update(self._task, completed=done, step=int(done), status=status)
+        self._progress.update(self._task, completed=done, step=int(done), doing=doing)
+        self._figures = figures
 
     def note(self, text: str) -> None:
         """Print above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def _drawn(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(self._progress, Text(self._figures)) if self._figures else self._progress
 
 
 def summary(metrics: Mapping[str, float]) -> list[str]:
