@@ -93,7 +93,7 @@ class Learner:
         with torch.random.fork_rng(devices):
             torch.manual_seed(random.Random(f"{self.seed}/{step}").getrandbits(63))
             work = self._prepare(batch, meter)
-            if bool(torch.isfinite(work.made.advantages).all()):
+            if bool(torch.isfinite(work.made.advantages).all() and torch.isfinite(batch.rewards).all()):
                 for epoch in range(self.settings.epochs):
                     for rows in self._shuffled(batch.size, step, epoch):
                         self._minibatch(work, rows, step, meter)

@@ -15,7 +15,7 @@ class Meter:
 
     def add(self, name: str, total: Tensor | float, over: Tensor | float) -> None:
         """Add to a mean: a sum over `over` tokens, trajectories or updates."""
-        fresh = torch.as_tensor(total).detach().double(), torch.as_tensor(over).double()
+        fresh = _scalar(total), _scalar(over)
         before = self._sums.get(name)
         self._sums[name] = fresh if before is None else (before[0] + fresh[0], before[1] + fresh[1])
 
@@ -27,3 +27,7 @@ class Meter:
         """Every mean that is over anything, and every count."""
         means = {name: float(total / over) for name, (total, over) in self._sums.items() if float(over) > 0}
         return means | self._counts
+
+
+def _scalar(value: Tensor | float) -> Tensor:
+    return torch.as_tensor(value, dtype=torch.float64).detach()

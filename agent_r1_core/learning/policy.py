@@ -149,12 +149,10 @@ class Policy:
         target.mkdir(parents=True, exist_ok=True)
         kind = getattr(torch, dtype)
         weights = {name: tensor.to("cpu", kind) for name, tensor in self.weights().items()}
-        remembered = self.model.config.dtype
-        try:
-            self.model.config.dtype = kind
-            self.model.save_pretrained(target, state_dict=weights)
-        finally:
-            self.model.config.dtype = remembered
+        self.model.save_pretrained(target, state_dict=weights)
+        config = copy.deepcopy(self.model.config)
+        config.dtype = kind
+        config.save_pretrained(target)
         if self.folder is not None:
             for name in _TOKENIZER_FILES:
                 if (self.folder / name).is_file():

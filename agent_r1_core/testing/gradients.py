@@ -1,0 +1,83 @@
+"""The gradient of one update, for tests of algorithms and of the learner: micro-batches and savings must not change it.
+
+The learner's own code makes it; only the optimiser's step is replaced by one that keeps the gradient and moves nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.meter import Meter
+from agent_r1_core.learning.optimiser import Optimiser
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.settings import LearnerSettings
+from agent_r1_core.trajectory import Group
+
+
+class KeptGradients(Optimiser):
+    """An optimiser that keeps every gradient that it is given, as one flat vector each, and takes no step."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], settings: LearnerSettings) -> None:
+        super().__init__(parameters, settings.lr, settings, "update/")
+        self.kept: list[Tensor] = []
+
+    def step(self, factor: float, meter: Meter) -> None:
+        """Keep the gradient; zeros where a weight got none."""
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        self.kept.append(torch.cat([part.flatten() for part in parts]))
+        self.clear()
+
+
+def update_gradients(
+    model: Any,
+    algorithm: Algorithm,
+    groups: Sequence[Group],
+    *,
+    reference: Policy | None = None,
+    temperature: float = 1.0,
+    critic_head: float = 0.5,
+    **settings: Any,
+) -> list[Tensor]:
+    """Gradients of one update on a copy of `model`: one flat vector per mini-batch, policy's and critic's end to end.
+
+    Args:
+        reference: for algorithms with a KL; the model itself, its weights a little larger, where None.
+        critic_head: every weight of the critic's head, so that values differ and reach its decoder.
+        settings: fields of LearnerSettings.
+    """
+    policy = Policy(copy.deepcopy(model))
+    chosen = LearnerSettings(**settings)
+    if reference is None and "reference" in algorithm.roles():
+        reference = _shifted(policy)
+    learner = Learner(policy, algorithm, chosen, reference=reference, temperature=temperature)
+    actor = KeptGradients(policy.parameters(), chosen)
+    learner.optimiser = actor
+    if learner.critic is None:
+        learner.update(groups, 1)
+        return actor.kept
+    nn.init.constant_(learner.critic.head.weight, critic_head / learner.critic.head.in_features**0.5)
+    judge = KeptGradients(learner.critic.parameters(), chosen)
+    learner.critic_optimiser = judge
+    learner.update(groups, 1)
+    return [torch.cat(pair) for pair in zip(actor.kept, judge.kept, strict=True)]
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """||found - expected|| / ||expected||, in float64."""
+    difference = (found.double() - expected.double()).norm()
+    return float(difference / expected.double().norm())
+
+
+@torch.no_grad()
+def _shifted(policy: Policy) -> Policy:
+    other = policy.frozen_copy()
+    for parameter in other.module.parameters():
+        parameter.mul_(1.02)
+    return other

@@ -1,0 +1,99 @@
+"""How trajectories are laid out, and where rewards land."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.packing import micro_batches, pack
+from agent_r1_core.testing import make_task, make_trajectory, random_group
+from agent_r1_core.trajectory import EndStatus, Group
+
+TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
+
+
+def batch_of(*trajectories) -> Batch:
+    return Batch.from_groups([Group(make_task(), list(trajectories))])
+
+
+def test_segments_follow_one_another_in_a_row() -> None:
+    trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), closing=(11,), turn_rewards=(0.5, 0.0), reward=2.0)
+    batch = batch_of(trajectory)
+    assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
+    assert batch.action_mask.int().tolist() == [[0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0]]
+    assert batch.response_mask.int().tolist() == [[0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1]]
+    assert batch.turn.tolist() == [[-1, -1, -1, 0, 0, -1, -1, 1, 1, 1, -1]]
+    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.5, 0, 0, 0, 0, 2.0, 0]]
+    assert batch.returns.tolist() == [2.5]
+    assert batch.segment_lengths(0) == [5, 6]
+
+
+def test_in_one_segment_the_environments_tokens_are_part_of_the_response() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS, closing=(11,)))
+    assert batch.response_mask.int().tolist() == [[0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]]
+
+
+def test_rows_are_padded_and_padding_is_not_valid() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory((((1,), (2,)),)))
+    assert batch.valid.sum(1).tolist() == [10, 2]
+    assert not batch.action_mask[1, 2:].any()
+    assert batch.sampler_logprobs[1].tolist() == [0.0, -1.0] + [0.0] * 8
+
+
+def test_a_failed_trajectory_never_enters() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory(TWO_TURNS, status=EndStatus.FAILED, reward=9.0))
+    assert batch.size == 1
+
+
+def test_groups_are_numbered() -> None:
+    batch = Batch.from_groups([random_group(0, 2), random_group(1, 3)])
+    assert batch.group.tolist() == [0, 0, 1, 1, 1]
+
+
+def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
+    middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.0, 7.0, 0.0))
+    first = make_trajectory((((1,), ()), ((5,), (6, 7))), turn_rewards=(7.0, 0.0))
+    assert batch_of(middle).rewards.tolist() == [[0, 0, 7.0, 0, 0, 0]]
+    assert batch_of(first).rewards.tolist() == [[0, 0, 7.0, 0]]
+
+
+def test_a_trajectory_without_any_action_has_a_return_and_no_reward_to_place() -> None:
+    silent = make_trajectory((((1, 2), ()),), reward=-1.0)
+    batch = batch_of(silent)
+    assert batch.returns.tolist() == [-1.0]
+    assert not batch.rewards.any()
+
+
+def test_an_action_without_context_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with an action"):
+        batch_of(make_trajectory((((), (1, 2)),)))
+
+
+def test_a_turn_that_names_environment_tokens_as_its_action_is_refused() -> None:
+    wrong = make_trajectory(TWO_TURNS)
+    wrong.turns[1].start -= 1
+    with pytest.raises(ValueError, match="turn 1"):
+        batch_of(wrong)
+
+
+def test_numbers_go_back_to_segments_by_trajectory() -> None:
+    trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), sample=3)
+    batch = batch_of(trajectory)
+    assert batch.by_segment(batch.ids.float()) == {"task/3": [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]}
+
+
+def test_packing_puts_segments_end_to_end_and_counts_positions_anew() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS, new_segment_at=(1,)), make_trajectory((((1,), (2,)),)))
+    packed = pack(batch, [1, 0])
+    assert packed.ids.tolist() == [1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert packed.positions.tolist() == [0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    assert packed.boundaries == [0, 2, 7, 12]
+    assert packed.take(batch.ids, torch.ones(12, dtype=torch.bool)).tolist() == packed.ids.tolist()
+
+
+def test_micro_batches_keep_the_budget_and_never_cut_a_trajectory() -> None:
+    batch = batch_of(*(make_trajectory(TWO_TURNS) for _ in range(5)))
+    assert micro_batches(batch, range(5), 25) == [[0, 1], [2, 3], [4]]
+    assert micro_batches(batch, [4, 0], 3) == [[4], [0]]
+    assert micro_batches(batch, [], 3) == []

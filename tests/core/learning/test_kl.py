@@ -1,0 +1,42 @@
+"""KL estimators against the KL of two small distributions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from agent_r1_core.learning.kl import kl_estimate, kl_loss
+
+LOGITS = torch.tensor([0.3, -0.2, 1.0, 0.1])
+REFERENCE = torch.log_softmax(torch.tensor([0.1, 0.2, 0.9, -0.3]), 0)
+
+
+def test_k1_and_k3_have_the_kl_as_expectation_and_k3_is_never_negative() -> None:
+    policy = torch.log_softmax(LOGITS, 0)
+    kl = (policy.exp() * (policy - REFERENCE)).sum()
+    for estimator in ("k1", "k3"):
+        torch.testing.assert_close((policy.exp() * kl_estimate(policy, REFERENCE, estimator)).sum(), kl)
+    assert (kl_estimate(policy, REFERENCE, "k3") >= 0).all()
+    assert (kl_estimate(policy, REFERENCE, "k1") < 0).any()
+
+
+def test_the_expected_gradient_of_k2_is_that_of_the_kl() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    policy = torch.log_softmax(logits, 0)
+    kl = torch.autograd.grad((policy.exp() * (policy - REFERENCE)).sum(), logits, retain_graph=True)[0]
+    k2 = torch.autograd.grad((policy.exp().detach() * kl_loss(policy, REFERENCE, "k2")).sum(), logits)[0]
+    torch.testing.assert_close(k2, kl)
+
+
+def test_k1_as_a_loss_is_refused_since_its_expected_gradient_is_zero() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    policy = torch.log_softmax(logits, 0)
+    expected = (policy.exp().detach() * kl_estimate(policy, REFERENCE, "k1")).sum()
+    assert torch.autograd.grad(expected, logits)[0].abs().max() < 1e-6
+    with pytest.raises(ValueError, match="k2 or k3"):
+        kl_loss(policy, REFERENCE, "k1")
+
+
+def test_a_distant_reference_does_not_overflow() -> None:
+    far = kl_estimate(torch.tensor([-500.0]), torch.tensor([0.0]), "k3")
+    assert torch.isfinite(far).all()

@@ -1,0 +1,235 @@
+"""Log-probs of packed tokens against the model's own forward pass, one segment at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
+
+from agent_r1_core.errors import ModelError
+from agent_r1_core.learning import head
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.packing import Packed, pack
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.settings import LoraOptions
+from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
+
+
+def some_packed(seed: int = 0, **more) -> Packed:
+    batch = Batch.from_groups([random_group(seed, 4, new_segment_at=(1,), **more), random_group(seed + 1, 2, **more)])
+    return pack(batch, range(batch.size))
+
+
+def scored(packed: Packed) -> torch.Tensor:
+    """Every token but the first of each segment."""
+    return (packed.positions > 0).nonzero().flatten()
+
+
+def one_by_one(model, packed: Packed, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probs and entropies by full logits of every segment alone."""
+    logprobs, entropies = [], []
+    for start, stop in zip(packed.boundaries[:-1], packed.boundaries[1:], strict=True):
+        ids = packed.ids[start:stop]
+        logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float() / temperature
+        distribution = torch.log_softmax(logits, -1)
+        logprobs.append(distribution.gather(1, ids[1:, None])[:, 0])
+        entropies.append(-(distribution.exp() * distribution).sum(-1))
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_packed_scores_are_those_of_each_segment_alone(temperature: float) -> None:
+    model, packed = tiny_model(), some_packed()
+    expected = one_by_one(model, packed, temperature)
+    scores = Policy(model).scores(packed, scored(packed), temperature)
+    torch.testing.assert_close(scores.logprobs, expected[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scores.entropy, expected[1], atol=1e-4, rtol=1e-4)
+    assert not scores.entropy.requires_grad
+
+
+def test_chunks_of_the_vocabulary_change_neither_scores_nor_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = some_packed(turns=6, longest=20)
+    assert len(scored(packed)) > 2 * 64
+    outcomes = []
+    for chunk in (2**25, 1):
+        monkeypatch.setattr(head, "_CHUNK", chunk)
+        policy = Policy(tiny_model())
+        logprobs = policy.scores(packed, scored(packed)).logprobs
+        logprobs.sin().sum().backward()
+        outcomes.append((logprobs.detach(), torch.cat([p.grad.flatten() for p in policy.parameters()])))
+    torch.testing.assert_close(outcomes[0][0], outcomes[1][0])
+    assert (outcomes[0][1] - outcomes[1][1]).norm() / outcomes[0][1].norm() < 1e-5
+
+
+def test_gradient_checkpointing_changes_no_gradient() -> None:
+    packed = some_packed()
+    gradients = []
+    for recompute in (False, True):
+        policy = Policy(tiny_model(), gradient_checkpointing=recompute)
+        policy.scores(packed, scored(packed)).logprobs.sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
+    assert (gradients[0] - gradients[1]).norm() / gradients[0].norm() < 1e-6
+
+
+def test_a_sliding_window_is_kept_inside_segments() -> None:
+    config = MistralConfig(
+        vocab_size=300,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=4,
+    )
+    torch.manual_seed(0)
+    model, packed = MistralForCausalLM(config).eval(), some_packed(longest=12)
+    expected = one_by_one(model, packed, 1.0)[0]
+    policy = Policy(model)
+    assert policy.decoder.packs
+    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_another_architecture_scores_alike_and_loses_its_dropout() -> None:
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)).eval()
+    packed = some_packed()
+    expected = one_by_one(model, packed, 1.0)[0]
+    policy = Policy(model, gradient_checkpointing=True)
+    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_model_that_cannot_be_packed_runs_segment_by_segment_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    class Unpackable(type(tiny_model())):
+        """Its decoder refuses the packed keyword, as recurrent architectures do."""
+
+        def __init__(self, config) -> None:
+            super().__init__(config)
+            forward = self.model.forward
+
+            def refusing(**kwargs):
+                if "segment_boundaries" in kwargs:
+                    raise TypeError("unexpected keyword 'segment_boundaries'")
+                return forward(**kwargs)
+
+            self.model.forward = refusing
+
+    tiny = tiny_model()
+    model = Unpackable(tiny.config).eval()
+    model.load_state_dict(tiny.state_dict())
+    packed = some_packed()
+    policy = Policy(model)
+    assert not policy.decoder.packs
+    assert "one segment at a time" in caplog.text
+    expected = one_by_one(tiny_model(), packed, 1.0)[0]
+    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_ordinary_forward_passes_of_the_wrapped_model_still_work() -> None:
+    model = tiny_model()
+    ids = torch.arange(10)[None]
+    before = model(input_ids=ids).logits
+    Policy(model)
+    torch.testing.assert_close(model(input_ids=ids).logits, before, atol=1e-5, rtol=1e-5)
+    padded = model(input_ids=ids.repeat(2, 1), attention_mask=torch.ones(2, 10, dtype=torch.long)).logits
+    torch.testing.assert_close(padded[1], before[0], atol=1e-5, rtol=1e-5)
+
+
+def test_bfloat16_computes_coarsely_over_float32_weights() -> None:
+    packed = some_packed()
+    fine = Policy(tiny_model(initializer_range=0.02)).scores(packed, scored(packed)).logprobs
+    policy = Policy(tiny_model(initializer_range=0.02), "bfloat16")
+    coarse = policy.scores(packed, scored(packed)).logprobs
+    assert coarse.dtype == torch.float32
+    assert 0 < float((coarse - fine).abs().max()) < 0.1
+    assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_weights_have_their_hugging_face_names_and_tied_ones_come_once(tie: bool) -> None:
+    weights = Policy(tiny_model(tie=tie)).weights()
+    assert ("lm_head.weight" in weights) != tie
+    assert "model.embed_tokens.weight" in weights
+    fresh = tiny_model(seed=5, tie=tie)
+    missing = fresh.load_state_dict(weights, strict=False)
+    assert missing.unexpected_keys == []
+    assert missing.missing_keys == (["lm_head.weight"] if tie else [])
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_a_saved_policy_is_a_plain_folder_and_comes_back_bit_for_bit(tmp_path: Path, tie: bool) -> None:
+    source = tiny_model_folder(tmp_path / "model", tie=tie)
+    policy = Policy.load(source)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.123456)
+    policy.save(tmp_path / "saved")
+    again = Policy.load(tmp_path / "saved")
+    assert {k: v.tolist() for k, v in again.weights().items()} == {k: v.tolist() for k, v in policy.weights().items()}
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "saved" / name).read_bytes() == (source / name).read_bytes()
+    config = (tmp_path / "saved" / "config.json").read_text()
+    assert "packed" not in config
+    assert json.loads(config)["dtype"] == "float32"
+    AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+
+
+def test_a_folder_can_be_written_in_bfloat16(tmp_path: Path) -> None:
+    policy = Policy.load(tiny_model_folder(tmp_path / "model"))
+    policy.save(tmp_path / "half", dtype="bfloat16")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto")
+    assert next(loaded.parameters()).dtype == torch.bfloat16
+    assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
+
+
+def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Hugging Face format"):
+        Policy.load(tmp_path)
+
+
+def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    packed = some_packed()
+    plain = Policy.load(folder).scores(packed, scored(packed)).logprobs.detach()
+    policy = Policy.load(folder, lora=LoraOptions(rank=4))
+    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, plain)
+    before = {name: tensor.clone() for name, tensor in policy.weights().items()}
+    assert set(before) == set(Policy.load(folder).weights())
+    policy.scores(packed, scored(packed)).logprobs.sum().backward()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.sub_(0.1 * parameter.grad)
+    policy.scores(packed, scored(packed)).logprobs.sum().backward()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.sub_(0.1 * parameter.grad)
+    moved = policy.scores(packed, scored(packed)).logprobs.detach()
+    assert (moved - plain).abs().max() > 1e-3
+    policy.save(tmp_path / "merged")
+    merged = Policy.load(tmp_path / "merged").scores(packed, scored(packed)).logprobs
+    torch.testing.assert_close(merged, moved, atol=1e-4, rtol=1e-4)
+    again = Policy.load(folder, lora=LoraOptions(rank=4), seed=7)
+    again.load_state_dict(policy.state_dict())
+    torch.testing.assert_close(again.scores(packed, scored(packed)).logprobs, moved, atol=0.0, rtol=0.0)
+
+
+def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    with pytest.raises(ModelError, match="target_modules"):
+        Policy.load(folder, lora=LoraOptions(target_modules=("no_such_layer",)))
+    state = Policy.load(folder, lora=LoraOptions(rank=4)).state_dict()
+    with pytest.raises(ModelError, match="LoRA options"):
+        Policy.load(folder, lora=LoraOptions(rank=2)).load_state_dict(state)
+
+
+def test_the_reference_is_a_frozen_copy() -> None:
+    policy = Policy(tiny_model())
+    reference = policy.frozen_copy()
+    assert not list(reference.parameters())
+    with torch.no_grad():
+        next(iter(policy.parameters())).add_(1.0)
+    assert not torch.equal(
+        policy.weights()["model.embed_tokens.weight"], reference.weights()["model.embed_tokens.weight"]
+    )

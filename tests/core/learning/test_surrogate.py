@@ -1,0 +1,83 @@
+"""Losses per token against numbers by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from agent_r1_core.learning.surrogate import (
+    cispo_surrogate,
+    clipped_surrogate,
+    log_ratio,
+    sequence_log_ratio,
+    truncated_importance,
+    value_loss,
+)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient_flows"),
+    [
+        (1.0, 2.0, -2.0, True),
+        (1.5, 2.0, -1.28 * 2, False),
+        (0.5, 2.0, -1.0, True),
+        (1.5, -2.0, 3.0, True),
+        (0.5, -2.0, 0.8 * 2, False),
+        (5.0, -2.0, 6.0, False),
+    ],
+)
+def test_the_clip_is_pessimistic_and_dual(ratio: float, advantage: float, loss: float, gradient_flows: bool) -> None:
+    logprob = torch.tensor([math.log(ratio)], requires_grad=True)
+    out = clipped_surrogate(log_ratio(logprob, torch.zeros(1)), torch.tensor([advantage]), 0.2, 0.28, dual_clip=3.0)
+    assert out.loss.item() == pytest.approx(loss, rel=1e-5)
+    out.loss.sum().backward()
+    assert bool(logprob.grad.abs() > 0) == gradient_flows
+    assert bool(out.clipped) != gradient_flows
+
+
+def test_without_dual_clip_bad_actions_are_unbounded() -> None:
+    out = clipped_surrogate(torch.tensor([math.log(5.0)]), torch.tensor([-2.0]), 0.2, 0.2)
+    assert float(out.loss) == pytest.approx(10.0, rel=1e-5)
+
+
+def test_in_the_first_pass_the_gradient_is_that_of_reinforce() -> None:
+    logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
+    advantages = torch.tensor([0.7, -0.3])
+    for out in (
+        clipped_surrogate(log_ratio(logprobs, logprobs.detach()), advantages, 0.2, 0.2),
+        cispo_surrogate(logprobs, log_ratio(logprobs, logprobs.detach()), advantages, 1.0, 0.2),
+    ):
+        torch.testing.assert_close(torch.autograd.grad(out.loss.sum(), logprobs)[0], -advantages)
+
+
+def test_cispo_keeps_the_gradient_of_clipped_tokens_and_bounds_its_weight() -> None:
+    logprobs = torch.tensor([math.log(3.0)], requires_grad=True)
+    out = cispo_surrogate(logprobs, log_ratio(logprobs, torch.zeros(1)), torch.tensor([2.0]), 1.0, 0.28)
+    out.loss.sum().backward()
+    assert float(logprobs.grad) == pytest.approx(-1.28 * 2.0)
+    assert bool(out.clipped)
+
+
+def test_the_sequence_ratio_is_the_geometric_mean_of_its_counted_tokens() -> None:
+    ratios = torch.tensor([0.1, 0.3, 9.0, -0.4, 0.2])
+    counted = torch.tensor([True, True, False, True, True])
+    sequence = torch.tensor([0, 0, 0, 1, 1])
+    found = sequence_log_ratio(ratios, sequence, counted)
+    torch.testing.assert_close(found, torch.tensor([0.2, 0.2, 0.2, -0.1, -0.1]))
+
+
+def test_the_value_loss_takes_the_worse_of_free_and_clipped() -> None:
+    values, old, targets = torch.tensor([2.0, 0.1]), torch.tensor([0.0, 0.0]), torch.tensor([2.0, 1.0])
+    torch.testing.assert_close(value_loss(values, old, targets, None), torch.tensor([0.0, 0.405]))
+    torch.testing.assert_close(value_loss(values, old, targets, 0.5), torch.tensor([0.5 * 1.5**2, 0.405]))
+
+
+def test_importance_weights_are_truncated() -> None:
+    weights = truncated_importance(torch.tensor([-1.0, -1.0]), torch.tensor([-1.1, -9.0]), clip=2.0)
+    torch.testing.assert_close(weights, torch.tensor([math.exp(0.1), 2.0]))
+
+
+def test_absurd_ratios_stay_finite() -> None:
+    assert torch.isfinite(torch.exp(log_ratio(torch.tensor([0.0]), torch.tensor([-1e4])))).all()
