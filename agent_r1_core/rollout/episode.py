@@ -1,0 +1,224 @@
+"""Episode: one run of a policy in an environment, as a small state machine that a collector drives.
+
+`start`, then `request` and `take` in turn until `request` gives None. Ids go to the trajectory as the engine sampled
+them; budgets are kept here; any exception means that the episode failed (LAW 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
+from agent_r1_core.contracts.engine import Generation, Request
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.episode_tools import EpisodeTools
+from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
+from agent_r1_core.seeds import derive_seed
+from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
+
+
+class PromptTooLong(EpisodeError):
+    """The prompt leaves no room for an action: playing it again would not help."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the episodes of one rollout share."""
+
+    settings: RolloutSettings
+    tokenizer: ChatTokenizer
+    scorer: Scorer
+    guard: DriftGuard
+    threads: ThreadPool
+    greedy: bool = False
+
+
+class Episode:
+    """Plays one task once."""
+
+    def __init__(self, stage: Stage, task: Task, sample: int, seed: int, key: str, attempt: int = 1) -> None:
+        """Prepare an episode.
+
+        Args:
+            stage: what it shares with others.
+            task: what is asked.
+            sample: its index in the group.
+            seed: of this sample; those of its requests and tool calls are derived from it.
+            key: names the episode to engine and tools, unique among those in flight.
+            attempt: 1 for the first.
+        """
+        self.key = key
+        self.trajectory = Trajectory(task=task, sample=sample, seed=seed, attempts=attempt)
+        self.error: Exception | None = None
+        """Why it failed."""
+        self._stage = stage
+        self._settings = stage.settings
+        self._ended = False
+        self._observation: list[Message] = []
+        self._state_key: str | None = None
+        self._sampled: list[Sampled] = []
+        self._env: ToolEnv | None = None
+        self._lane: Lane | None = None
+        self._begun = time.perf_counter()
+        runner = stage.settings.tools
+        self._tools = EpisodeTools(runner, key, task, seed) if runner is not None else None
+
+    async def start(self) -> None:
+        """Make the environment and observe its first messages.
+
+        Raises:
+            PromptTooLong: they leave no room for an action.
+        """
+        settings, task = self._settings, self.trajectory.task
+        services = EnvServices(
+            tools=settings.tools.tools if settings.tools is not None else {},
+            tool_format=settings.tool_format,
+            call_tools=self._tools,
+            rng=random.Random(derive_seed(self.trajectory.seed, "env")),
+        )
+        env = self._env = settings.make_env(services)
+        schemas, tool_format = env.tool_schemas(), settings.tool_format
+        tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
+        self._conversation = Conversation(self._stage.tokenizer, schemas, tools_text)
+        self.trajectory.segments = self._conversation.segments
+        observation = await self._call(partial(env.reset, task), env.reset, Observation)
+        self._observation = list(observation.messages)
+        if not self._conversation.observe(self._observation, limit=env.config.max_tokens - 1):
+            raise PromptTooLong(
+                f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
+            )
+
+    def request(self) -> Request | None:
+        """What the engine shall continue; None when the episode is over."""
+        if self._ended or self._env is None:
+            return None
+        settings, context = self._settings, self._conversation.context
+        greedy = self._stage.greedy
+        return Request(
+            ids=tuple(context),
+            max_new_tokens=min(settings.max_new_tokens, self._env.config.max_tokens - len(context)),
+            seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
+            temperature=0.0 if greedy else settings.temperature,
+            top_p=1.0 if greedy else settings.top_p,
+            top_k=0 if greedy else settings.top_k,
+            stop_ids=self._stage.tokenizer.eos_ids,
+            stop_strings=tuple(self._env.stop_strings()),
+            episode=self.key,
+        )
+
+    async def take(self, request: Request, generation: Generation) -> None:
+        """Record an action, let the environment answer it, and score the turn; at the end the episode, too."""
+        env = self._env
+        if env is None:
+            raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
+        turn = self._record(request, generation)
+        action = Action(turn.text, generation.ids, cut=generation.finish == "length")
+        step: Step = await self._call(partial(env.step, action), env.step, Step)
+        turn.reward = float(step.reward)
+        turn.rewards["env"] = float(step.reward)
+        turn.info = dict(step.info)
+        self._state_key = step.state_key
+        self.trajectory.answer = step.answer
+        self.trajectory.tool_seconds += float(turn.info.get("tool_seconds", 0.0))
+        if not math.isfinite(turn.reward):
+            raise EpisodeError(f"{type(env).__name__} gave the reward {turn.reward} in episode {self.key}; fix it")
+        await self._stage.scorer.score_turn(turn, self.trajectory)
+        self._advance(step, env)
+        if self._ended:
+            self._stage.guard.check_trajectory(self.trajectory, self._sampled)
+            await self._stage.scorer.score_episode(self.trajectory)
+
+    def fail(self, error: Exception) -> None:
+        """Mark the episode as failed, for the reason that the exception gives."""
+        self.error = error
+        self.trajectory.status = EndStatus.FAILED
+        said = str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {error}"
+        self.trajectory.reason = said
+        self.trajectory.answer = None
+        self._ended = True
+
+    async def close(self) -> None:
+        """Close the environment and note the time."""
+        self.trajectory.seconds = time.perf_counter() - self._begun
+        env, self._env = self._env, None
+        try:
+            if env is not None and type(env).close is not ToolEnv.close:
+                await self._call(env.close, env.close, None)
+        finally:
+            if self._lane is not None:
+                self._lane.release()
+
+    def _record(self, request: Request, generation: Generation) -> Turn:
+        trajectory = self.trajectory
+        if not generation.ids:
+            raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
+        if not trajectory.turns:
+            trajectory.policy_version = generation.version
+        segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
+        self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
+        turn = Turn(
+            index=len(trajectory.turns),
+            observation=self._observation,
+            text=text,
+            segment=segment,
+            start=start,
+            stop=stop,
+            finish=generation.finish,
+            state_key=self._state_key,
+        )
+        trajectory.turns.append(turn)
+        if self._tools is not None:
+            self._tools.turn = turn.index
+        return turn
+
+    def _advance(self, step: Step, env: ToolEnv) -> None:
+        """Go on with the new observation, or end: by the environment, by its outer limit, or by a budget."""
+        messages = list(step.observation.messages)
+        if step.terminated:
+            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", messages)
+        elif step.truncated:
+            self._end(EndStatus.TRUNCATED, "env", messages, bootstrap=True)
+        elif len(self.trajectory.turns) >= env.config.max_turns:
+            self._end(EndStatus.TRUNCATED, "max_turns", messages)
+        elif self._conversation.observe(messages, limit=env.config.max_tokens - 1):
+            self._observation = messages
+        else:
+            self._end(EndStatus.TRUNCATED, "max_tokens", messages)
+
+    def _end(self, status: EndStatus, reason: str, messages: list[Message], bootstrap: bool = False) -> None:
+        trajectory = self.trajectory
+        trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
+        trajectory.closing = messages
+        if status is EndStatus.TRUNCATED:
+            trajectory.answer = None
+        if (messages or bootstrap) and self._env is not None:
+            self._conversation.close_with(messages, limit=self._env.config.max_tokens, continues=bootstrap)
+        self._ended = True
+
+    async def _call(self, function: Callable[[], Any], method: Callable[..., Any], expected: type | None) -> Any:
+        """Call a method of the environment: async ones on the loop, others in this episode's own thread."""
+        timeout = self._settings.env_timeout
+        what = f"{method.__qualname__}()"
+        try:
+            if inspect.iscoroutinefunction(method):
+                value = await asyncio.wait_for(function(), timeout)
+            else:
+                self._lane = self._lane or self._stage.threads.lane()
+                value = await self._lane.run(function, timeout)
+                value = await asyncio.wait_for(value, timeout) if inspect.isawaitable(value) else value
+        except (CallTimeout, TimeoutError):
+            raise EpisodeError(f"{what} took longer than {timeout:g} seconds in episode {self.key}") from None
+        if expected is not None and not isinstance(value, expected):
+            raise EpisodeError(f"{what} returned {type(value).__name__}; return {expected.__name__}")
+        return value

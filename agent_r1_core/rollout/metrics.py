@@ -1,0 +1,49 @@
+"""Metrics of a rollout; times in seconds, shares between 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_r1_core.rollout.tool_runner import ToolCounts
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+
+def rollout_metrics(
+    trajectories: Sequence[Trajectory], seconds: float, before: ToolCounts, after: ToolCounts, hung: int
+) -> dict[str, float]:
+    """Summarise a rollout.
+
+    Args:
+        trajectories: every episode, failed ones included.
+        seconds: the rollout's wall time.
+        before: the tools' counts when it began.
+        after: and when it ended.
+        hung: calls of environments and rewards that were given up.
+    """
+    kept = [one for one in trajectories if one.status is not EndStatus.FAILED]
+    sampled = sum(one.action_tokens for one in kept)
+    metrics = {
+        "time/rollout": seconds,
+        "rollout/episodes": float(len(kept)),
+        "rollout/failed": float(len(trajectories) - len(kept)),
+        "rollout/retries": float(sum(one.attempts - 1 for one in trajectories)),
+        "rollout/hung": float(after.hung - before.hung + hung),
+        "rollout/tokens_per_second": sampled / seconds if seconds > 0 else 0.0,
+        "tools/calls": float(after.calls - before.calls),
+        "tools/errors": float(after.errors - before.errors),
+        "tools/timeouts": float(after.timeouts - before.timeouts),
+        "time/tools": after.seconds - before.seconds,
+    }
+    if kept:
+        turns = [turn for one in kept for turn in one.turns]
+        metrics |= {
+            "rollout/turns": len(turns) / len(kept),
+            "rollout/action_tokens": sampled / len(kept),
+            "rollout/tokens": sum(one.tokens for one in kept) / len(kept),
+            "rollout/segments": sum(len(one.segments) for one in kept) / len(kept),
+            "rollout/terminated": sum(one.status is EndStatus.TERMINATED for one in kept) / len(kept),
+            "rollout/answered": sum(one.answer is not None for one in kept) / len(kept),
+            "rollout/cut_actions": sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
+            "rollout/malformed": sum(bool(turn.info.get("errors")) for turn in turns) / max(1, len(turns)),
+        }
+    return metrics

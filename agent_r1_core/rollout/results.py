@@ -1,0 +1,49 @@
+"""What tools return and raise, as text that a model can read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_r1_core.chat import clip_text
+from agent_r1_core.errors import ToolError
+
+LONGEST = 100_000
+"""Characters that are kept of any result, whatever the environment then shows of it."""
+
+
+def to_text(value: Any) -> str:
+    """Text as it is, bytes decoded with replacement, nothing as an empty text, anything else as JSON."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bytes | bytearray):
+        text = bytes(value).decode("utf-8", "replace")
+    elif value is None:
+        text = ""
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    return clip_text(text, LONGEST).encode("utf-8", "replace").decode("utf-8")
+
+
+def error_text(tool: str, error: BaseException) -> str:
+    """One sentence for an exception: a ToolError's own, else what failed and how."""
+    if isinstance(error, ToolError):
+        return f"Error: {clip_text(str(error), 500)}"
+    said = clip_text(" ".join(str(error).split()), 200)
+    return f"Error: {tool} failed with {type(error).__name__}{': ' + said if said else ''}."
+
+
+def argument_error(tool: str, error: ValidationError) -> str:
+    """One sentence that names each wrong argument."""
+    complaints = []
+    for item in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in item["loc"]) or "arguments"
+        complaint = "is no argument" if item["type"] == "extra_forbidden" else _lower(item["msg"])
+        complaints.append(f"{clip_text(where, 40)}: {complaint}")
+    return f"Error: wrong arguments for {tool}: {clip_text('; '.join(complaints), 300)}."
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,82 @@
+"""Scores turns and episodes; a reward that raises, hangs or leaves its range fails the episode (LAW 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from agent_r1_core.errors import ConfigError, EpisodeError
+from agent_r1_core.rollout.settings import WeightedReward
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.trajectory import Trajectory, Turn
+
+_SLACK = 1e-6
+"""Rounding that a score may exceed its range by."""
+
+
+class Scorer:
+    """Applies the rewards of a run."""
+
+    def __init__(self, rewards: Sequence[WeightedReward], threads: ThreadPool, timeout: float) -> None:
+        names = [weighted.reward.name for weighted in rewards]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ConfigError(f"reward {repeated[0]!r} is listed twice; list it once, with the weights added up")
+        self._rewards = list(rewards)
+        self._threads = threads
+        self._timeout = timeout
+
+    async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
+        """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`.
+
+        Raises:
+            EpisodeError: a reward is broken.
+        """
+        for weighted in self._scoped("turn"):
+            reward = weighted.reward
+            score = await self._score(reward, partial(reward.score_turn, turn, trajectory), trajectory)
+            turn.rewards[reward.name] = score
+            turn.reward += weighted.weight * score
+
+    async def score_episode(self, trajectory: Trajectory) -> None:
+        """Set the outcome rewards of a finished trajectory.
+
+        Raises:
+            EpisodeError: a reward is broken.
+        """
+        for weighted in self._scoped("episode"):
+            reward = weighted.reward
+            score = await self._score(reward, partial(reward.score, trajectory), trajectory)
+            trajectory.rewards[reward.name] = score
+            trajectory.reward += weighted.weight * score
+
+    def _scoped(self, scope: str) -> list[WeightedReward]:
+        return [weighted for weighted in self._rewards if weighted.reward.scope == scope]
+
+    async def _score(self, reward: Any, function: Callable[[], Any], trajectory: Trajectory) -> float:
+        where = f"reward {reward.name} of episode {trajectory.id}"
+        try:
+            value = await self._call(function)
+        except (CallTimeout, TimeoutError):
+            raise EpisodeError(f"{where} took longer than {self._timeout:g} seconds; make it faster") from None
+        except Exception as error:
+            raise EpisodeError(f"{where} failed with {type(error).__name__}: {error}; fix it") from error
+        try:
+            score = float(value)
+        except (TypeError, ValueError):
+            raise EpisodeError(f"{where} is {value!r:.80}; a score must be a number") from None
+        low, high = reward.range
+        if not math.isfinite(score) or not low - _SLACK <= score <= high + _SLACK:
+            raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
+        return score
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        bound = getattr(function, "func", function)
+        if inspect.iscoroutinefunction(bound):
+            return await asyncio.wait_for(function(), self._timeout)
+        value = await self._threads.run(function, self._timeout)
+        return await asyncio.wait_for(value, self._timeout) if inspect.isawaitable(value) else value

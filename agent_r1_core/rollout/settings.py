@@ -1,0 +1,49 @@
+"""RolloutSettings: everything that a Collector needs to know beside the engine and the tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_r1_core.contracts.env import EnvServices, ToolEnv
+from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.tool_format import ToolFormat
+from agent_r1_core.rollout.tool_runner import ToolRunner
+
+
+@dataclass(frozen=True)
+class WeightedReward:
+    """A reward and what its score is multiplied by."""
+
+    reward: RewardFn
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """How episodes are played."""
+
+    make_env: Callable[[EnvServices], ToolEnv]
+    """Makes the environment of one episode; cheap."""
+    tools: ToolRunner | None = None
+    """Started; None: there are no tools."""
+    tool_format: ToolFormat | None = None
+    rewards: Sequence[WeightedReward] = ()
+    max_episodes: int = 128
+    """Episodes in flight at once."""
+    max_new_tokens: int = 64
+    """Tokens of one action."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_retries: int = 2
+    """How often a failed episode is begun again before it is dropped."""
+    reward_timeout: float = 60.0
+    """Seconds of one reward."""
+    env_timeout: float = 300.0
+    """Seconds of one reset or step, its tool calls included."""
+    seed: int = 0
+    deterministic: bool = False
+    """Episodes go in rounds, in a fixed order (LAW 11)."""
+    model: str = ""
+    """Named by the drift guard."""

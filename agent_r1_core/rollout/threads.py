@@ -1,0 +1,136 @@
+"""Threads for synchronous plugin code: a call that hangs costs a thread, never the loop, other calls or the exit.
+
+Threads are daemons and belong to no executor, because `concurrent.futures` joins its threads at exit. A thread cannot
+be killed: a hung one is left behind, replaced and counted, and ends when its call ever returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+_Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+class CallTimeout(Exception):
+    """A call did not end in its time."""
+
+
+class Lane:
+    """One thread for calls in a row, of one environment say; another one takes over when a call hangs."""
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self._pool = pool
+        self._inbox: SimpleQueue[_Job | None] | None = None
+
+    async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Call the function in this lane's thread and return its result, or raise its exception.
+
+        Raises:
+            CallTimeout: it did not end within `timeout` seconds.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._inbox = self._inbox or self._pool._take_thread()
+        self._inbox.put((function, loop, future))
+        try:
+            await asyncio.wait({future}, timeout=timeout)
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+        if not future.done():
+            self._leave()
+            self._pool.hung += 1
+            raise CallTimeout
+        return future.result()
+
+    def release(self) -> None:
+        """Give the thread back to the pool."""
+        if self._inbox is not None:
+            self._pool._idle.append(self._inbox)
+            self._inbox = None
+
+    def _leave(self) -> None:
+        """Leave the thread to its call; it ends after it."""
+        if self._inbox is not None:
+            self._inbox.put(None)
+            self._inbox = None
+
+
+class ThreadPool:
+    """At most `width` plain calls at once, each in a thread of its own; used from one event loop at a time."""
+
+    def __init__(self, width: int) -> None:
+        self.hung = 0
+        """Calls that were given up so far."""
+        self._width = width
+        self._idle: list[SimpleQueue[_Job | None]] = []
+        self._slots: asyncio.Semaphore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def lane(self) -> Lane:
+        """A thread for oneself, until it is released."""
+        return Lane(self)
+
+    async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Call the function in some thread; the time counts from when it starts.
+
+        Raises:
+            CallTimeout: it did not end within `timeout` seconds.
+        """
+        async with self._semaphore():
+            lane = self.lane()
+            try:
+                return await lane.run(function, timeout)
+            finally:
+                lane.release()
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        while self._idle:
+            self._idle.pop().put(None)
+
+    def _semaphore(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if self._slots is None or self._loop is not loop:
+            self._slots, self._loop = asyncio.Semaphore(self._width), loop
+        return self._slots
+
+    def _take_thread(self) -> SimpleQueue[_Job | None]:
+        if self._idle:
+            return self._idle.pop()
+        inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        threading.Thread(target=_work, args=(inbox,), name="agent-r1-call", daemon=True).start()
+        return inbox
+
+
+def _work(inbox: SimpleQueue[_Job | None]) -> None:
+    """Serve jobs until None comes."""
+    while (job := inbox.get()) is not None:
+        function, loop, future = job
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = function()
+        except (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration) as raised:
+            error = RuntimeError(f"{type(raised).__name__} was raised ({raised})")
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(_settle, future, result, error)
+        except RuntimeError:
+            continue  # the loop ended while the call hung: nobody waits any more
+        finally:
+            del job, function, future, result, error
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,218 @@
+"""ToolRunner: runs tool calls of many episodes at once; whatever a tool does becomes a result (LAW 9).
+
+Async tools run on the event loop, so one that blocks it blocks everybody: such a tool, like one that never releases
+the interpreter's lock, needs `isolation: process`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from agent_r1_core.chat import clip_text
+from agent_r1_core.contracts.tool import FunctionTool, Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
+from agent_r1_core.errors import AgentR1Error, ToolError
+from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
+from agent_r1_core.rollout.results import argument_error, error_text, to_text
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+
+DEFAULT_TIMEOUT = 10.0
+"""Seconds of one call."""
+CALLS_PER_EPISODE = 4
+"""Calls of one action that find a thread at once when every episode makes as many."""
+
+_LOG = logging.getLogger(__name__)
+
+Isolation = Literal["thread", "process"]
+
+
+@dataclass
+class ToolCounts:
+    """What the runner has seen since it was made."""
+
+    calls: int = 0
+    errors: int = 0
+    timeouts: int = 0
+    hung: int = 0
+    """Threads left behind and processes killed."""
+    seconds: float = 0.0
+    """Sum over calls."""
+
+
+class ToolRunner:
+    """Runs calls."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        timeouts: Mapping[str, float] | None = None,
+        isolation: Mapping[str, Isolation] | None = None,
+        max_concurrency: int = 128,
+    ) -> None:
+        """Prepare the tools; nothing is opened yet.
+
+        Args:
+            tools: by the name that the model uses.
+            timeouts: seconds per call, by tool; `DEFAULT_TIMEOUT` where missing.
+            isolation: `thread` (default) or `process`, by tool.
+            max_concurrency: episodes at once.
+
+        Raises:
+            ConfigError: a tool of `isolation: process` cannot be imported by another process.
+        """
+        self.tools = dict(tools)
+        self._timeouts = {name: float((timeouts or {}).get(name, DEFAULT_TIMEOUT)) for name in self.tools}
+        self._isolated = {
+            name: IsolatedTool(tool, max_concurrency)
+            for name, tool in self.tools.items()
+            if (isolation or {}).get(name, "thread") == "process"
+        }
+        self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
+        self._opened: list[Tool] = []
+        self._left: set[asyncio.Future[Any]] = set()
+        self._folder: TemporaryDirectory[str] | None = None
+        self._counts = ToolCounts()
+
+    @property
+    def counts(self) -> ToolCounts:
+        """A copy of the counts so far."""
+        killed = sum(tool.killed for tool in self._isolated.values())
+        return replace(self._counts, hung=self._threads.hung + killed)
+
+    async def start(self, resources: ToolResources) -> None:
+        """Open every tool.
+
+        Raises:
+            AgentR1Error: a tool cannot be opened; the others are closed again.
+        """
+        try:
+            for name, tool in self.tools.items():
+                if name not in self._isolated:
+                    await self._open(name, tool, resources)
+            if self._isolated:
+                await self._start_isolated(resources)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Run a call; whatever goes wrong is a result that the model can read."""
+        begun = time.perf_counter()
+        text, error = await self._answer(call, context)
+        self._counts.calls += 1
+        self._counts.errors += error
+        self._counts.seconds += time.perf_counter() - begun
+        return ToolResult(clip_text(call.name, 40), text, error)
+
+    async def close(self) -> None:
+        """Close the tools and end threads and processes; hung ones are left behind and delay nothing."""
+        for isolated in self._isolated.values():
+            isolated.close()
+        while self._opened:
+            tool = self._opened.pop()
+            try:
+                await self._threads.run(tool.close, DEFAULT_TIMEOUT)
+            except Exception as error:
+                _LOG.warning("tool %s could not be closed (%s: %s)", tool.name, type(error).__name__, error)
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._threads.close()
+
+    async def _open(self, name: str, tool: Tool, resources: ToolResources) -> None:
+        try:
+            await self._threads.run(partial(tool.open, resources))
+        except AgentR1Error:
+            raise
+        except Exception as error:
+            raise ToolError(
+                f"tool {name} cannot be opened ({type(error).__name__}: {error}); check its open()"
+            ) from error
+        self._opened.append(tool)
+
+    async def _start_isolated(self, resources: ToolResources) -> None:
+        """Open the isolated tools; their corpora lie in a folder that lives as long as the runner."""
+        self._folder = folder = TemporaryDirectory(prefix="agent-r1-corpora-")
+        files = await self._threads.run(partial(write_corpora, resources.corpora, Path(folder.name)))
+        for isolated in self._isolated.values():
+            await isolated.start(resources, files)
+
+    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self.tools) or "none"
+            return f"Error: there is no tool {clip_text(call.name, 40)!r}; the tools are: {known}.", True
+        try:
+            arguments = tool.Arguments.model_validate(call.arguments)
+        except ValidationError as error:
+            return argument_error(call.name, error), True
+        except Exception as error:
+            return error_text(call.name, error), True
+        timeout = self._timeouts[call.name]
+        try:
+            if call.name in self._isolated:
+                return await self._isolated[call.name].call(call.arguments, context, timeout)
+            return await self._run(tool, arguments, context, timeout), False
+        except CallTimeout:
+            self._counts.timeouts += 1
+            return f"Error: {call.name} did not answer within {timeout:g} seconds.", True
+        except Exception as error:
+            return error_text(call.name, error), True
+
+    async def _run(self, tool: Tool, arguments: BaseModel, context: ToolContext, timeout: float) -> str:
+        """Run a tool of this process to its text."""
+
+        def job() -> Any:
+            context.deadline = time.monotonic() + timeout
+            value = tool.run(arguments, context)
+            return value if inspect.isawaitable(value) else to_text(value)
+
+        value = job() if _is_async(tool) else await self._threads.run(job, timeout)
+        if inspect.isawaitable(value):
+            return to_text(await self._wait(value, context.deadline - time.monotonic()))
+        return str(value)
+
+    async def _wait(self, value: Awaitable[Any], timeout: float) -> Any:
+        """Await with a time-out that does not depend on the task's obeying its cancellation."""
+        task = asyncio.ensure_future(_contained(value))
+        try:
+            await asyncio.wait({task}, timeout=max(timeout, 0.0))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise RuntimeError("it cancelled itself")
+        if task.done():
+            return task.result()
+        self._left.add(task)
+        task.add_done_callback(self._forget)
+        task.cancel()
+        raise CallTimeout
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+
+def _is_async(tool: Tool) -> bool:
+    function = type(tool).function if isinstance(tool, FunctionTool) else tool.run
+    return inspect.iscoroutinefunction(function)
+
+
+async def _contained(value: Awaitable[Any]) -> Any:
+    """Await, with what would stop the event loop as an ordinary error."""
+    try:
+        return await value
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"{type(error).__name__} was raised") from None

@@ -1,0 +1,134 @@
+"""Tools as they should and should not be; loaded by path, like a user's own plugin file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import time
+from typing import Any
+
+from agent_r1_core import ComponentConfig, Tool, ToolContext, ToolError, ToolResources, tool
+
+RELEASE = threading.Event()
+"""Set when a test ends, so that hung threads end."""
+
+
+@tool
+def lookup(name: str, times: int = 1) -> str:
+    """Look a name up."""
+    return f"{name} was born in Tavelo." * times
+
+
+@tool
+async def later(name: str) -> dict[str, str]:
+    """Look a name up without a hurry."""
+    await asyncio.sleep(0)
+    return {"name": name}
+
+
+@tool
+def hang() -> str:
+    """Never answer."""
+    RELEASE.wait()
+    return "late"
+
+
+@tool
+async def stubborn() -> str:
+    """Never answer, and refuse the first cancellation."""
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        await asyncio.sleep(3600)
+    return "late"
+
+
+@tool
+def spin() -> str:
+    """Keep the interpreter's lock for ever: this regular expression takes ages, and gives it up never."""
+    return str(re.match(r"(a+)+$", "a" * 64 + "b"))
+
+
+@tool
+def fail(kind: str) -> str:
+    """Raise something."""
+    errors: dict[str, BaseException] = {
+        "value": ValueError("no such page\nat all"),
+        "tool": ToolError("the page is gone; ask for another"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+    }
+    raise errors[kind]
+
+
+@tool
+async def fail_async(kind: str) -> str:
+    """Raise something on the event loop."""
+    errors: dict[str, BaseException] = {"exit": SystemExit(3), "cancel": asyncio.CancelledError()}
+    raise errors[kind]
+
+
+@tool
+def die() -> str:
+    """End the process."""
+    os._exit(9)
+
+
+@tool
+def huge() -> str:
+    """Answer with ten megabytes."""
+    return "x" * 10_000_000
+
+
+@tool
+def garbage() -> bytes:
+    """Answer with bytes that are no text."""
+    return b"ok \xff\xfe"
+
+
+@tool
+def surrogate() -> str:
+    """Answer with text that cannot be encoded."""
+    return "a\udcffb"
+
+
+@tool
+def whoami(context: ToolContext) -> dict[str, Any]:
+    """Say who is served."""
+    context.state["calls"] = context.state.get("calls", 0) + 1
+    return {
+        "episode": context.episode,
+        "turn": context.turn,
+        "task": context.task.id,
+        "calls": context.state["calls"],
+        "random": context.rng.random(),
+        "in time": context.deadline > time.monotonic(),
+        "process": os.getpid(),
+    }
+
+
+class Index(Tool):
+    """Counts the passages of a corpus."""
+
+    class Config(ComponentConfig):
+        """Options."""
+
+        unit: str = "passages"
+
+    def open(self, resources: ToolResources) -> None:
+        """Read the corpus."""
+        self.titles = [passage.title for passage in resources.corpora["train"]()]
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """How many there are."""
+        return f"{len(self.titles)} {self.config.unit}: {', '.join(self.titles)}"
+
+
+class Closed(Tool):
+    """A tool that cannot be opened."""
+
+    def open(self, resources: ToolResources) -> None:
+        """Fail."""
+        raise OSError("the disk is full")

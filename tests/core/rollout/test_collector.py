@@ -1,0 +1,417 @@
+"""Episodes, one and many, against a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_tool_calling.env import ToolCalling
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import Action, EndStatus, Observation, RewardFn, Step, Task, ToolEnv, ToolResources
+from agent_r1_core.contracts.engine import Generation
+from agent_r1_core.errors import ConfigError, DriftError, EngineError
+from agent_r1_core.rollout import Collector, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
+
+TASKS = [Task(f"q{index}", f"Where was Name{index} born?", ("Tavelo",)) for index in range(3)]
+
+
+class Correct(RewardFn):
+    """1 for the right answer."""
+
+    name = "correct"
+
+    def score(self, trajectory: Any) -> float:
+        return float(trajectory.answer in trajectory.task.answers)
+
+
+class Called(RewardFn):
+    """1 for a turn with a call; async."""
+
+    name = "called"
+    scope = "turn"
+
+    async def score_turn(self, turn: Any, trajectory: Any) -> float:
+        assert trajectory.turns[-1] is turn
+        return float(bool(turn.info["calls"]))
+
+
+def searcher(text: str, request: Any) -> str:
+    """Look the name up, then answer."""
+    if "<tool_response>" in text:
+        return "<answer>Tavelo</answer>"
+    name = text.rpartition("Where was ")[2].partition(" ")[0]
+    return f'<tool_call>\n{{"name": "lookup", "arguments": {{"name": "{name}"}}}}\n</tool_call>'
+
+
+def play(
+    engine: Any,
+    tokenizer: Any,
+    module: Any = None,
+    tasks: list[Task] = TASKS,
+    samples: int = 2,
+    env: dict[str, Any] | None = None,
+    make_env: Callable[[Any], ToolEnv] | None = None,
+    greedy: bool = False,
+    on_episode: Any = None,
+    timeouts: dict[str, float] | None = None,
+    **settings: Any,
+) -> RolloutResult:
+    """One rollout."""
+    names = ("lookup", "whoami", "hang") if module is not None else ()
+    tools = {name: getattr(module, name)() for name in names}
+    runner = ToolRunner(tools, timeouts)
+    config = ToolCalling.Config(system_prompt="", **(env or {}))
+    chosen = RolloutSettings(
+        make_env=make_env or (lambda services: ToolCalling(config, services)),
+        tools=runner,
+        tool_format=Hermes(),
+        **({"max_new_tokens": 200} | settings),
+    )
+
+    async def work() -> RolloutResult:
+        await runner.start(ToolResources(""))
+        collector = Collector(engine, tokenizer, chosen)
+        try:
+            return await collector.collect(tasks, samples, round=1, greedy=greedy, on_episode=on_episode)
+        finally:
+            collector.close()
+            await runner.close()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_rollout_brings_groups_of_scored_trajectories(engine, tokenizer, tools, deterministic):
+    scripted, done = engine(searcher), []
+    result = play(
+        scripted,
+        tokenizer,
+        tools,
+        rewards=[WeightedReward(Correct(), 2.0), WeightedReward(Called(), 0.5)],
+        deterministic=deterministic,
+        on_episode=done.append,
+    )
+    assert [group.task.id for group in result.groups] == ["q0", "q1", "q2"]
+    assert [[one.sample for one in group.trajectories] for group in result.groups] == [[0, 1]] * 3
+    one = result.groups[1].trajectories[0]
+    assert (one.status, one.reason, one.answer, one.policy_version) == (EndStatus.TERMINATED, "answer", "Tavelo", 7)
+    assert (one.reward, one.rewards) == (2.0, {"correct": 1.0})
+    assert [(turn.reward, turn.rewards) for turn in one.turns] == [
+        (0.5, {"env": 0.0, "called": 1.0}),
+        (0.0, {"env": 0.0, "called": 0.0}),
+    ]
+    assert one.total_reward == 2.5
+    assert one.messages()[2]["content"] == "Name1 was born in Tavelo."
+    assert len(done) == 6
+    assert len(set(scripted.released)) == 6
+    assert result.metrics["rollout/turns"] == 2.0
+    assert (result.metrics["tools/calls"], result.metrics["rollout/answered"]) == (6.0, 1.0)
+
+
+def test_requests_extend_one_another_and_have_their_own_seeds(engine, tokenizer, tools):
+    scripted = engine(searcher)
+    play(scripted, tokenizer, tools, temperature=0.7, top_p=0.9)
+    assert len({request.seed for request in scripted.requests}) == 12
+    assert {(request.temperature, request.top_p) for request in scripted.requests} == {(0.7, 0.9)}
+    by_episode: dict[str, list[Any]] = {}
+    for request in scripted.requests:
+        by_episode.setdefault(request.episode, []).append(request)
+    assert len(by_episode) == 6
+    for first, second in by_episode.values():
+        assert second.ids[: len(first.ids)] == first.ids
+
+
+def test_seeds_depend_on_names_and_not_on_order_or_mode(engine, tokenizer, tools):
+    seeds = []
+    for tasks, deterministic in ((TASKS, False), (TASKS[::-1], True)):
+        scripted = engine(searcher)
+        play(scripted, tokenizer, tools, tasks=tasks, deterministic=deterministic)
+        seeds.append({(request.ids, request.seed) for request in scripted.requests})
+    assert seeds[0] == seeds[1]
+    scripted = engine(searcher)
+    play(scripted, tokenizer, tools, seed=1)
+    assert not seeds[0] & {(request.ids, request.seed) for request in scripted.requests}
+
+
+def test_a_task_that_is_listed_twice_is_sampled_afresh(engine, tokenizer, tools):
+    scripted = engine(searcher)
+    play(scripted, tokenizer, tools, tasks=[TASKS[0], TASKS[0]])
+    assert len({request.seed for request in scripted.requests}) == 8
+    assert len({request.episode for request in scripted.requests}) == 4
+
+
+def test_greedy_requests_have_no_temperature(engine, tokenizer, tools):
+    scripted = engine(searcher)
+    play(scripted, tokenizer, tools, greedy=True, temperature=0.7, top_p=0.9)
+    assert {(request.temperature, request.top_p, request.top_k) for request in scripted.requests} == {(0.0, 1.0, 0)}
+
+
+def test_rounds_admit_requests_in_order_and_fill_free_seats(engine, tokenizer, tools):
+    scripted = engine(lambda text, request: "<answer>x</answer>" if "Name0" in text else searcher(text, request))
+    play(scripted, tokenizer, tools, deterministic=True, max_episodes=2, samples=1)
+    assert scripted.batches == [["1/q0/0/1", "1/q1/0/1"], ["1/q1/0/1", "1/q2/0/1"], ["1/q2/0/1"]]
+
+
+def test_no_more_episodes_are_in_flight_than_allowed(engine, tokenizer, tools):
+    live: set[str] = set()
+    widest = []
+
+    def policy(text: str, request: Any) -> str:
+        live.difference_update(scripted.released)
+        live.add(request.episode)
+        widest.append(len(live))
+        return searcher(text, request)
+
+    scripted = engine(policy)
+    play(scripted, tokenizer, tools, max_episodes=2, samples=4)
+    assert max(widest) == 2
+
+
+def test_an_episode_that_waits_holds_up_nobody(engine, tokenizer, tools):
+    ended = []
+
+    def policy(text: str, request: Any) -> str:
+        if "Name0" in text and "<tool_response>" not in text:
+            return '<tool_call>{"name": "hang", "arguments": {}}</tool_call>'
+        return searcher(text, request)
+
+    result = play(
+        engine(policy),
+        tokenizer,
+        tools,
+        samples=1,
+        timeouts={"hang": 0.3},
+        on_episode=lambda one: ended.append(one.task.id),
+    )
+    assert ended == ["q1", "q2", "q0"] or ended == ["q2", "q1", "q0"]
+    assert result.groups[0].trajectories[0].turns[0].info["calls"][0]["error"].startswith("Error: hang did not answer")
+    assert (result.metrics["rollout/hung"], result.metrics["tools/timeouts"]) == (1.0, 1.0)
+
+
+def test_running_out_of_turns_is_truncation_without_bootstrap(engine, tokenizer, tools):
+    always = '<tool_call>{"name": "lookup", "arguments": {"name": "x"}}</tool_call>'
+    result = play(engine(lambda *_: always), tokenizer, tools, env={"max_turns": 2}, samples=1)
+    one = result.groups[0].trajectories[0]
+    assert (one.status, one.reason, one.bootstrap, one.answer) == (EndStatus.TRUNCATED, "max_turns", False, None)
+    assert len(one.turns) == 2
+    assert one.closing[0]["content"] == "x was born in Tavelo."
+    assert tokenizer.decode(one.segments[0].ids).endswith("x was born in Tavelo.\n</tool_response><|im_end|>\n")
+    assert one.segments[0].mask[-1] == 0
+
+
+def test_an_observation_that_does_not_fit_ends_the_episode(engine, tokenizer, tools):
+    long = '<tool_call>{"name": "lookup", "arguments": {"name": "x", "times": 90}}</tool_call>'
+    result = play(engine(lambda *_: long), tokenizer, tools, env={"max_tokens": 300}, samples=1)
+    one = result.groups[0].trajectories[0]
+    assert (one.status, one.reason, one.bootstrap) == (EndStatus.TRUNCATED, "max_tokens", False)
+    assert one.turns[-1].stop == len(one.segments[0].ids)
+    assert "x was born" in one.closing[0]["content"]
+
+
+def test_actions_are_cut_by_both_budgets(engine, tokenizer, tools):
+    scripted = engine(lambda *_: "y" * 500)
+    result = play(scripted, tokenizer, tools, env={"max_tokens": 250}, samples=1, tasks=TASKS[:1], max_new_tokens=60)
+    one = result.groups[0].trajectories[0]
+    assert [turn.finish for turn in one.turns] == ["length"] * len(one.turns)
+    assert one.turns[0].tokens == 60
+    assert one.tokens <= 250
+    assert one.reason == "max_tokens"
+    assert (result.metrics["rollout/cut_actions"], result.metrics["rollout/malformed"]) == (1.0, 1.0)
+
+
+def test_a_prompt_without_room_fails_at_once_and_says_so(engine, tokenizer, tools):
+    result = play(engine(searcher), tokenizer, tools, env={"max_tokens": 20}, samples=1, tasks=TASKS[:1])
+    (dropped,) = result.dropped
+    assert result.groups == []
+    assert dropped.attempts == 1
+    assert dropped.reason == "the prompt of task q0 does not fit into env.max_tokens=20; raise it"
+
+
+class World(ToolEnv):
+    """A continuing world, sync; it breaks as it is told."""
+
+    broken: ClassVar[set[str]] = set()
+    closed: ClassVar[list[str]] = []
+
+    def reset(self, task: Task) -> Observation:
+        """The task."""
+        self.task = task
+        self._break("reset")
+        return Observation([{"role": "user", "content": str(task.prompt)}])
+
+    def step(self, action: Action) -> Any:
+        """Go on for two steps; then the clock ends the world."""
+        self._break("step")
+        self.count = getattr(self, "count", 0) + 1
+        seen = Observation([{"role": "user", "content": f"tick {self.count}"}])
+        return Step(seen, reward=0.25, truncated=self.count == 2, state_key=f"s{self.count}")
+
+    def close(self) -> None:
+        """Note it."""
+        World.closed.append(self.task.id)
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+    def _break(self, where: str) -> None:
+        if where in World.broken:
+            raise RuntimeError(f"the {where} broke")
+
+
+@pytest.fixture
+def world():
+    World.broken, World.closed = set(), []
+    return World
+
+
+def test_a_limit_outside_the_world_bootstraps_from_where_values_are_read(engine, tokenizer, world):
+    result = play(engine(lambda *_: "go"), tokenizer, make_env=lambda services: world(None, services), samples=1)
+    one = result.groups[0].trajectories[0]
+    assert (one.status, one.reason, one.bootstrap) == (EndStatus.TRUNCATED, "env", True)
+    assert [turn.reward for turn in one.turns] == [0.25, 0.25]
+    assert [turn.state_key for turn in one.turns] == [None, "s1"]
+    assert tokenizer.decode(one.segments[0].ids).endswith("tick 2<|im_end|>\n<|im_start|>assistant\n")
+    assert sorted(world.closed) == ["q0", "q1", "q2"]
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_a_broken_world_is_retried_then_dropped(engine, tokenizer, world, where, deterministic):
+    world.broken = {where}
+    result = play(
+        engine(lambda *_: "go"),
+        tokenizer,
+        make_env=lambda services: world(None, services),
+        samples=1,
+        max_retries=1,
+        deterministic=deterministic,
+    )
+    assert result.groups == []
+    assert [one.attempts for one in result.dropped] == [2, 2, 2]
+    assert result.dropped[0].reason == f"RuntimeError: the {where} broke"
+    assert (result.metrics["rollout/failed"], result.metrics["rollout/retries"]) == (3.0, 3.0)
+    assert len(world.closed) == 6
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_an_engine_that_recovers_costs_a_retry(engine, tokenizer, tools, deterministic):
+    lost = ["once"]
+
+    def policy(text: str, request: Any) -> str:
+        if lost:
+            raise EngineError(f"lost {lost.pop()}")
+        return searcher(text, request)
+
+    result = play(engine(policy), tokenizer, tools, samples=1, tasks=TASKS[:1], deterministic=deterministic)
+    (one,) = result.groups[0].trajectories
+    assert (one.attempts, one.answer, result.dropped) == (2, "Tavelo", [])
+
+
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        (lambda: math.nan, "is nan, outside its declared range 0 to 1"),
+        (lambda: 1.5, "is 1.5, outside its declared range"),
+        (lambda: "good", "a score must be a number"),
+        (lambda: 1 / 0, "failed with ZeroDivisionError"),
+    ],
+)
+def test_a_broken_reward_fails_the_episode(engine, tokenizer, tools, score, sentence):
+    class Broken(RewardFn):
+        name = "broken"
+
+        def score(self, trajectory: Any) -> float:
+            return score()
+
+    rewards = [WeightedReward(Broken())]
+    result = play(engine(searcher), tokenizer, tools, rewards=rewards, max_retries=0, samples=1, tasks=TASKS[:1])
+    (dropped,) = result.dropped
+    assert "reward broken of episode q0/0" in dropped.reason
+    assert sentence in dropped.reason
+
+
+def test_a_slow_reward_fails_the_episode(engine, tokenizer, tools):
+    class Slow(RewardFn):
+        name = "slow"
+
+        async def score(self, trajectory: Any) -> float:
+            await asyncio.sleep(3600)
+            return 0.0
+
+    rewards = [WeightedReward(Slow())]
+    result = play(
+        engine(searcher),
+        tokenizer,
+        tools,
+        rewards=rewards,
+        max_retries=0,
+        samples=1,
+        tasks=TASKS[:1],
+        reward_timeout=0.02,
+    )
+    assert "took longer than 0.02 seconds" in result.dropped[0].reason
+
+
+def test_a_reward_listed_twice_is_refused(engine, tokenizer, tools):
+    with pytest.raises(ConfigError, match="'correct' is listed twice"):
+        play(engine(searcher), tokenizer, tools, rewards=[WeightedReward(Correct()), WeightedReward(Correct())])
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_drift_ends_the_rollout(engine, tokenizer, tools, deterministic):
+    scripted = engine(lambda text, request: "<answer>x</answer>" if "Name2" in text else searcher(text, request))
+    honest = scripted.generate
+
+    async def lying(request: Any) -> Generation:
+        made = await honest(request)
+        lie = "Name2" in tokenizer.decode(request.ids)
+        return Generation(made.ids, made.logprobs, made.finish, context=made.context ^ lie)
+
+    scripted.generate = lying
+    with pytest.raises(DriftError, match=r"scripted: episode q2/0, turn 0, token \d+"):
+        play(scripted, tokenizer, tools, samples=1, deterministic=deterministic)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_cancellation_closes_every_world(engine, tokenizer, world, deterministic):
+    async def work() -> None:
+        scripted = engine(lambda *_: "go")
+        arrived = asyncio.Event()
+
+        async def never(request: Any) -> Generation:
+            arrived.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        scripted.generate = never
+        settings = RolloutSettings(make_env=lambda services: world(None, services), deterministic=deterministic)
+        task = asyncio.create_task(Collector(scripted, tokenizer, settings).collect(TASKS, 2, round=1))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    assert sorted(world.closed) == sorted([task.id for task in TASKS] * 2)
+
+
+def test_tools_know_their_episode_and_keep_its_state(engine, tokenizer, tools):
+    def policy(text: str, request: Any) -> str:
+        if text.count("<tool_response>") == 2:
+            return "<answer>x</answer>"
+        return '<tool_call>{"name": "whoami", "arguments": {}}</tool_call>'
+
+    result = play(engine(policy), tokenizer, tools, tasks=TASKS[:1])
+    told = []
+    for one in result.groups[0].trajectories:
+        said = [turn.observation[0]["content"] for turn in one.turns[1:]]
+        assert '"turn": 0' in said[0]
+        assert '"turn": 1' in said[1]
+        assert '"calls": 2' in said[1]
+        told.append([text.partition('"random": ')[2].partition(",")[0] for text in said])
+    assert len({number for numbers in told for number in numbers}) == 4

@@ -1,0 +1,65 @@
+"""Threads for calls that may hang."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+
+
+def test_a_lane_keeps_its_thread_until_a_call_hangs():
+    release = threading.Event()
+
+    async def work() -> list[int]:
+        pool = ThreadPool(1)
+        lane = pool.lane()
+        idents = [await lane.run(threading.get_ident) for _ in range(2)]
+        with pytest.raises(CallTimeout):
+            await lane.run(release.wait, timeout=0.02)
+        idents.append(await lane.run(threading.get_ident))
+        lane.release()
+        assert pool.hung == 1
+        pool.close()
+        return idents
+
+    first, second, third = asyncio.run(work())
+    release.set()
+    assert first == second != third
+
+
+def test_a_narrow_pool_waits_without_counting_the_wait():
+    async def work() -> list[int]:
+        pool = ThreadPool(1)
+        jobs = [pool.run(lambda: time.sleep(0.02) or 1, timeout=0.5) for _ in range(5)]
+        return list(await asyncio.gather(*jobs))
+
+    assert asyncio.run(work()) == [1] * 5
+
+
+def test_the_pool_serves_one_loop_after_another():
+    pool = ThreadPool(1)
+
+    async def work() -> int:
+        return sum(await asyncio.gather(*(pool.run(lambda: 1) for _ in range(3))))
+
+    assert [asyncio.run(work()), asyncio.run(work())] == [3, 3]
+
+
+def test_a_cancelled_call_leaves_the_pool_usable():
+    release = threading.Event()
+
+    async def work() -> str:
+        pool = ThreadPool(1)
+        task = asyncio.create_task(pool.run(release.wait))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await pool.run(lambda: "still here", timeout=5)
+
+    assert asyncio.run(work()) == "still here"
+    release.set()

@@ -1,0 +1,195 @@
+"""Whatever a tool does becomes a result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core.errors import ConfigError, ToolError
+from agent_r1_core.rollout import ToolRunner
+
+RESOURCES = ToolResources(
+    cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
+)
+
+
+def context(turn: int = 0, seed: int = 1) -> ToolContext:
+    return ToolContext("episode", turn, Task("task", "Where?", ("Tavelo",)), random.Random(seed))
+
+
+def made(module: Any, *names: str) -> dict[str, Any]:
+    """Instances of the module's tools."""
+    tools = {name: getattr(module, name)() for name in names}
+    for name, instance in tools.items():
+        instance.name = name
+    return tools
+
+
+def run(runner: ToolRunner, *calls: tuple[str, dict[str, Any]], each: ToolContext | None = None) -> list[Any]:
+    """Start, call at once, close."""
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            shared = each or context()
+            return list(await asyncio.gather(*(runner.call(ToolCall(*call), shared) for call in calls)))
+        finally:
+            await runner.close()
+
+    return asyncio.run(work())
+
+
+def test_results_become_text(tools):
+    runner = ToolRunner(made(tools, "lookup", "later", "garbage", "surrogate"))
+    results = run(runner, ("lookup", {"name": "Karimo"}), ("later", {"name": "é"}), ("garbage", {}), ("surrogate", {}))
+    assert [result.text for result in results] == [
+        "Karimo was born in Tavelo.",
+        '{"name": "é"}',
+        "ok ��",
+        "a?b",
+    ]
+    assert not any(result.error for result in results)
+
+
+def test_ten_megabytes_are_clipped(tools):
+    (result,) = run(ToolRunner(made(tools, "huge")), ("huge", {}))
+    assert result.text.endswith("x... [9900000 characters cut]")
+    assert len(result.text) < 101_000
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (("fly", {}), "Error: there is no tool 'fly'; the tools are: fail, fail_async, lookup."),
+        (("lookup", {}), "Error: wrong arguments for lookup: name: field required."),
+        (
+            ("lookup", {"name": "x", "nom": 1, "times": "many"}),
+            "Error: wrong arguments for lookup: times: input should be a valid integer, unable to parse string as an "
+            "integer; nom: is no argument.",
+        ),
+        (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
+        (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
+        (("fail", {"kind": "exit"}), "Error: fail failed with RuntimeError: SystemExit was raised (3)."),
+        (("fail", {"kind": "interrupt"}), "Error: fail failed with RuntimeError: KeyboardInterrupt was raised ()."),
+        (("fail_async", {"kind": "exit"}), "Error: fail_async failed with RuntimeError: SystemExit was raised."),
+        (("fail_async", {"kind": "cancel"}), "Error: fail_async failed with RuntimeError: it cancelled itself."),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(tools, call, text):
+    (result,) = run(ToolRunner(made(tools, "fail", "fail_async", "lookup")), call)
+    assert (result.text, result.error) == (text, True)
+
+
+def test_a_hung_tool_costs_its_own_time_out_only(tools):
+    runner = ToolRunner(made(tools, "hang", "stubborn", "lookup"), {"hang": 0.05, "stubborn": 0.05}, max_concurrency=2)
+    hung = [("hang", {})] * 3 + [("stubborn", {})]
+    results = run(runner, *hung, ("lookup", {"name": "Karimo"}))
+    assert [result.text for result in results[:4]] == [
+        *["Error: hang did not answer within 0.05 seconds."] * 3,
+        "Error: stubborn did not answer within 0.05 seconds.",
+    ]
+    assert results[4].text == "Karimo was born in Tavelo."
+    assert (runner.counts.timeouts, runner.counts.hung, runner.counts.errors, runner.counts.calls) == (4, 3, 4, 5)
+
+
+def test_hung_threads_do_not_delay_the_exit(tools):
+    script = textwrap.dedent(
+        f"""
+        import asyncio, importlib.util, sys
+        from agent_r1_core import ToolCall, ToolContext, ToolResources
+        from agent_r1_core.rollout import ToolRunner
+        spec = importlib.util.spec_from_file_location("tools", {tools.__file__!r})
+        tools = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tools)
+        async def main():
+            runner = ToolRunner({{"hang": tools.hang()}}, {{"hang": 0.05}})
+            await runner.start(ToolResources(""))
+            print((await runner.call(ToolCall("hang", {{}}), ToolContext("e", 0, None, None))).text)
+            await runner.close()
+        asyncio.run(main())
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "Error: hang did not answer within 0.05 seconds.\n"
+
+
+def test_the_context_tells_who_is_served_and_keeps_state(tools):
+    shared = context(turn=2)
+    results = run(ToolRunner(made(tools, "whoami")), ("whoami", {}), ("whoami", {}), each=shared)
+    told = json.loads(results[1].text)
+    assert (told["episode"], told["turn"], told["task"], told["calls"]) == ("episode", 2, "task", 2)
+    assert told["in time"]
+    assert shared.state == {"calls": 2}
+
+
+def test_a_tool_that_cannot_be_opened_says_why(tools):
+    closed = tools.Closed()
+    closed.name = "closed"
+    for isolation in ("thread", "process"):
+        with pytest.raises(ToolError, match=r"tool closed cannot be opened \(OSError: the disk is full\)"):
+            run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
+
+
+def test_a_process_keeps_tools_apart(tools):
+    names = ("whoami", "lookup", "later", "fail")
+    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"))
+    shared = context()
+    shared.state["calls"] = 4
+    who, found, late, failed = run(
+        runner,
+        ("whoami", {}),
+        ("lookup", {"name": "Karimo"}),
+        ("later", {"name": "é"}),
+        ("fail", {"kind": "tool"}),
+        each=shared,
+    )
+    told = json.loads(who.text)
+    assert told["process"] != os.getpid()
+    assert (told["calls"], shared.state) == (5, {"calls": 5})
+    assert (found.text, late.text) == ("Karimo was born in Tavelo.", '{"name": "é"}')
+    assert (failed.text, failed.error) == ("Error: the page is gone; ask for another", True)
+
+
+def test_an_isolated_tool_gets_its_configuration_and_corpora(tools):
+    index = tools.Index(tools.Index.Config(unit="texts"))
+    index.name = "index"
+    (result,) = run(ToolRunner({"index": index}, isolation={"index": "process"}), ("index", {}))
+    assert result.text == "2 texts: Karimo, Tavelo"
+
+
+def test_a_tool_that_keeps_the_interpreter_is_killed_and_replaced(tools):
+    names = ("spin", "die")
+    runner = ToolRunner(made(tools, *names), {"spin": 0.2}, dict.fromkeys(names, "process"))
+
+    async def work() -> list[str]:
+        await runner.start(RESOURCES)
+        try:
+            return [(await runner.call(ToolCall(name, {}), context())).text for name in ("spin", "die", "die", "spin")]
+        finally:
+            await runner.close()
+
+    spun, died, again, still = asyncio.run(work())
+    assert spun == still == "Error: spin did not answer within 0.2 seconds."
+    assert died == again == "Error: die failed with RuntimeError: its process died."
+    assert runner.counts.hung == 2
+
+
+def test_a_tool_that_no_other_process_finds_is_refused():
+    from agent_r1_core import tool
+
+    @tool
+    def local() -> str:
+        """Be local."""
+        return ""
+
+    with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
+        ToolRunner({"local": local()}, isolation={"local": "process"})
