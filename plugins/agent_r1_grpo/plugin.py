@@ -21,7 +21,7 @@ PRESETS = (
     ),
     Preset(
         "rloo",
-        {"baseline": "leave_one_out", "normalise_std": False, "aggregation": "sequence_sum"},
+        {"baseline": "leave_one_out", "aggregation": "sequence_sum"},
         "leave-one-out baseline with a clipped surrogate",
     ),
     Preset(

@@ -1,0 +1,116 @@
+"""PPO: the contract, masked GAE through the algorithm, the value loss, the ablations."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+import torch
+from agent_r1_ppo.ppo import PPO
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.testing import AlgorithmContract, loss_tokens, make_task, make_trajectory, tiny_batch
+from agent_r1_core.trajectory import Group
+
+TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
+
+
+class TestPPO(AlgorithmContract):
+    component = PPO
+
+
+class TestDiscountedWithKL(AlgorithmContract):
+    component = PPO
+    config: ClassVar = {"gamma": 0.95, "lam": 0.9, "kl_coef": 0.01}
+
+
+class TestWithoutAdvantageMask(AlgorithmContract):
+    component = PPO
+    config: ClassVar = {"advantage_mask": False}
+    masked = False
+
+
+class TestWithoutEitherMask(AlgorithmContract):
+    component = PPO
+    config: ClassVar = {"advantage_mask": False, "loss_mask": False}
+    masked = False
+
+
+def made(**options) -> PPO:
+    return PPO(PPO.Config(**options))
+
+
+def valued(trajectory, values: list[float]) -> Batch:
+    batch = Batch.from_groups([Group(make_task(), [trajectory])])
+    batch.values = torch.tensor([values])
+    return batch
+
+
+def test_process_and_outcome_rewards_flow_back_over_turns_and_skip_the_tools_answer() -> None:
+    trajectory = make_trajectory(TWO_TURNS, turn_rewards=(1.0, 0.0), reward=2.0)
+    batch = valued(trajectory, [9, 9, 0.1, 0.2, 9, 9, 9, 0.3])
+    out = made(gamma=0.5, lam=1.0, whiten=False).advantages(batch)
+    # returns to go over tokens 2, 3, 7: 2; 1 + 0.5 * 2 = 2; 0 + 0.5 * 2 = 1
+    expected = torch.tensor([[0, 0, 1.0 - 0.1, 2.0 - 0.2, 0, 0, 0, 2.0 - 0.3]])
+    torch.testing.assert_close(out.advantages, expected)
+    torch.testing.assert_close(out.value_targets, torch.tensor([[0, 0, 1.0, 2.0, 0, 0, 0, 2.0]]))
+
+
+def test_only_a_bootstrap_continues_the_last_action() -> None:
+    batch = valued(make_trajectory(TWO_TURNS), [0.0] * 8)
+    batch.bootstrap = torch.tensor([4.0])
+    out = made(gamma=0.5, whiten=False).advantages(batch)
+    torch.testing.assert_close(out.advantages, torch.tensor([[0, 0, 0.5, 1.0, 0, 0, 0, 2.0]]))
+
+
+def test_without_the_advantage_mask_the_tools_tokens_discount() -> None:
+    trajectory = make_trajectory(TWO_TURNS, reward=1.0)
+    batch = valued(trajectory, [0.0] * 8)
+    out = made(gamma=0.5, whiten=False, advantage_mask=False).advantages(batch)
+    powers = torch.tensor([[0, 0] + [0.5**k for k in range(5, -1, -1)]])
+    torch.testing.assert_close(out.advantages, powers)
+    assert out.value_mask.tolist() == batch.response_mask.tolist()
+
+
+def test_whitened_advantages_have_mean_zero_over_action_tokens() -> None:
+    batch = tiny_batch()
+    advantages = made().advantages(batch).advantages[batch.action_mask]
+    assert abs(float(advantages.mean())) < 1e-5
+    assert abs(float(advantages.var()) - 1) < 1e-4
+
+
+def test_the_value_loss_pulls_values_towards_returns() -> None:
+    algorithm, batch = made(value_clip=None), tiny_batch()
+    tokens = loss_tokens(batch, algorithm.advantages(batch), algorithm)
+    algorithm.loss(tokens).value_loss.backward()
+    torch.testing.assert_close(
+        tokens.values.grad, tokens.value_weights * (tokens.values - tokens.value_targets).detach()
+    )
+
+
+def test_the_kl_lowers_the_reward_of_each_token() -> None:
+    batch = tiny_batch()
+    plain = made(whiten=False, lam=0.0, gamma=0.0).advantages(batch).advantages
+    taxed = made(whiten=False, lam=0.0, gamma=0.0, kl_coef=0.5).advantages(batch).advantages
+    tax = 0.5 * (batch.old_logprobs - batch.reference_logprobs)
+    torch.testing.assert_close(plain - taxed, torch.where(batch.action_mask, tax, 0.0), atol=1e-5, rtol=1e-5)
+
+
+def test_roles() -> None:
+    assert made().roles() == {"policy", "critic"}
+    assert made(kl_coef=0.1).roles() == {"policy", "critic", "reference"}
+    assert made().needs_every_trajectory()
+    assert made(kl_coef=0.1).needs_old_logprobs()
+    assert not made().needs_old_logprobs()
+
+
+def test_the_loss_mask_without_the_advantage_mask_is_named_idle() -> None:
+    assert "loss_mask" in PPO.idle_options(PPO.Config())
+    assert "loss_mask" not in PPO.idle_options(PPO.Config(advantage_mask=False))
+
+
+def test_missing_values_are_one_clear_sentence() -> None:
+    batch = tiny_batch()
+    batch.values = None
+    with pytest.raises(ValueError, match="critic"):
+        made().advantages(batch)

@@ -1,0 +1,81 @@
+"""REINFORCE++: the contract, returns to go, and the baseline variant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.credit import returns_to_go
+from agent_r1_core.testing import AlgorithmContract, loss_tokens, random_group, tiny_batch
+
+
+class TestReinforcePP(AlgorithmContract):
+    component = ReinforcePP
+
+
+class TestWithKL(AlgorithmContract):
+    component = ReinforcePP
+    config: ClassVar = {"kl_coef": 0.01, "gamma": 0.9}
+
+
+class TestBaseline(AlgorithmContract):
+    component = ReinforcePP
+    config: ClassVar = {"baseline": True}
+
+
+class TestBaselineWithKL(AlgorithmContract):
+    component = ReinforcePP
+    config: ClassVar = {"baseline": True, "kl_coef": 0.01}
+
+
+def made(**options) -> ReinforcePP:
+    return ReinforcePP(ReinforcePP.Config(**options))
+
+
+def test_advantages_are_returns_to_go_over_action_tokens_whitened_over_the_batch() -> None:
+    batch = tiny_batch()
+    returns = returns_to_go(batch.rewards, batch.action_mask, 0.9)[batch.action_mask]
+    expected = (returns - returns.mean()) / returns.std()
+    found = made(gamma=0.9).advantages(batch).advantages[batch.action_mask]
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_kl_to_the_reference_lowers_what_is_to_go() -> None:
+    batch = tiny_batch()
+    batch.rewards = torch.zeros_like(batch.rewards)
+    tax = -(batch.old_logprobs - batch.reference_logprobs) * batch.action_mask
+    expected = returns_to_go(tax, batch.action_mask, 1.0)[batch.action_mask]
+    found = made(kl_coef=1.0).advantages(batch).advantages[batch.action_mask]
+    torch.testing.assert_close(found, (expected - expected.mean()) / expected.std(), atol=1e-5, rtol=1e-5)
+
+
+def test_with_baseline_a_group_without_spread_has_no_advantage_and_does_not_shift_the_others() -> None:
+    varied = random_group(0, 4)
+    flat = random_group(1, 4, turns=1, turn_rewards=[0.0], reward=1.0)
+    both = Batch.from_groups([varied, flat])
+    alone = Batch.from_groups([varied])
+    advantages = made(baseline=True).advantages(both).advantages
+    assert not advantages[4:].any()
+    expected = made(baseline=True).advantages(alone).advantages
+    torch.testing.assert_close(advantages[:4, : expected.shape[1]], expected)
+
+
+def test_the_kl_stands_in_the_reward_or_with_baseline_in_the_loss() -> None:
+    plain, baseline = made(kl_coef=0.1), made(kl_coef=0.1, baseline=True)
+    assert plain.needs_old_logprobs()
+    assert not plain.needs_every_trajectory()
+    assert baseline.needs_every_trajectory()
+    assert not baseline.needs_old_logprobs()
+    batch = tiny_batch()
+    tokens = loss_tokens(batch, baseline.advantages(batch), baseline)
+    assert "kl_reference" in baseline.loss(tokens).metrics
+    assert "kl_reference" not in plain.loss(tokens).metrics
+    assert made().roles() == {"policy"}
+
+
+def test_options_without_effect_are_named() -> None:
+    assert "gamma" in ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))
+    assert "gamma" not in ReinforcePP.idle_options(ReinforcePP.Config())
