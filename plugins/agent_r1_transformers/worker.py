@@ -7,6 +7,7 @@ shapes of all computations depend on the requests alone (LAW 11).
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,8 @@ class Worker:
         """Resolved when the model is loaded."""
         self._thread = threading.Thread(target=self._run, name="agent-r1-transformers", daemon=True)
         self._thread.start()
+        # A thread that is inside torch while the interpreter goes down aborts the process: stop it before.
+        atexit.register(self.close)
 
     # Called from outside.
 
@@ -102,6 +105,7 @@ class Worker:
             self._closing = True
             self._news.notify()
         self._thread.join()
+        atexit.unregister(self.close)
 
     def _post(self, item: _Admit | _Call) -> None:
         with self._news:
