@@ -55,8 +55,11 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
 
 
 def apply(hardware: Hardware, deterministic: bool) -> None:
-    """Set torch's global switches."""
+    """Set torch's global switches, and keep transformers' own progress bars out of the run's display."""
     import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
     torch.set_num_threads(hardware.threads)
     torch.use_deterministic_algorithms(deterministic)
