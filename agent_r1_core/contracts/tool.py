@@ -9,7 +9,9 @@ import inspect
 import random
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -70,8 +72,7 @@ class Tool(Component):
     def schema(self) -> dict[str, Any]:
         """The function schema that chat templates take (OpenAI style)."""
         text = self.description or _first_paragraph(type(self))
-        parameters = _plain(self.Arguments.model_json_schema())
-        parameters.pop("description", None)
+        parameters = deepcopy(_parameters(self.Arguments))
         return {"type": "function", "function": {"name": self.name, "description": text, "parameters": parameters}}
 
 
@@ -90,6 +91,14 @@ def _first_paragraph(cls: type[Tool]) -> str:
     own = cls.__mro__[: cls.__mro__.index(Tool)]
     doc = next((base.__doc__ for base in own if base.__doc__), "")
     return inspect.cleandoc(doc).split("\n\n")[0]
+
+
+@cache
+def _parameters(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments; every episode asks for it."""
+    parameters: dict[str, Any] = _plain(arguments.model_json_schema())
+    parameters.pop("description", None)
+    return parameters
 
 
 def _plain(schema: Any) -> Any:

@@ -58,6 +58,10 @@ class ToolCalling(ToolEnv):
         if self.services.tool_format is not None:
             self.services.tool_format.bind(self._schemas)
 
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """The tools' schemas, where the format hands them to the chat template."""
+        return self._schemas if self._format().template_tools else []
+
     async def reset(self, task: Task) -> Observation:
         """The system prompt, if there is one, and the task's own messages."""
         own: list[Message] = (
