@@ -1,0 +1,104 @@
+"""LAW 2: with the same weights, the learner's log-probs of the action tokens are the engine's, also after an update."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_transformers.engine import TransformersEngine
+
+from agent_r1_core.contracts.engine import EngineModel, Request
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.settings import LearnerSettings
+from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
+from agent_r1_core.trajectory import Group, Trajectory
+
+TURNS, SAMPLES = 3, 6
+
+
+async def play(engine: TransformersEngine, sample: int, round_: int, temperature: float) -> Trajectory:
+    """An episode of some turns: the engine continues its own ids and what an environment puts between them."""
+    pairs, logprobs, context = [], [], []
+    for turn in range(TURNS):
+        observation = [(7 * sample + 13 * turn + k) % 200 for k in range(3 + sample + turn)]
+        context += observation
+        seed = 1000 * round_ + 10 * sample + turn
+        request = Request(tuple(context), 4 + sample, seed, temperature=temperature, episode=f"e{round_}/{sample}")
+        generation = await engine.generate(request)
+        pairs.append((observation, generation.ids))
+        logprobs.append(generation.logprobs)
+        context += generation.ids
+    await engine.release(f"e{round_}/{sample}")
+    reward = float(sample % 2)
+    return make_trajectory(pairs, task=make_task(), sample=sample, logprobs=logprobs, closing=(1, 2), reward=reward)
+
+
+async def rollout(engine: TransformersEngine, round_: int, temperature: float) -> list[Group]:
+    played = [play(engine, sample, round_, temperature) for sample in range(SAMPLES)]
+    return [Group(make_task(), list(await asyncio.gather(*played)))]
+
+
+async def gaps(folder: Path, temperature: float, passes: int) -> list[dict[str, float]]:
+    """Two steps of training with a large learning rate; the second is sampled by the weights that the first made."""
+    policy = Policy.load(folder)
+    settings = LearnerSettings(lr=0.05, epochs=passes)
+    learner = Learner(policy, GRPO(), settings, temperature=temperature)
+    engine = TransformersEngine()
+    found = []
+    try:
+        await engine.start(EngineModel(str(folder), "float32"))
+        for step in (1, 2):
+            update = learner.update(await rollout(engine, step, temperature), step)
+            before = update.batch.sampler_logprobs[update.batch.action_mask]
+            assert before.abs().max() > 0.1
+            found.append(update.metrics)
+            await engine.load_weights(policy.weights(), step)
+    finally:
+        await engine.close()
+    return found
+
+
+@pytest.mark.parametrize("tie", [True, False])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_the_gap_is_nothing_before_and_after_an_update(
+    tmp_path: Path, tie: bool, temperature: float, passes: int
+) -> None:
+    first, second = asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), temperature, passes))
+    for metrics in (first, second):
+        assert metrics["logprob_gap"] < 1e-4
+        assert metrics["prob_gap"] < 1e-4
+    assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
+
+
+def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
+    """Log-probs that are off by a tenth of a nat show as exactly that."""
+    policy = Policy.load(tiny_model_folder(tmp_path))
+
+    async def off() -> list[Group]:
+        engine = TransformersEngine()
+        await engine.start(EngineModel(str(tmp_path), "float32"))
+        try:
+            groups = await rollout(engine, 1, 1.0)
+        finally:
+            await engine.close()
+        for trajectory in groups[0].trajectories:
+            for segment in trajectory.segments:
+                segment.logprobs = [value - 0.1 for value in segment.logprobs]
+        return groups
+
+    metrics = Learner(policy, GRPO(), LearnerSettings()).update(asyncio.run(off()), 1).metrics
+    assert metrics["logprob_gap"] == pytest.approx(0.1, abs=1e-3)
+    assert metrics["prob_gap"] > 0.0
+
+
+@pytest.mark.parametrize("option", ["engine.top_p=0.9", "engine.top_k=20"])
+def test_sampling_from_another_distribution_than_the_trained_one_is_refused(option: str) -> None:
+    from agent_r1_core.config import load_config
+
+    with pytest.raises(ConfigError, match=option.split("=")[0].split(".")[1]):
+        load_config("default", [option])

@@ -1,0 +1,119 @@
+"""LAW 3: credit runs over action tokens alone; what stands at other tokens changes no gradient."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_ppo.ppo import PPO
+from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.credit import gae, returns_to_go
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.packing import pack
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.scoring import fill_frozen_scores
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_batch, tiny_model
+from agent_r1_core.testing.gradients import update_gradients
+from agent_r1_core.trajectory import Group
+
+ALGORITHMS: list[Algorithm] = [
+    GRPO(GRPO.Config(kl_coef=0.1)),
+    PPO(PPO.Config(gamma=0.9, lam=0.8, kl_coef=0.1)),
+    ReinforcePP(ReinforcePP.Config(gamma=0.9, kl_coef=0.1)),
+    ReinforcePP(ReinforcePP.Config(baseline=True)),
+]
+NAMES = ["grpo", "ppo", "reinforce_pp", "baseline"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
+def test_numbers_at_masked_tokens_change_no_advantage_and_no_target(algorithm: Algorithm) -> None:
+    clean, spoilt = tiny_batch(), tiny_batch()
+    for name in ("rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
+        getattr(spoilt, name)[~spoilt.action_mask] = 1e3
+    one, other = algorithm.advantages(clean), algorithm.advantages(spoilt)
+    assert torch.equal(one.advantages, other.advantages)
+    if one.value_targets is not None:
+        assert torch.equal(one.value_targets, other.value_targets)
+    assert not one.advantages[~clean.action_mask].any()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
+def test_log_probs_recorded_at_masked_tokens_change_no_gradient(algorithm: Algorithm) -> None:
+    groups = [random_group(1, 3), random_group(2, 3)]
+    spoilt = copy.deepcopy(groups)
+    for group in spoilt:
+        for trajectory in group.trajectories:
+            for segment in trajectory.segments:
+                segment.logprobs = [p if m else -50.0 for p, m in zip(segment.logprobs, segment.mask, strict=True)]
+    settings = {"epochs": 2, "importance_clip": 2.0}
+    for one, other in zip(
+        update_gradients(tiny_model(), algorithm, groups, **settings),
+        update_gradients(tiny_model(), algorithm, spoilt, **settings),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+
+
+def test_environment_tokens_neither_earn_nor_discount() -> None:
+    """The advantages of a trajectory are those of its action tokens written without a gap."""
+    batch = tiny_batch()
+    assert batch.values is not None
+    for row in range(batch.size):
+        mask = batch.action_mask[row]
+        tight = [part[row][mask][None] for part in (batch.rewards, batch.values, batch.action_mask)]
+        whole = [part[row][None] for part in (batch.rewards, batch.values, batch.action_mask)]
+        assert torch.equal(gae(*whole, 0.9, 0.8)[0][0][mask], gae(*tight, 0.9, 0.8)[0][0])
+        assert torch.equal(returns_to_go(whole[0], whole[2], 0.9)[0][mask], returns_to_go(tight[0], tight[2], 0.9)[0])
+
+
+def test_credit_runs_through_the_segments_of_a_trajectory() -> None:
+    """A context that was rewritten between two turns does not stop the reward from flowing back."""
+    turns = (((1, 2), (3,)), ((4, 5), (6,)))
+    for boundary in ((), (1,)):
+        batch = Batch.from_groups([Group(make_task(), [make_trajectory(turns, reward=1.0, new_segment_at=boundary)])])
+        returns = returns_to_go(batch.rewards, batch.action_mask, 0.5)
+        assert returns[batch.action_mask].tolist() == [0.5, 1.0]
+
+
+def valued(critic: Critic, *trajectories) -> Batch:
+    batch = Batch.from_groups([Group(make_task(), list(trajectories))])
+    fill_frozen_scores(
+        batch, batch.action_mask, policy=None, reference=None, critic=critic, temperature=1.0, max_tokens=100
+    )
+    return batch
+
+
+def some_critic() -> Critic:
+    critic = Critic(Policy(tiny_model()))
+    torch.nn.init.constant_(critic.head.weight, 0.1)
+    return critic
+
+
+def test_the_value_of_a_turns_first_action_token_is_read_where_the_observation_ends() -> None:
+    critic = some_critic()
+    first = make_trajectory((((1, 2), (3, 4)), ((5, 6, 7), (8, 9))))
+    other = make_trajectory((((1, 2), (3, 4)), ((5, 6, 7), (100, 9))))
+    one, two = valued(critic, first), valued(critic, other)
+    assert one.values is not None
+    assert two.values is not None
+    at_observation = critic.values(pack(one, [0]), torch.tensor([1, 6])).detach()
+    torch.testing.assert_close(one.values[0, [2, 7]], at_observation)
+    torch.testing.assert_close(one.values[0, :8], two.values[0, :8])
+    assert float(one.values[0, 8]) != pytest.approx(float(two.values[0, 8]), abs=1e-6)
+
+
+def test_a_bootstrap_is_one_value_after_the_last_id() -> None:
+    critic = some_critic()
+    cut = make_trajectory((((1, 2), (3, 4)),), closing=(5, 6), bootstrap=True)
+    batch = valued(critic, cut)
+    after = critic.values(pack(batch, [0]), torch.tensor([5])).detach()
+    torch.testing.assert_close(batch.bootstrap, after)
+    algorithm = PPO(PPO.Config(whiten=False, lam=0.0, gamma=0.5))
+    advantages = algorithm.advantages(batch).advantages
+    assert batch.values is not None
+    torch.testing.assert_close(advantages[0, 3], 0.5 * after[0] - batch.values[0, 3])

@@ -1,0 +1,69 @@
+"""LAW 4: every reward lands on an action token, whatever the episode ended on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_ppo.ppo import PPO
+from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing.gradients import update_gradients
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
+
+
+def batch_of(*trajectories: Trajectory) -> Batch:
+    return Batch.from_groups([Group(make_task(), list(trajectories))])
+
+
+def test_process_rewards_sit_on_the_last_token_of_their_turn_and_the_outcome_on_the_last_action_token() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.5), reward=2.0))
+    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.5]]
+
+
+def test_an_episode_that_ends_on_a_tools_answer_keeps_its_outcome() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS, reward=2.0, closing=(11, 12, 13)))
+    assert batch.rewards.tolist() == [[0] * 9 + [2.0] + [0] * 3]
+
+
+def test_the_outcome_goes_to_the_last_segment() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.0), reward=2.0, new_segment_at=(1,)))
+    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.0]]
+
+
+def test_a_turn_without_reward_is_still_a_turn_and_an_all_zero_trajectory_an_ordinary_one() -> None:
+    batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory(TWO_TURNS, turn_rewards=(0.0, 1.0)))
+    assert batch.turn[0].tolist() == batch.turn[1].tolist() == [-1, -1, -1, 0, 0, -1, -1, 1, 1, 1]
+    assert batch.returns.tolist() == [0.0, 1.0]
+    assert not batch.rewards[0].any()
+
+
+def test_no_reward_is_lost_and_none_stands_at_a_masked_token() -> None:
+    for seed in range(20):
+        group = random_group(seed, 4, closing=(1, 2) if seed % 2 else ())
+        batch = Batch.from_groups([group])
+        torch.testing.assert_close(batch.rewards.sum(1), torch.tensor(group.returns))
+        assert not batch.rewards[~batch.action_mask].any()
+
+
+def test_a_truncated_episode_carries_its_outcome_like_any_other() -> None:
+    cut = make_trajectory(TWO_TURNS, status=EndStatus.TRUNCATED, reward=-1.0)
+    assert batch_of(cut).rewards[0, 9] == -1.0
+
+
+@pytest.mark.parametrize("algorithm", [GRPO(), PPO(), ReinforcePP()], ids=["grpo", "ppo", "reinforce_pp"])
+def test_the_outcome_moves_the_gradient_though_a_tool_had_the_last_word(algorithm) -> None:
+    def groups(rewards: tuple[float, float]) -> list[Group]:
+        made = [
+            make_trajectory((((1, 2), (token,)),), sample=i, closing=(7, 8), reward=rewards[i])
+            for i, token in enumerate((5, 6))
+        ]
+        return [Group(make_task(), made)]
+
+    better, worse = (update_gradients(tiny_model(), algorithm, groups(r))[0] for r in ((1.0, 0.0), (0.0, 1.0)))
+    assert better.norm() > 1e-3
+    assert (better - worse).norm() > 1e-3

@@ -1,0 +1,214 @@
+"""LAW 6: the gradient does not depend on how it was computed.
+
+The yardstick is written without the learner's machinery: every segment runs alone through the model as it comes from
+transformers, with full logits, and the losses of the whole mini-batch are added up under the full normaliser.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_grpo.plugin import PRESETS
+from agent_r1_ppo.ppo import PPO
+from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from torch import Tensor, nn
+
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.learning import head
+from agent_r1_core.learning.aggregation import aggregation_weights
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.loss import LossTokens
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing.gradients import relative_difference, update_gradients
+from agent_r1_core.trajectory import Group
+
+PRESET = {preset.name: dict(preset.config) for preset in PRESETS}
+ALGORITHMS: dict[str, Algorithm] = {
+    "grpo": GRPO(),
+    **{name: GRPO(GRPO.Config(**options)) for name, options in PRESET.items()},
+    "grpo_kl": GRPO(GRPO.Config(kl_coef=0.1)),
+    "ppo": PPO(PPO.Config(gamma=0.95, lam=0.9)),
+    "ppo_kl": PPO(PPO.Config(kl_coef=0.1)),
+    "ppo_no_masks": PPO(PPO.Config(advantage_mask=False, loss_mask=False)),
+    "reinforce_pp": ReinforcePP(ReinforcePP.Config(gamma=0.95)),
+    "reinforce_pp_kl": ReinforcePP(ReinforcePP.Config(kl_coef=0.1)),
+    "reinforce_pp_baseline": ReinforcePP(ReinforcePP.Config(baseline=True, kl_coef=0.1)),
+}
+every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
+BOUND = 1e-5
+
+
+def rollout() -> list[Group]:
+    """Groups with spread and without, segments, closing ids, lengths from one token to dozens."""
+    flat = Group(make_task("flat"), [make_trajectory((((1, 2), (3 + i, 4)),), sample=i, reward=1.0) for i in range(3)])
+    lone = Group(make_task("lone"), [make_trajectory((((9, 8), (7,)),), reward=0.3)])
+    cut = Group(make_task("cut"), [make_trajectory(sample=i, reward=float(i), bootstrap=i == 1) for i in range(2)])
+    return [
+        random_group(1, 4, closing=(1, 2, 3)),
+        flat,
+        random_group(2, 3, turns=3, new_segment_at=(1, 2)),
+        lone,
+        cut,
+        random_group(3, 2, longest=30),
+    ]
+
+
+def found(name: str, groups: list[Group] | None = None, **settings) -> Tensor:
+    return update_gradients(tiny_model(), ALGORITHMS[name], groups or rollout(), **settings)[0]
+
+
+def alone(model: nn.Module, ids: list[int]) -> Tensor:
+    """Log-probs [len - 1] of a segment's ids after its first, by full logits."""
+    row = torch.tensor(ids)
+    logits = model(input_ids=row[None], use_cache=False).logits[0].float()
+    return torch.log_softmax(logits, -1)[:-1].gather(1, row[1:, None])[:, 0]
+
+
+def segments_of(batch: Batch, row: int) -> list[tuple[int, list[int]]]:
+    """Each segment's offset in the row, and its ids."""
+    starts = [0]
+    for length in batch.segment_lengths(row):
+        starts.append(starts[-1] + length)
+    return [(start, batch.ids[row, start:stop].tolist()) for start, stop in pairwise(starts)]
+
+
+def logprobs_of(model: nn.Module, batch: Batch) -> Tensor:
+    """[n, T], 0 at first ids and padding."""
+    rows = []
+    for row in range(batch.size):
+        parts = [torch.cat([torch.zeros(1), alone(model, ids)]) for _, ids in segments_of(batch, row)]
+        rows.append(nn.functional.pad(torch.cat(parts), (0, batch.ids.shape[1] - int(batch.valid[row].sum()))))
+    return torch.stack(rows)
+
+
+def values_of(critic: Critic, batch: Batch) -> tuple[Tensor, Tensor]:
+    """V before every token [n, T] (0 before a segment's first), and after the last id [n]."""
+    rows, lasts = [], []
+    for row in range(batch.size):
+        parts = []
+        for _, ids in segments_of(batch, row):
+            hidden = critic.decoder.module(input_ids=torch.tensor(ids)[None], use_cache=False).last_hidden_state[0]
+            after = critic.head(hidden)[:, 0]
+            parts.append(torch.cat([torch.zeros(1), after[:-1]]))
+            last = after[-1]
+        rows.append(nn.functional.pad(torch.cat(parts), (0, batch.ids.shape[1] - int(batch.valid[row].sum()))))
+        lasts.append(last)
+    return torch.stack(rows), torch.stack(lasts)
+
+
+def yardstick(name: str) -> Tensor:
+    """The gradient by the book."""
+    algorithm, batch = ALGORITHMS[name], Batch.from_groups(rollout())
+    config, roles = algorithm.config, algorithm.roles()
+    model = tiny_model()
+    logprobs = logprobs_of(model, batch)
+    batch.old_logprobs = logprobs.detach()
+    if "reference" in roles:
+        reference = copy.deepcopy(model)
+        with torch.no_grad():
+            for parameter in reference.parameters():
+                parameter.mul_(1.02)
+            batch.reference_logprobs = logprobs_of(reference, batch)
+    values = critic = None
+    if "critic" in roles:
+        critic = Critic(Policy(copy.deepcopy(model)))
+        critic.decoder.module.set_attn_implementation("eager")
+        nn.init.constant_(critic.head.weight, 0.5 / critic.head.in_features**0.5)
+        values, after = values_of(critic, batch)
+        batch.values = values.detach()
+        batch.bootstrap = torch.where(batch.bootstrapped, after.detach(), 0.0)
+    made = algorithm.advantages(batch)
+    mask = batch.action_mask if config.loss_mask else batch.response_mask
+    value_mask = batch.action_mask if made.value_mask is None else made.value_mask
+    scored = mask | value_mask if critic else mask
+    tokens = LossTokens(
+        logprobs=logprobs[scored],
+        old_logprobs=batch.old_logprobs[scored],
+        sampler_logprobs=batch.sampler_logprobs[scored],
+        advantages=made.advantages[scored],
+        weights=aggregation_weights(mask, config.aggregation, config.horizon)[scored],
+        sequence=torch.arange(batch.size)[:, None].expand_as(mask)[scored],
+        reference_logprobs=None if batch.reference_logprobs is None else batch.reference_logprobs[scored],
+        values=None if values is None else values[scored],
+        old_values=None if batch.values is None else batch.values[scored],
+        value_targets=None if made.value_targets is None else made.value_targets[scored],
+        value_weights=aggregation_weights(value_mask, "token_mean")[scored] if critic else None,
+    )
+    terms = algorithm.loss(tokens)
+    (terms.loss if terms.value_loss is None else terms.loss + terms.value_loss).backward()
+    weights = list(model.parameters()) + (list(critic.parameters()) if critic else [])
+    return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in weights])
+
+
+@every_algorithm
+def test_the_learners_gradient_is_the_one_by_the_book(name: str) -> None:
+    expected = yardstick(name)
+    assert expected.norm() > 1e-4
+    assert relative_difference(found(name), expected) < BOUND
+
+
+@every_algorithm
+def test_micro_batches_and_skipping_leave_it_alone(name: str) -> None:
+    whole = found(name, max_tokens_per_microbatch=100_000, skip_without_gradient=False)
+    for tokens in (1, 30, 77):
+        for skip in (False, True):
+            part = found(name, max_tokens_per_microbatch=tokens, skip_without_gradient=skip)
+            assert relative_difference(part, whole) < BOUND, (tokens, skip)
+
+
+@every_algorithm
+def test_the_order_of_groups_and_of_trajectories_leaves_it_alone(name: str) -> None:
+    turned = [Group(group.task, group.trajectories[::-1]) for group in reversed(rollout())]
+    assert relative_difference(found(name, turned, max_tokens_per_microbatch=40), found(name)) < BOUND
+
+
+@every_algorithm
+def test_padding_leaves_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with columns that no trajectory reaches has the gradient of one without."""
+    expected = found(name)
+    original = Batch.from_groups.__func__
+
+    def padded(cls: type[Batch], groups: list[Group]) -> Batch:
+        batch = original(cls, groups)
+        for field, value in vars(batch).items():
+            if isinstance(value, Tensor) and value.ndim == 2:
+                setattr(batch, field, nn.functional.pad(value, (0, 13), value=-1 if field == "turn" else 0))
+        return batch
+
+    monkeypatch.setattr(Batch, "from_groups", classmethod(padded))
+    assert relative_difference(found(name), expected) < BOUND
+
+
+@every_algorithm
+def test_logits_in_chunks_leave_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = found(name)
+    monkeypatch.setattr(head, "_CHUNK", 1)
+    assert relative_difference(found(name), expected) < BOUND
+
+
+@every_algorithm
+def test_a_pass_of_their_own_for_old_log_probs_leaves_it_alone(name: str) -> None:
+    """The first mini-batch of the first of two passes has the gradient of a single pass."""
+    assert relative_difference(found(name, epochs=2), found(name)) < BOUND
+
+
+def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:
+    cuts = [
+        update_gradients(tiny_model(), GRPO(), rollout(), minibatches=3, skip_without_gradient=skip)
+        for skip in (True, False)
+    ]
+    assert len(cuts[0]) == 3
+    for skipped, kept in zip(*cuts, strict=True):
+        assert (skipped - kept).norm() <= BOUND * kept.norm()
+
+
+def test_a_trajectory_under_a_kl_is_never_skipped() -> None:
+    flat = [Group(make_task(), [make_trajectory((((1, 2), (3 + i,)),), sample=i) for i in range(3)])]
+    assert float(found("grpo_kl", flat).norm()) > 1e-6
+    assert float(found("grpo", flat).norm()) == 0.0
