@@ -1,0 +1,83 @@
+"""A training run small enough to be done dozens of times: a random model, sums, a reward that varies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core import train
+from agent_r1_core.runs.run import Run
+
+REWARD = '''
+"""Pays for vowels, so that even a random policy sees rewards that vary."""
+from agent_r1_core import RewardFn, RewardSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Vowels(RewardFn):
+    """Share of vowels in everything that the agent wrote."""
+
+    def score(self, trajectory):
+        text = "".join(turn.text for turn in trajectory.turns).lower()
+        return sum(letter in "aeiou" for letter in text) / max(1, len(text))
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("vowels", ":Vowels", "share of vowels")]
+'''
+
+
+def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
+    """The run's overrides; the model is in `folder/model`."""
+    keys: dict[str, Any] = {
+        "model.name": folder / "model",
+        "tasks.train": "{name: arithmetic, size: 7}",
+        "tasks.eval": "{name: arithmetic, split: eval, size: 2}",
+        "env": "{name: tool_calling, max_turns: 2, max_tokens: 200, system_prompt: ''}",
+        "tools": "[calculator]",
+        "rewards": "[vowels]",
+        "engine.max_new_tokens": 6,
+        "training.steps": steps,
+        "training.tasks_per_step": 2,
+        "training.samples_per_task": 3,
+        "training.epochs": 2,
+        "training.minibatches": 2,
+        "training.lr": "1e-2",
+        "evaluation.every": 2,
+        "checkpoint": "{every: 1, keep: 1, best: eval/reward/vowels}",
+        "deterministic": "true",
+        "run.dir": folder / "runs",
+        **{key.replace("__", "."): value for key, value in changed.items()},
+    }
+    return [f"{key}={value}" for key, value in keys.items()]
+
+
+def run_once(folder: Path, name: str, steps: int, resume: bool = False, force: bool = False, **changed: Any) -> Run:
+    """Train the small run under a name."""
+    (folder / "vowels.py").write_text(REWARD)
+    given = [*overrides(folder, steps, **changed), f"run.name={name}"]
+    return train("default", given, plugins=[folder / "vowels.py"], resume=resume, force=force)
+
+
+def fingerprint(run: Run) -> dict[str, Any]:
+    """Everything that a run leaves behind, without times: weights, metrics, trajectories, evaluations."""
+    return {
+        "weights": hashlib.sha256((run.model / "model.safetensors").read_bytes()).hexdigest(),
+        "metrics": [_timeless(line) for line in run.metrics()],
+        "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
+        "advantages": {step: run.read_advantages(step) for step in run.trajectory_steps()},
+        "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},
+    }
+
+
+def _timeless(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if not key.startswith("time/") and "per_second" not in key}
+
+
+def _told(trajectory: Any) -> str:
+    segments = [(segment.ids, segment.mask, segment.logprobs) for segment in trajectory.segments]
+    return json.dumps([trajectory.id, segments, trajectory.rewards, trajectory.seed, trajectory.policy_version])
