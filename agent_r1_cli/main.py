@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_r1_cli import eval_command, plugins_command, plugins_show, train_command
+from agent_r1_cli import eval_command, new_command, play_command, plugins_command, plugins_show, rollout_command, train_command
 from agent_r1_cli.guard import DEBUG_VARIABLE, guarded
 from agent_r1_core import __version__
 
@@ -42,6 +42,9 @@ def build_app() -> typer.Typer:
     app.callback(epilog=EPILOG)(options)
     app.command("train")(guarded(train_command.train))
     app.command("eval")(guarded(eval_command.evaluate))
+    app.command("rollout")(guarded(rollout_command.rollout))
+    app.command("play")(guarded(play_command.play))
+    app.command("new")(guarded(new_command.new))
     plugins = _group("List, show and check plugins and their components.")
     plugins.command("list")(guarded(plugins_command.list_plugins))
     plugins.command("show")(guarded(plugins_show.show))

@@ -1,0 +1,86 @@
+"""Writes a plugin project from the templates: plain files with `{{name}}`-style placeholders, in their names too."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+from agent_r1_core import __version__
+from agent_r1_core.errors import ConfigError
+
+KINDS = ("tool", "env", "reward", "algorithm", "tasks")
+"""Kinds that have a template."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be a component and a part of a Python module's name.
+
+    Raises:
+        ConfigError: with a name that would do, where one is near.
+    """
+    if _NAME.fullmatch(name) and not keyword.iskeyword(name):
+        return
+    words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    better = "_".join(words)
+    hint = f"; how about {better}?" if _NAME.fullmatch(better) and not keyword.iskeyword(better) else ""
+    raise ConfigError(f"{name!r} cannot name a component; use lower case words joined by _, such as word_count{hint}")
+
+
+def write_project(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write the project into a new folder; returns its files.
+
+    Raises:
+        ConfigError: the folder exists.
+    """
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; choose another folder with --dir, or remove it")
+    values = placeholders(kind, name)
+    written = []
+    for source, relative in _template_files(kind):
+        target = folder / _fill(relative.as_posix(), values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_fill(source.read_text(encoding="utf-8"), values), encoding="utf-8")
+        written.append(target)
+    return sorted(written)
+
+
+def placeholders(kind: str, name: str) -> dict[str, str]:
+    """What stands for each placeholder; the suffix keeps the package apart from modules of the same name."""
+    return {
+        "kind": kind,
+        "name": name,
+        "class": "".join(word.capitalize() for word in name.split("_")),
+        "package": f"{name}_plugin",
+        "project": project_name(name),
+        "version": __version__,
+    }
+
+
+def project_name(name: str) -> str:
+    """The distribution of a component's project."""
+    return f"agent-r1-{name.replace('_', '-')}"
+
+
+def template_folder() -> Path:
+    """The templates: inside an installed package, else those of the checkout."""
+    here = Path(__file__).resolve().parent
+    installed = here / "_templates"
+    return installed if installed.is_dir() else here.parent / "templates"
+
+
+def _template_files(kind: str) -> list[tuple[Path, Path]]:
+    """Files of all kinds and of this one, with their paths inside a project."""
+    found = []
+    for part in ("common", kind):
+        root = template_folder() / part
+        files = (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        found += [(path, path.relative_to(root)) for path in sorted(files)]
+    return found
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)

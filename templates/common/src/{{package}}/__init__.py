@@ -1,0 +1,1 @@
+"""The {{kind}} `{{name}}` for agent-r1."""

@@ -1,0 +1,59 @@
+"""The environment `{{name}}`: guess a number, told higher or lower after each guess."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field
+
+from agent_r1_core import Action, EnvConfig, EnvServices, Observation, Step, Task, ToolEnv
+
+GUESS = re.compile(r"<answer>\s*(\d{1,9})\s*</answer>")
+
+
+class {{class}}(ToolEnv):
+    """Find a secret number; every guess narrows it down."""
+
+    class Config(EnvConfig):
+        """What a recipe may set, beside `max_turns` and `max_tokens`."""
+
+        highest: int = Field(20, ge=2)
+        """The secret is between 1 and this."""
+
+    def __init__(self, config: Config | None = None, services: EnvServices | None = None) -> None:
+        super().__init__(config, services)
+        self._secret, self._low, self._high = 0, 1, self.config.highest
+
+    @classmethod
+    def uses_tools(cls) -> bool:
+        """The policy plays by itself."""
+        return False
+
+    def reset(self, task: Task) -> Observation:
+        """Draw a secret from the episode's own generator, so that the same seed gives the same game."""
+        self._secret = self.services.rng.randint(1, self.config.highest)
+        self._low, self._high = 1, self.config.highest
+        rules = f"Guess a number from 1 to {self.config.highest}. Write each guess as <answer>number</answer>."
+        return self._say(rules)
+
+    def step(self, action: Action) -> Step:
+        """Judge a guess; an action without one is answered with a reminder."""
+        found = GUESS.search(action.text)
+        if found is None:
+            return Step(self._say("That is no guess. Write it as <answer>number</answer>."), state_key=self._state())
+        guess = int(found.group(1))
+        if guess == self._secret:
+            return Step(reward=1.0, terminated=True, answer=str(guess), info={"guess": guess})
+        if guess < self._secret:
+            self._low = max(self._low, guess + 1)
+        else:
+            self._high = min(self._high, guess - 1)
+        hint = "higher" if guess < self._secret else "lower"
+        return Step(self._say(f"The number is {hint}."), state_key=self._state(), info={"guess": guess})
+
+    def _state(self) -> str:
+        return f"{self._low}-{self._high}"
+
+    @staticmethod
+    def _say(text: str) -> Observation:
+        return Observation([{"role": "user", "content": text}])
