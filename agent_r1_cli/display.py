@@ -29,7 +29,7 @@ class TrainDisplay:
         """Prepare; nothing is shown yet.
 
         Args:
-            total_steps: steps of the whole run.
+            total_steps: steps of the whole run; 0: there are none, and the bar counts episodes.
             done: steps that an earlier attempt made.
             stream: where to; None: stderr.
             live: a bar that moves; None: where the stream is a terminal.
@@ -70,6 +70,9 @@ class TrainDisplay:
         """Episodes of the rollout at hand; a plain display leaves them out."""
         if self._bar is None:
             return
+        if not self.total:
+            self._bar.show(done, "episodes", "", total)
+            return
         share = min(done / total, 0.99) if total else 0.0
         doing = f"rollout {done}/{total}" if done < total else "learning"
         self._bar.show(self.done + share / 2, "  ".join(part for part in (self._left(), doing) if part), self._figures)
@@ -106,7 +109,7 @@ class _Bar:
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._progress = Progress(
-            TextColumn("step {task.fields[step]}/{task.total:.0f}"),
+            TextColumn("{task.fields[step]}/{task.total:.0f}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[doing]}", markup=False),
         )
@@ -122,9 +125,9 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, done: float, doing: str, figures: str) -> None:
+    def show(self, done: float, doing: str, figures: str, total: int | None = None) -> None:
         """Move the bar; `done` counts the part of a step that is under way."""
-        self._progress.update(self._task, completed=done, step=int(done), doing=doing)
+        self._progress.update(self._task, completed=done, step=int(done), doing=doing, total=total)
         self._figures = figures
 
     def note(self, text: str) -> None:

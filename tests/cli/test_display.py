@@ -44,7 +44,7 @@ def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> 
 def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(live=True))
-    assert "step 1/30" in text
+    assert "1/30" in text
     assert "reward 0.512" in text
     assert "2:54 left" in text
     assert "[bold] is no markup here" in text

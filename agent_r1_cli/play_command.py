@@ -1,0 +1,113 @@
+"""`agent-r1 play`: a person, or a script, takes the model's place in an environment, with the real tools and rewards.
+
+No model is loaded. The budget of tokens is lifted, that of turns is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_r1_cli.output import print_json, say
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.recipe_arguments import Arguments, split_arguments
+from agent_r1_cli.rollout_command import FirstTask, SideOption
+
+if TYPE_CHECKING:
+    from agent_r1_cli.seat import Seat
+
+
+def play(
+    arguments: Arguments = None,
+    task: FirstTask = 0,
+    side: SideOption = "eval",
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="FILE", help="Actions to play: a YAML list, or text with one a line."),
+    ] = None,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+    disable_plugin: DisabledPlugins = None,
+) -> None:
+    """Take the model's place: read the observation, write the action, see the reward.
+
+    An action is one line, just as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` writes a tool
+    call in the format of the environment; `/quit` or the end of the input stops.
+    """
+    from agent_r1_cli.script import read_script
+    from agent_r1_cli.seat import Seat
+    from agent_r1_core.training.api import resolve
+
+    actions = None if script is None else read_script(script)
+    recipe, overrides = split_arguments(arguments)
+    resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
+    tell = say if as_json else print
+    with asyncio.Runner() as runner:
+        seat = runner.run(Seat.take(resolved, side, task, tell))
+        try:
+            finished = Player(seat, runner, tell).play(actions, str(script))
+        finally:
+            runner.run(seat.close())
+    _conclude(seat, finished, as_json, tell)
+
+
+@dataclass(frozen=True)
+class Player:
+    """Feeds actions to a seat; the event loop rests while a person thinks."""
+
+    seat: Seat
+    runner: asyncio.Runner
+    tell: Callable[[str], None]
+
+    def play(self, script: list[str] | None, name: str) -> bool:
+        """Play to the end; False where the player stopped before.
+
+        Raises:
+            ConfigError: an action of the script cannot be sent, or they are too few.
+        """
+        from agent_r1_cli.script import from_keyboard, from_script
+
+        self.runner.run(self.seat.start())
+        if self.seat.tools:
+            self.tell(f"(shortcuts: {self.seat.usage()}, /quit)")
+        lines = from_keyboard() if script is None else from_script(script, name)
+        while not self.seat.over:
+            text = next(lines, None)
+            if text is None or text.strip() == "/quit":
+                return False
+            self._send(text, scripted=script is not None)
+        return True
+
+    def _send(self, text: str, scripted: bool) -> None:
+        from agent_r1_cli.transcript import turn_line
+        from agent_r1_core.errors import ConfigError
+
+        try:
+            action = self.seat.expand(text)
+        except ConfigError as error:
+            if scripted:
+                raise
+            self.tell(f"not sent: {error}")
+            return
+        if scripted or action != text:
+            self.tell(f"[assistant] {action}")
+        self.tell(f"  {turn_line(self.runner.run(self.seat.act(action)))}")
+
+
+def _conclude(seat: Seat, finished: bool, as_json: bool, tell: Callable[[str], None]) -> None:
+    from agent_r1_cli.transcript import episode_json, outcome_lines
+
+    trajectory = seat.trajectory
+    if as_json:
+        print_json({"finished": finished, "episode": episode_json(trajectory, seat.decode)})
+    elif finished:
+        tell(f"the episode is over: {trajectory.status} ({trajectory.reason})")
+        for line in outcome_lines(trajectory):
+            tell(f"  {line}")
+    if not finished:
+        say("stopped before the end of the episode: no outcome was scored")

@@ -1,0 +1,85 @@
+"""`agent-r1 rollout`: play a few episodes with the model and print them, token by token, with mask and rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from agent_r1_cli.output import print_json, say
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.recipe_arguments import Arguments
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.training.assembly import Assembly
+    from agent_r1_core.trajectory import Trajectory
+
+SideOption = Annotated[
+    Literal["eval", "train"], typer.Option("--side", help="Whose tasks and corpus: training's or evaluation's.")
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
+]
+FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
+
+
+def rollout(
+    arguments: Arguments = None,
+    model: ModelOption = None,
+    tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="How many tasks.")] = 2,
+    samples: Annotated[int, typer.Option("--samples", "-s", min=1, help="Episodes of each task.")] = 1,
+    task: FirstTask = 0,
+    side: SideOption = "eval",
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token; else sample.")] = False,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+    disable_plugin: DisabledPlugins = None,
+) -> None:
+    """Play a few episodes and show every token: what the policy sampled in colour, the environment's text dim.
+
+    agent-r1 rollout                              the bundled model on the default recipe
+    agent-r1 rollout --model runs/default-1 -n 5  a run's best policy on its own recipe
+    """
+    from agent_r1_cli.eval_command import resolve_for_model
+    from agent_r1_core.training.api import run_async
+
+    resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
+    parts, result = run_async(_play(resolved, side, task, tasks, samples, greedy))
+    played = [trajectory for group in result.groups for trajectory in group.trajectories]
+    _show(parts, played + result.dropped, as_json)
+    if result.dropped:
+        say(f"{len(result.dropped)} of {len(played) + len(result.dropped)} episodes failed")
+        raise typer.Exit(1)
+
+
+async def _play(
+    resolved: ResolvedConfig, side: str, first: int, count: int, samples: int, greedy: bool
+) -> tuple[Assembly, RolloutResult]:
+    from agent_r1_core.errors import TaskError
+    from agent_r1_core.training.assembly import assemble
+
+    parts = assemble(resolved, learning=False, sides=(side,), note=say)
+    own = parts.sides[side]
+    chosen = own.tasks[first : first + count]
+    if not chosen:
+        raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")
+    try:
+        await parts.start()
+        return parts, await own.collector.collect(chosen, samples, round="look", greedy=greedy)
+    finally:
+        await parts.close()
+
+
+def _show(parts: Assembly, trajectories: list[Trajectory], as_json: bool) -> None:
+    from agent_r1_cli.transcript import Transcript, episode_json
+
+    decode = parts.tokenizer.decode
+    if as_json:
+        print_json({"episodes": [episode_json(trajectory, decode) for trajectory in trajectories]})
+        return
+    transcript = Transcript()
+    transcript.legend()
+    for trajectory in trajectories:
+        transcript.episode(trajectory, decode)

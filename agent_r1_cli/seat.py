@@ -1,0 +1,192 @@
+"""The model's seat in an episode, for a person or a script: real environment, tools and rewards, no model.
+
+Ids come from the bundled tokenizer, whatever the recipe's model, so the token budget is lifted; turns are counted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.chat import ChatTokenizer, DriftGuard
+from agent_r1_core.contracts.engine import Generation, Request, context_digest
+from agent_r1_core.contracts.env import Action, Observation, Step, ToolEnv
+from agent_r1_core.contracts.tool_format import ToolCall
+from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
+from agent_r1_core.rollout import Episode, RolloutSettings, Stage
+from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.training.assembly import load_tasks, make_env, make_resources, make_rewards, make_tools
+from agent_r1_core.training.model_source import find_model
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.trajectory import Message, Trajectory, Turn
+
+TOKENS = 1_000_000
+"""Budget of an episode: more than anybody types."""
+Tell = Callable[[str], None]
+
+
+class Watched(ToolEnv):
+    """Hands everything to an environment and shows what it answers."""
+
+    def __init__(self, env: ToolEnv, tell: Tell) -> None:
+        super().__init__(env.config, env.services)
+        self.name = env.name
+        self._env, self._tell = env, tell
+
+    async def reset(self, task: Any) -> Observation:
+        """Show the first messages."""
+        return self._shown(await _awaited(self._env.reset(task)))
+
+    async def step(self, action: Action) -> Step:
+        """Show the answer."""
+        step: Step = await _awaited(self._env.step(action))
+        self._shown(step.observation)
+        return step
+
+    async def close(self) -> None:
+        """Close the environment."""
+        await _awaited(self._env.close())
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """The environment's."""
+        return self._env.tool_schemas()
+
+    def stop_strings(self) -> tuple[str, ...]:
+        """The environment's."""
+        return self._env.stop_strings()
+
+    def _shown(self, observation: Observation) -> Observation:
+        for message in observation.messages:
+            self._tell(_message(message))
+        return observation
+
+
+class Seat:
+    """One episode that waits for actions."""
+
+    def __init__(
+        self, episode: Episode, tokenizer: ChatTokenizer, settings: RolloutSettings, threads: ThreadPool
+    ) -> None:
+        self.over = False
+        self._request: Request | None = None
+        self.decode = tokenizer.decode
+        self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
+
+    @classmethod
+    async def take(cls, resolved: ResolvedConfig, side: str, index: int, tell: Tell) -> Seat:
+        """Make an episode of the recipe's environment, and open its tools.
+
+        Raises:
+            TaskError: there is no task of that index.
+            AgentR1Error: a component cannot be had.
+        """
+        resolved = resolved.replace({"env.max_tokens": TOKENS})
+        own = load_tasks(resolved, (side,), tell)[side]
+        if index >= len(own.tasks):
+            raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {index}; give a lower --task")
+        task, make, name = own.tasks[index], make_env(resolved), resolved.config.env.options.get("format")
+        tools, threads = make_tools(resolved, 1), ThreadPool(4)
+        settings = RolloutSettings(
+            make_env=lambda services: Watched(make(services), tell),
+            tools=tools,
+            tool_format=resolved.registry.create("tool_format", name, "env.format") if name else None,
+            rewards=make_rewards(resolved),
+            seed=resolved.config.seed,
+        )
+        tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
+        scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
+        stage = Stage(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
+        await tools.start(make_resources({side: own.source}))
+        return cls(Episode(stage, task, 0, resolved.config.seed, f"play/{task.id}"), tokenizer, settings, threads)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The episode so far."""
+        return self._episode.trajectory
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools that `/NAME` calls."""
+        runner = self._settings.tools
+        return runner.tools if runner is not None and self._settings.tool_format is not None else {}
+
+    async def start(self) -> None:
+        """Begin the episode."""
+        await self._episode.start()
+        self._request = self._episode.request()
+
+    def expand(self, text: str) -> str:
+        """The action that a line means: `/TOOL ...` becomes a call in the environment's format, the rest stays.
+
+        Raises:
+            ConfigError: there is no such tool, or its arguments cannot be read.
+        """
+        shortcut = re.match(r"/(\w+)(?:\s+(.*))?$", text.strip(), re.DOTALL)
+        if shortcut is None or not self.tools or self._settings.tool_format is None:
+            return text
+        name, rest = shortcut.group(1), shortcut.group(2) or ""
+        if name not in self.tools:
+            raise ConfigError(f"there is no tool '{name}'; write /quit or one of {self.usage()}")
+        return self._settings.tool_format.render_call(ToolCall(name, _arguments(self.tools[name], rest)))
+
+    def usage(self) -> str:
+        """The shortcuts of all tools."""
+        return ", ".join(f"/{name} {' '.join(_fields(tool)).upper()}".strip() for name, tool in self.tools.items())
+
+    async def act(self, text: str) -> Turn:
+        """Play an action; returns its turn, with the rewards that it got.
+
+        Raises:
+            EpisodeError: the environment or a reward broke.
+        """
+        if self._request is None:
+            raise EpisodeError("the episode is over; begin another one")
+        ids = (*self._tokenizer.encode(text), self._tokenizer.eos_ids[0])
+        context = context_digest(self._request.ids)
+        await self._episode.take(self._request, Generation(ids, (0.0,) * len(ids), "stop", context))
+        self._request = self._episode.request()
+        self.over = self._request is None
+        return self.trajectory.turns[-1]
+
+    async def close(self) -> None:
+        """Close environment and tools."""
+        try:
+            await self._episode.close()
+        finally:
+            if self._settings.tools is not None:
+                await self._settings.tools.close()
+            self._threads.close()
+
+
+def _fields(tool: Tool) -> list[str]:
+    return list(tool.Arguments.model_fields)
+
+
+def _arguments(tool: Tool, text: str) -> dict[str, Any]:
+    """Arguments as a JSON object, or the text of the first one."""
+    if text.startswith("{"):
+        try:
+            return dict(json.loads(text))
+        except ValueError as error:
+            raise ConfigError(f"the arguments {text!r} are not JSON ({error}); correct them") from None
+    fields = _fields(tool)
+    if not fields and text:
+        raise ConfigError(f"{tool.name} takes no argument; leave out {text!r}")
+    return {fields[0]: text} if text else {}
+
+
+def _message(message: Message) -> str:
+    """A message for a person: who speaks, then the text."""
+    who = " ".join(part for part in (message["role"], message.get("name", "")) if part)
+    return f"[{who}] {message['content']}"
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

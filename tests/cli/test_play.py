@@ -1,0 +1,98 @@
+"""`agent-r1 play`: a person or a script in the model's place, with the real environment, tools and rewards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import load_config
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def sum_and_answer() -> tuple[str, str]:
+    """The calculator recipe's first evaluation task: its expression and its answer."""
+    resolved = load_config("calculator")
+    block = resolved.config.tasks.eval
+    assert block is not None
+    task = resolved.registry.create("tasks", block.component).load()[0]
+    return str(task.metadata["expression"]), task.answers[0]
+
+
+def test_a_script_plays_an_episode_to_its_reward(
+    agent_r1: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
+) -> None:
+    expression, answer = sum_and_answer
+    script = tmp_path / "actions.txt"
+    script.write_text(f"/calculator {expression}\n\n<answer>{answer}</answer>\n")
+    done = agent_r1("play", "calculator", "--script", script)
+    assert done.exit_code == 0, done.stderr
+    assert "[user] What is" in done.stdout
+    assert '"expression": ' in done.stdout
+    assert f"[tool calculator] {answer}\n" in done.stdout
+    assert "the episode is over: terminated (answer)" in done.stdout
+    assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
+
+
+def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answer: tuple[str, str]) -> None:
+    expression, answer = sum_and_answer
+    script = tmp_path / "actions.yaml"
+    call = json.dumps({"name": "calculator", "arguments": {"expression": expression}})
+    wrong = """'/calculator {"expression": "1+"}'"""
+    script.write_text(f"- |-\n  <tool_call>\n  {call}\n  </tool_call>\n- {wrong}\n- <answer>{answer}</answer>\n")
+    done = agent_r1("play", "calculator", "--script", script, "--json")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["finished"] is True
+    first, second, last = told["episode"]["turns"]
+    assert first["info"]["calls"][0]["error"] is None
+    assert second["info"]["calls"][0]["error"].startswith("Error:")
+    assert last["action"] == f"<answer>{answer}</answer>"
+    assert told["episode"]["rewards"]["exact_match"] == 1.0
+
+
+def test_a_person_may_mistype_and_quit(agent_r1: Command) -> None:
+    done = agent_r1("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
+    assert done.exit_code == 0, done.stderr
+    assert "not sent: there is no tool 'calc'; write /quit or one of /calculator EXPRESSION" in done.stdout
+    assert "[user] Error: no tool call and no answer" in done.stdout
+    assert "stopped before the end of the episode" in done.stderr
+    assert "the episode is over" not in done.stdout
+
+
+def test_the_end_of_the_input_stops(agent_r1: Command) -> None:
+    done = agent_r1("play", "calculator", "--json", input="")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["finished"] is False
+
+
+def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
+    done = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n")
+    assert "the episode is over: truncated (max_turns)" in done.stdout
+    assert "no answer, accepted:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.txt", "hm\n", "holds too few actions (1)"),
+        ("a.txt", "\n\n", "holds no action"),
+        ("a.yaml", "a: 1\n", "must be a YAML list of texts"),
+        ("a.yaml", "- 3\n", "must be a YAML list of texts"),
+        ("a.txt", "/calc 3\n", "there is no tool 'calc'"),
+        ("a.txt", '/calculator {"expression": \n', "are not JSON"),
+        ("none.txt", None, "cannot be read"),
+    ],
+)
+def test_a_script_that_cannot_be_played(agent_r1: Command, tmp_path: Path, name: str, text: str, words: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    done = agent_r1("play", "calculator", "--script", tmp_path / name)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("error:") == 1

@@ -1,0 +1,92 @@
+"""Episodes on paper: every id once, actions marked, rewards beside their turns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from agent_r1_cli.transcript import Transcript, episode_json, spans
+from agent_r1_core.testing import make_trajectory
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+
+def decode(ids: Sequence[int]) -> str:
+    return "".join(chr(ord("a") + index) for index in ids)
+
+
+def written(trajectory: Trajectory, colour: bool = False) -> str:
+    stream = io.StringIO()
+    transcript = Transcript(stream, colour=colour)
+    transcript.legend()
+    transcript.episode(trajectory, decode)
+    return stream.getvalue()
+
+
+def two_turns() -> Trajectory:
+    trajectory = make_trajectory(
+        [([0, 1], [2, 3]), ([4], [5, 6])],
+        turn_rewards=[0.5, 0.0],
+        reward=1.0,
+        rewards={"exact_match": 1.0},
+        closing=[7],
+        answer="2",
+        reason="answer",
+    )
+    trajectory.turns[0].rewards = {"env": 0.0, "polite": 0.25}
+    trajectory.turns[1].info = {"errors": ["no answer"], "calls": [{"name": "search", "error": "Error: hung."}]}
+    return trajectory
+
+
+def test_spans_hold_every_id_once_and_split_at_every_action() -> None:
+    trajectory = make_trajectory([([0], [1, 2]), ([], [3])])
+    found = list(spans(trajectory, 0, decode))
+    assert [(span.text, span.action, span.turn) for span in found] == [
+        ("a", False, None),
+        ("bc", True, 0),
+        ("d", True, 1),
+    ]
+
+
+def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> None:
+    lines = written(two_turns()).splitlines()
+    assert lines[0].startswith("[[sampled by the policy (action mask 1)]]")
+    assert lines[2] == "episode task/0: terminated (answer), 2 turns, 8 tokens, 4 of them sampled"
+    assert lines[3:6] == ["ab[[cd]]", "  turn 1: reward 0.500 (polite 0.250)", "e[[fg]]"]
+    assert lines[6] == "  turn 2: reward 0.000; no answer; search: Error: hung."
+    assert lines[7] == "h"
+    assert lines[8:11] == [
+        "  answer '2', accepted: '2'",
+        "  outcome reward 1.000 (exact_match 1.000)",
+        "  return 1.500",
+    ]
+    assert "\x1b" not in "".join(lines)
+
+
+def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None:
+    text = written(two_turns(), colour=True)
+    assert "\x1b[1;32mcd\x1b[0m" in text
+    assert "\x1b[2mab\x1b[0m" in text
+    assert "[[" not in text
+
+
+def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
+    stream = io.StringIO()
+    Transcript(stream, colour=True).episode(two_turns(), lambda ids: "[red]")
+    assert "[red]" in stream.getvalue()
+
+
+def test_a_rewritten_context_and_a_cut_action_are_told() -> None:
+    trajectory = make_trajectory([([0], [1]), ([2], [3])], new_segment_at=[1], status=EndStatus.TRUNCATED)
+    trajectory.turns[1].finish = "length"
+    text = written(trajectory)
+    assert "--- segment 2: the context was rewritten ---" in text
+    assert "cut by the token budget" in text
+    assert "no answer, accepted: '2'" in text
+
+
+def test_the_plain_data_has_ids_mask_text_and_rewards() -> None:
+    data = episode_json(two_turns(), decode)
+    (segment,) = data["segments"]
+    assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
+    assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
+    assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")
