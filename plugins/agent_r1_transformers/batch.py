@@ -132,9 +132,9 @@ class RunningBatch:
             outcome = self._outcome(row)
             if outcome != "running":
                 ended.append((slot, row, outcome))
-        for slot, _, outcome in reversed(ended):
+        # From the last slot down, so that the slots of the others stay; answered at once, so that none is lost between.
+        for slot, row, outcome in reversed(ended):
             self._leave(slot, park=outcome != "broken")
-        for _, row, outcome in ended:
             if outcome == "broken":
                 row.fail(_broken(row, version))
             else:

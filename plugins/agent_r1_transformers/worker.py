@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,7 @@ class Worker:
 
     def release(self, episode: str) -> None:
         """Drop what is kept for an episode; a stopped worker keeps nothing."""
-        if self._stopped is None:
+        with suppress(EngineError):
             self._post(_Call(lambda: self._batch.parking.pop(episode), Future()))
 
     def load_weights(self, weights: Mapping[str, Tensor], version: int) -> Future[object]:
@@ -156,6 +157,8 @@ class Worker:
         return bool(self._waiting or self._batch.rows)
 
     def _call(self, item: _Call) -> None:
+        if not item.future.set_running_or_notify_cancel():
+            return
         try:
             item.future.set_result(item.action())
         except AgentR1Error as error:
@@ -186,7 +189,7 @@ class Worker:
         for row in rows:
             row.fail(error)
         for item in items:
-            if isinstance(item, _Call):
+            if isinstance(item, _Call) and item.future.set_running_or_notify_cancel():
                 item.future.set_exception(error)
         if not self.started.done():
             self.started.set_exception(error)

@@ -73,6 +73,27 @@ def test_weights_of_another_float_type_are_converted(model, serving, prompts, lo
     assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
 
 
+def test_a_cancelled_load_changes_nothing_and_stops_nobody(model, serving, gate, prompts):
+    module, folder = model("qwen2")
+    _, weights = changed(module)
+
+    async def run():
+        async with serving(folder) as engine:
+            request = Request(prompts[1], 8, seed=0)
+            before = await engine.generate(request)
+            held = gate(engine, step=2)
+            pending = asyncio.ensure_future(engine.generate(request))
+            await held.reached()
+            loading = asyncio.ensure_future(engine.load_weights(weights, 1))
+            await asyncio.sleep(0)
+            loading.cancel()
+            await held.open()
+            assert await pending == before
+            assert await engine.generate(request) == before
+
+    asyncio.run(run())
+
+
 def spoilt(weights, fault):
     norm = "model.norm.weight"
     if fault == "unknown":
