@@ -30,6 +30,7 @@ class ToolContext:
     """Id of the episode, unique within a rollout."""
     turn: int
     task: Task
+    """Without its answers and metadata: no tool knows what the rewards know (LAW 12)."""
     rng: random.Random
     """Seeded by run, task, sample, turn and call (LAW 11)."""
     state: dict[str, Any] = field(default_factory=dict)

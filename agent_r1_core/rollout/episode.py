@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ class Episode:
         self._lane: Lane | None = None
         self._begun = time.perf_counter()
         runner = stage.settings.tools
-        self._tools = EpisodeTools(runner, key, task, seed) if runner is not None else None
+        self._tools = EpisodeTools(runner, key, _question_of(task), seed) if runner is not None else None
 
     async def start(self) -> None:
         """Make the environment and observe its first messages.
@@ -222,3 +222,8 @@ class Episode:
         if expected is not None and not isinstance(value, expected):
             raise EpisodeError(f"{what} returned {type(value).__name__}; return {expected.__name__}")
         return value
+
+
+def _question_of(task: Task) -> Task:
+    """The task as tools may know it: without answers, and without metadata, which may tell them (LAW 12)."""
+    return replace(task, answers=(), metadata={})

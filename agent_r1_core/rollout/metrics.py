@@ -37,13 +37,13 @@ def rollout_metrics(
     if kept:
         turns = [turn for one in kept for turn in one.turns]
         metrics |= {
-            "rollout/turns": len(turns) / len(kept),
-            "rollout/action_tokens": sampled / len(kept),
-            "rollout/tokens": sum(one.tokens for one in kept) / len(kept),
-            "rollout/segments": sum(len(one.segments) for one in kept) / len(kept),
-            "rollout/terminated": sum(one.status is EndStatus.TERMINATED for one in kept) / len(kept),
-            "rollout/answered": sum(one.answer is not None for one in kept) / len(kept),
-            "rollout/cut_actions": sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
-            "rollout/malformed": sum(bool(turn.info.get("errors")) for turn in turns) / max(1, len(turns)),
+            "episode/turns": len(turns) / len(kept),
+            "episode/action_tokens": sampled / len(kept),
+            "episode/tokens": sum(one.tokens for one in kept) / len(kept),
+            "episode/segments": sum(len(one.segments) for one in kept) / len(kept),
+            "episode/terminated": sum(one.status is EndStatus.TERMINATED for one in kept) / len(kept),
+            "episode/answered": sum(one.answer is not None for one in kept) / len(kept),
+            "episode/cut_actions": sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
+            "episode/malformed": sum(bool(turn.info.get("errors")) for turn in turns) / max(1, len(turns)),
         }
     return metrics

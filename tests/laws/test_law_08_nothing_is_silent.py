@@ -59,8 +59,8 @@ def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> Non
     trajectory.turns[0].finish = "length"
     trajectory.turns[1].info = {"errors": ["no tool call and no answer"]}
     metrics = rollout_metrics([trajectory], 1.0, ToolCounts(), ToolCounts(), 0)
-    assert metrics["rollout/cut_actions"] == 0.5
-    assert metrics["rollout/malformed"] == 0.5
+    assert metrics["episode/cut_actions"] == 0.5
+    assert metrics["episode/malformed"] == 0.5
 
 
 def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:

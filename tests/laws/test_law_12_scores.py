@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import string
 from pathlib import Path
 
 import pytest
 
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
+from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
+from agent_r1_core.plugins import Registry
+from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -83,3 +90,41 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
     assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n"}
     assert data["scorers"].keys() == {"exact_match", "f1"}
     assert data["statuses"]["failed"] == 1
+
+
+def test_no_tool_knows_the_answers() -> None:
+    """A tool that looks for the answer in everything that it gets finds none."""
+    seen: list[str] = []
+
+    class Spy(Tool):
+        name = "spy"
+
+        class Arguments(ToolArguments):
+            query: str
+
+        def run(self, arguments: Arguments, context: ToolContext) -> str:
+            seen.append(repr(context))
+            return "nothing"
+
+    task = make_task("t", "Where?", ("Rome",), metadata={"path": ["Rome"]})
+    registry = Registry.discover()
+    tokenizer = ChatTokenizer(tiny_tokenizer())
+    tool_format = registry.create("tool_format", "hermes")
+    runner = ToolRunner({"spy": Spy()})
+    settings = RolloutSettings(
+        make_env=lambda services: registry.create("env", "tool_calling", services=services),
+        tools=runner,
+        tool_format=tool_format,
+        max_new_tokens=200,
+    )
+    call = tool_format.render_call(ToolCall("spy", {"query": "x"}))
+    policy = ScriptedPolicy([call, "<answer>no idea</answer>"])
+
+    async def play() -> None:
+        await runner.start(ToolResources(""))
+        await Collector(policy, tokenizer, settings).collect([task], 1, round=0)
+
+    asyncio.run(play())
+    assert len(seen) == 1
+    assert "Where?" in seen[0]
+    assert "Rome" not in seen[0]

@@ -108,8 +108,8 @@ def test_a_rollout_brings_groups_of_scored_trajectories(engine, tokenizer, tools
     assert one.messages()[2]["content"] == "Name1 was born in Tavelo."
     assert len(done) == 6
     assert len(set(scripted.released)) == 6
-    assert result.metrics["rollout/turns"] == 2.0
-    assert (result.metrics["tools/calls"], result.metrics["rollout/answered"]) == (6.0, 1.0)
+    assert result.metrics["episode/turns"] == 2.0
+    assert (result.metrics["tools/calls"], result.metrics["episode/answered"]) == (6.0, 1.0)
 
 
 def test_requests_extend_one_another_and_have_their_own_seeds(engine, tokenizer, tools):
@@ -220,7 +220,7 @@ def test_actions_are_cut_by_both_budgets(engine, tokenizer, tools):
     assert one.turns[0].tokens == 60
     assert one.tokens <= 250
     assert one.reason == "max_tokens"
-    assert (result.metrics["rollout/cut_actions"], result.metrics["rollout/malformed"]) == (1.0, 1.0)
+    assert (result.metrics["episode/cut_actions"], result.metrics["episode/malformed"]) == (1.0, 1.0)
 
 
 def test_a_prompt_without_room_fails_at_once_and_says_so(engine, tokenizer, tools):
