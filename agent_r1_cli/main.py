@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from agent_r1_cli import eval_command, new_command, play_command, plugins_command, plugins_show, rollout_command, train_command
+from agent_r1_cli import (
+    eval_command,
+    new_command,
+    play_command,
+    plugins_command,
+    plugins_show,
+    rollout_command,
+    train_command,
+)
 from agent_r1_cli.guard import DEBUG_VARIABLE, guarded
 from agent_r1_core import __version__
 

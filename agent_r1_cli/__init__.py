@@ -1,0 +1,1 @@
+"""The Typer app, one file per command."""
