@@ -169,3 +169,10 @@ def test_show_says_which_name_was_meant(agent_r1: Run, local: Path) -> None:
     result = agent_r1("plugins", "show", "shuot", "-p", local)
     assert result.exit_code == 3
     assert "error: no component is called 'shuot'; did you mean 'shout'?" in result.stderr
+
+
+def test_doctor_finds_the_built_in_plugins_in_order(agent_r1: Run) -> None:
+    result = agent_r1("plugins", "doctor", "--json")
+    findings = {plugin["name"]: plugin["problems"] for plugin in json.loads(result.stdout)["plugins"]}
+    assert not any(findings.values()), findings
+    assert result.exit_code == 0

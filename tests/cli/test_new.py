@@ -1,0 +1,83 @@
+"""`agent-r1 new`: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_cli.scaffold import KINDS
+
+Run = Callable[..., Any]
+
+
+def passes_its_tests(folder: Path) -> None:
+    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "project"
+    result = agent_r1("new", kind, f"my_{kind}", "--dir", folder)
+    assert result.exit_code == 0
+    assert str(folder / "src" / f"my_{kind}_plugin" / "plugin.py") in result.stdout.splitlines()
+    assert "pip install -e ." in result.stderr
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
+    passes_its_tests(folder)
+
+
+def test_the_folder_is_named_after_the_project(agent_r1: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert agent_r1("new", "tool", "word_count").exit_code == 0
+    assert (tmp_path / "agent-r1-word-count" / "tests" / "test_word_count.py").is_file()
+
+
+def test_a_folder_that_exists_is_left_alone(agent_r1: Run, tmp_path: Path) -> None:
+    result = agent_r1("new", "tool", "word_count", "--dir", tmp_path)
+    assert result.exit_code == 2
+    assert f"error: {tmp_path} exists already" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("WordCount", "how about word_count?"),
+        ("word-count", "how about word_count?"),
+        ("class", "cannot name a component"),
+        ("1st", "cannot name a component"),
+        ("../up", "how about up?"),
+        ("", "cannot name a component"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused(agent_r1: Run, tmp_path: Path, name: str, hint: str) -> None:
+    result = agent_r1("new", "tool", name, "--dir", tmp_path / "project")
+    assert result.exit_code == 2
+    assert hint in result.stderr
+    assert not (tmp_path / "project").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"),
+    [
+        ("reward", "calculator", "a plugin called 'calculator' is installed"),
+        ("reward", "exact_match", "plugin 'rewards' offers a reward called 'exact_match'"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(agent_r1: Run, tmp_path: Path, kind: str, name: str, reason: str) -> None:
+    result = agent_r1("new", kind, name, "--dir", tmp_path / "project")
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_a_kind_without_a_template_is_wrong_usage(agent_r1: Run) -> None:
+    result = agent_r1("new", "tol", "word_count")
+    assert result.exit_code == 2
+    assert "did you mean 'tool'?" in " ".join(result.stderr.split())

@@ -1,0 +1,71 @@
+"""The package as a user gets it: what is in it, and that it works where no checkout is."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_cli.scaffold import KINDS
+
+pytestmark = [pytest.mark.installed, pytest.mark.slow]
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("RECORD")}
+
+
+def test_the_wheel_holds_all_that_runs_and_nothing_else(built: dict[str, Path], root: Path) -> None:
+    names = set(contents(built["wheel"]))
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"agent_r1_core", "agent_r1_cli", *(path.name for path in (root / "plugins").glob("agent_r1_*"))} | {
+        name for name in tops if name.endswith(".dist-info")
+    }
+    assert {f"agent_r1_cli/_recipes/{path.name}" for path in (root / "recipes").glob("*.yaml")} <= names
+    for kind in KINDS:
+        assert f"agent_r1_cli/_templates/{kind}/src/{{{{package}}}}/plugin.py" in names
+    assert "agent_r1_cli/_templates/common/.gitignore" in names
+
+
+def test_the_wheel_holds_the_bundled_model(built: dict[str, Path], root: Path) -> None:
+    bundled = contents(built["wheel"])
+    files = [path for path in (root / "agent_r1_core" / "bundled" / "tiny").iterdir() if path.is_file()]
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in files}
+    for path in files:
+        assert bundled[f"agent_r1_core/bundled/tiny/{path.name}"] == path.read_bytes()
+
+
+def test_a_wheel_from_the_sdist_equals_one_from_the_checkout(built: dict[str, Path]) -> None:
+    assert contents(built["wheel"]) == contents(built["direct"])
+
+
+def test_the_sdist_holds_what_tests_it(built: dict[str, Path]) -> None:
+    with tarfile.open(built["sdist"]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "LICENSE", "tests/conftest.py", "templates/common/pyproject.toml"} <= names
+
+
+def test_an_installed_wheel_works_without_the_checkout(built: dict[str, Path], without_agent_r1: Any) -> None:
+    without_agent_r1.install(built["wheel"])
+    answer = json.loads(without_agent_r1.agent_r1("plugins", "list", "--json"))
+    assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
+    shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
+    assert shown["source"].startswith(str(without_agent_r1.folder))
+    without_agent_r1.agent_r1("new", "tool", "word_count")
+    assert (without_agent_r1.folder / "agent-r1-word-count" / "pyproject.toml").is_file()
+    assert "miniwiki" in without_agent_r1.agent_r1("train", "--dry-run")
+
+
+def test_an_editable_install_reads_the_checkout(root: Path, without_agent_r1: Any) -> None:
+    without_agent_r1.install("--editable", root)
+    answer = json.loads(without_agent_r1.agent_r1("plugins", "list", "--json"))
+    assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
+    shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
+    assert Path(shown["source"]).is_relative_to(root)
+    without_agent_r1.agent_r1("new", "tool", "word_count")
+    assert (without_agent_r1.folder / "agent-r1-word-count" / "pyproject.toml").is_file()

@@ -1,0 +1,64 @@
+"""Projects of `agent-r1 new`, built and installed as their authors would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_cli.scaffold import KINDS, write_project
+from agent_r1_core.testing import tiny_model_folder
+
+pytestmark = [pytest.mark.installed, pytest.mark.slow]
+
+
+def succeed(*call: object, cwd: Path) -> None:
+    done = subprocess.run([str(part) for part in call], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{call} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+
+
+def test_every_kind_is_built_installed_and_found(tmp_path: Path, with_agent_r1: Any) -> None:
+    for kind in KINDS:
+        write_project(kind, f"my_{kind}", tmp_path / kind)
+        succeed(sys.executable, "-m", "build", "--no-isolation", "--wheel", ".", cwd=tmp_path / kind)
+    with_agent_r1.install(*(next((tmp_path / kind / "dist").glob("*.whl")) for kind in KINDS))
+    answer = json.loads(with_agent_r1.agent_r1("plugins", "list", "--json"))
+    found = {(component["kind"], component["qualified"]) for component in answer["components"]}
+    assert {(kind, f"my_{kind}/my_{kind}") for kind in KINDS} <= found
+
+
+def test_an_editable_project_passes_its_tests_and_the_doctor(tmp_path: Path, with_agent_r1: Any) -> None:
+    for kind in KINDS:
+        write_project(kind, f"my_{kind}", tmp_path / kind)
+    with_agent_r1.install(*(part for kind in KINDS for part in ("--editable", tmp_path / kind)))
+    for kind in KINDS:
+        call = (with_agent_r1.python, "-P", "-m", "pytest", "-q", "-o", "pythonpath=", "-p", "no:cacheprovider")
+        succeed(*call, cwd=tmp_path / kind)
+    report = json.loads(with_agent_r1.agent_r1("plugins", "doctor", "--json"))
+    findings = {plugin["name"]: plugin["problems"] for plugin in report["plugins"]}
+    assert {f"my_{kind}": [] for kind in KINDS}.items() <= findings.items()
+
+
+def test_a_tool_is_installed_and_trained_with(tmp_path: Path, with_agent_r1: Any) -> None:
+    write_project("tool", "my_tool", tmp_path / "tool")
+    with_agent_r1.install(tmp_path / "tool")
+    model = tiny_model_folder(tmp_path / "model")
+    with_agent_r1.agent_r1(
+        "train",
+        f"model.name={model}",
+        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 2}}",
+        "tools=[{name: my_tool}]",
+        "env.max_turns=2",
+        "engine.max_new_tokens=8",
+        "training={steps: 2, tasks_per_step: 2, samples_per_task: 2}",
+        "run={dir: runs, name: two-steps}",
+        cwd=tmp_path,
+    )
+    metrics = (tmp_path / "runs" / "two-steps" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in metrics][-1] == 2
+    plugins = json.loads((tmp_path / "runs" / "two-steps" / "plugins.json").read_text())
+    assert "my_tool" in {plugin["name"] for plugin in plugins if plugin["status"] == "ok"}
