@@ -15,7 +15,6 @@ from agent_r1_core.errors import (
     AmbiguousComponent,
     ComponentLoadError,
     ConfigError,
-    PluginError,
     UnknownComponent,
 )
 from agent_r1_core.plugins.discovery import discover
@@ -56,16 +55,6 @@ class Registry:
     def local_files(self) -> list[str]:
         """Absolute paths of the local files, for a worker that discovers for itself."""
         return [plugin.value for plugin in self.plugins if plugin.file_hash]
-
-    def require_local_files(self) -> None:
-        """Refuse to go on when a file that the user asked for was not loaded.
-
-        Raises:
-            PluginError: naming the file and the reason.
-        """
-        for plugin in self.plugins:
-            if plugin.file_hash and plugin.status not in (PluginStatus.OK, PluginStatus.DISABLED):
-                raise PluginError(f"plugin file {plugin.value} is {plugin.status}: {plugin.reason}")
 
     def components(self, kind: str | None = None) -> list[ComponentRecord]:
         """Every name that loaded plugins offer, by kind, name and plugin."""

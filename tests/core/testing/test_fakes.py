@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,12 @@ def test_random_trajectories_repeat_by_seed() -> None:
     group = random_group(2, size=3, turns=2)
     assert [trajectory.sample for trajectory in group.trajectories] == [0, 1, 2]
     assert all(len(trajectory.turns) == 2 and trajectory.task is group.task for trajectory in group.trajectories)
+
+
+@pytest.mark.parametrize("package", ["agent_r1_core", "agent_r1_core.testing"])
+def test_every_public_name_is_there_and_none_is_loaded_before_it_is_asked_for(package: str) -> None:
+    code = f"import sys, {package} as here; print('torch' in sys.modules, sorted(here.__all__) == list(here.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
+    module = importlib.import_module(package)
+    assert all(getattr(module, name) is not None for name in module.__all__)
