@@ -32,7 +32,7 @@ def add_lora(model: PreTrainedModel, options: LoraOptions, seed: int) -> Any:
         task_type="CAUSAL_LM",
     )
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return get_peft_model(model, config)
     except ValueError as error:

@@ -17,7 +17,7 @@ PRESETS = (
     Preset(
         "dapo",
         {"clip_low": 0.2, "clip_high": 0.28, "aggregation": "token_mean", "filter": "zero_spread"},
-        "GRPO with a wider upper clip, token mean, groups without spread left out (dropped, not sampled again)",
+        "GRPO with a wider upper clip, token mean, groups without spread dropped (no resampling, no overlong penalty)",
     ),
     Preset(
         "rloo",

@@ -143,7 +143,7 @@ def test_bfloat16_computes_coarsely_over_float32_weights() -> None:
     policy = Policy(tiny_model(initializer_range=0.02), "bfloat16")
     coarse = policy.scores(packed, scored(packed)).logprobs
     assert coarse.dtype == torch.float32
-    assert 0 < float((coarse - fine).abs().max()) < 0.1
+    assert 0 < (coarse - fine).abs().max().item() < 0.1
     assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
 
 
