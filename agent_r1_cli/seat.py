@@ -19,8 +19,8 @@ from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, RolloutSettings, Stage
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.training.assembly import load_tasks, make_env, make_resources, make_rewards, make_tools
 from agent_r1_core.training.model_source import find_model
+from agent_r1_core.training.parts import load_tasks, make_env, make_resources, make_rewards, make_tools
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig

@@ -12,7 +12,8 @@ from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_ra
 from agent_r1_core.evaluation.evaluate import Evaluation
 from agent_r1_core.evaluation.evaluate import evaluate as run_episodes
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.assembly import Assembly, assemble, make_tools
+from agent_r1_core.training.assembly import Assembly, assemble
+from agent_r1_core.training.parts import make_tools
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
