@@ -1,0 +1,96 @@
+"""Draws the README's learning curves: every recipe with every seed, from real runs.
+
+    python scripts/learning_curves.py --home runs/curves --out docs/learning_curves.png
+
+Runs that are missing under --home are trained first, one after the other; finished ones are only read. Shown are the
+exact match of the sampled training episodes (line: mean over seeds, band: lowest and highest) and of the greedy
+evaluations on unseen worlds (dots).
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core import train
+from agent_r1_core.runs.run import Run
+
+RECIPES = {"default": "GRPO", "ppo": "PPO", "reinforce_pp": "REINFORCE++"}
+
+
+def finished_run(home: Path, recipe: str, seed: int) -> Run:
+    """The run of a recipe and seed, trained now where it is missing."""
+    name = f"{recipe}-seed{seed}"
+    if not (home / name / "model").is_dir():
+        print(f"training {name}", flush=True)
+        train(recipe, [f"seed={seed}", f"run.dir={home}", f"run.name={name}", "trackers=[]"], force=True)
+    return Run.open(home / name)
+
+
+def curve(run: Run) -> tuple[list[int], list[float]]:
+    """Steps and the mean exact match of their sampled episodes."""
+    lines = run.metrics()
+    return [line["step"] for line in lines], [line["reward/exact_match"] for line in lines]
+
+
+def evaluations(run: Run) -> list[tuple[int, float, float, float]]:
+    """(step, exact match, lower and upper end of its 95 % interval) of the evaluations during training."""
+    found = [result for result in run.evaluations().values() if result["step"] is not None]
+    scores = [(result["step"], result["metrics"]["exact_match"]) for result in found]
+    return [(step, score["mean"], score["low"], score["high"]) for step, score in scores]
+
+
+def report(recipe: str, seed: int, run: Run) -> None:
+    """One line of the table that stands beside the picture."""
+    scores = evaluations(run)
+    minutes = sum(line["time/step"] for line in run.metrics()) / 60
+    first, last = scores[0], scores[-1]
+    print(
+        f"{RECIPES[recipe]:12} seed {seed}  before {first[1]:.3f} [{first[2]:.3f}, {first[3]:.3f}]  "
+        f"after {last[0]} steps {last[1]:.3f} [{last[2]:.3f}, {last[3]:.3f}]  {minutes:.1f} minutes"
+    )
+
+
+def draw(axes: Any, title: str, runs: list[Run]) -> None:
+    """One recipe's panel."""
+    curves = [curve(run) for run in runs]
+    length = min(len(steps) for steps, _ in curves)
+    steps = curves[0][0][:length]
+    columns = list(zip(*(values[:length] for _, values in curves), strict=True))
+    axes.fill_between(steps, [min(column) for column in columns], [max(column) for column in columns], alpha=0.25)
+    axes.plot(steps, [sum(column) / len(column) for column in columns], label="training, sampled")
+    for run in runs:
+        points = evaluations(run)
+        axes.plot([point[0] for point in points], [point[1] for point in points], "o", color="black", markersize=3.5)
+    axes.plot([], [], "o", color="black", markersize=3.5, label="unseen worlds, greedy")
+    axes.set(title=title, xlabel="step", ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--home", type=Path, default=Path("runs/curves"), help="where the runs lie")
+    parser.add_argument("--out", type=Path, default=Path("docs/learning_curves.png"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    options = parser.parse_args()
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    runs = {recipe: [finished_run(options.home, recipe, seed) for seed in options.seeds] for recipe in RECIPES}
+    figure, panels = pyplot.subplots(1, len(RECIPES), figsize=(11, 3.4), sharey=True, layout="constrained")
+    for axes, (recipe, title) in zip(panels, RECIPES.items(), strict=True):
+        draw(axes, title, runs[recipe])
+        for seed, run in zip(options.seeds, runs[recipe], strict=True):
+            report(recipe, seed, run)
+    panels[0].set_ylabel("exact match, 2-hop questions")
+    panels[0].legend(loc="lower right", fontsize=8)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(options.out, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
