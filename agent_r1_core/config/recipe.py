@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_r1_core.config.draft import Source
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.lookup import find_recipe
+from agent_r1_core.config.lookup import find_recipe, recipe_folders
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
 
@@ -28,13 +28,15 @@ class Layer:
     lines: Mapping[Key, int]
     recorded: Mapping[str, str] | None = None
     """Of a run's `config.yaml`: the keys that somebody set, and where."""
+    shipped: bool = False
+    """A recipe that comes with the package: its values are defaults, which are free to be idle."""
 
     def source(self, key: Key) -> Source:
         """File and line of a value."""
         line = next((self.lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self.lines), None)
         text = self.file if line is None else f"{self.file}, line {line}"
         if self.recorded is None:
-            return Source(text)
+            return Source(text, user=not self.shipped)
         origin = self.recorded.get(key_text(key))
         return Source(text, user=origin is not None, origin=origin or "")
 
@@ -76,7 +78,8 @@ def _read(path: Path) -> tuple[Layer, str | None]:
     if recorded is not None and not isinstance(recorded, dict):
         raise ConfigError(f"sources ({file}) is {recorded!r}; it belongs to a run's config.yaml: remove it")
     _anchor_plugins(values, path.parent)
-    return Layer(file, values, document.lines, recorded), extends
+    shipped = path.resolve().parent in recipe_folders()
+    return Layer(file, values, document.lines, recorded, shipped), extends
 
 
 def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:

@@ -16,8 +16,8 @@ from agent_r1_core.errors import ConfigError
 if TYPE_CHECKING:
     import torch
 
-_ROWS = 512
-"""Tokens of the measured product: about one small micro-batch."""
+_DECODING, _LEARNING = 64, 512
+"""Rows of the measured products: one decoding step of many episodes, and a small micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _fast_threads(hidden: int) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     while count <= cores:
         torch.set_num_threads(count)
-        seconds = _product_seconds(hidden, torch.float32)
+        seconds = _token_seconds(hidden, torch.float32)
         if seconds < 0.9 * best_seconds:
             best, best_seconds = count, seconds
         count *= 2
@@ -87,23 +87,29 @@ def _fast_dtype(hidden: int) -> str:
     """bfloat16 where it is at least 1.3 times as fast: it costs precision, so a draw goes to float32."""
     import torch
 
-    fast = _product_seconds(hidden, torch.bfloat16) * 1.3 < _product_seconds(hidden, torch.float32)
+    fast = _token_seconds(hidden, torch.bfloat16) * 1.3 < _token_seconds(hidden, torch.float32)
     return "bfloat16" if fast else "float32"
 
 
-def _product_seconds(hidden: int, dtype: torch.dtype) -> float:
-    """Median seconds of a feed-forward block's two products on `_ROWS` tokens."""
+def _token_seconds(hidden: int, dtype: torch.dtype) -> float:
+    """Relative cost of a token that is decoded once and learnt from once; a backward pass costs twice its forward."""
+    decoding = _product_seconds(_DECODING, hidden, dtype) / _DECODING
+    return decoding + 3 * _product_seconds(_LEARNING, hidden, dtype) / _LEARNING
+
+
+def _product_seconds(rows: int, hidden: int, dtype: torch.dtype) -> float:
+    """Median seconds of a feed-forward block's products on `rows` tokens."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
     options: dict[str, Any] = {"generator": generator}
-    tokens = torch.randn(_ROWS, hidden, **options).to(dtype)
+    tokens = torch.randn(rows, hidden, **options).to(dtype)
     up = torch.randn(hidden, 3 * hidden, **options).to(dtype)
     down = torch.randn(3 * hidden, hidden, **options).to(dtype)
     seconds: list[float] = []
     with torch.no_grad():
         started = time.perf_counter()
-        while len(seconds) < 9 and (len(seconds) < 3 or time.perf_counter() - started < 0.15):
+        while len(seconds) < 9 and (len(seconds) < 3 or time.perf_counter() - started < 0.1):
             begin = time.perf_counter()
             torch.nn.functional.silu(tokens @ up) @ down
             seconds.append(time.perf_counter() - begin)
