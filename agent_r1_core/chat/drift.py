@@ -47,6 +47,7 @@ class DriftGuard:
             )
         for turn, generation in zip(trajectory.turns, sampled, strict=True):
             self._check_turn(trajectory, turn, generation)
+        self._check_rest(trajectory)
 
     def _check_turn(self, trajectory: Trajectory, turn: Turn, generation: Sampled) -> None:
         segment = trajectory.segments[turn.segment]
@@ -66,6 +67,21 @@ class DriftGuard:
         masked = [turn.start + offset for offset, value in enumerate(mask) if value != 1]
         if masked:
             raise DriftError(f"{where}, {self._token(segment.ids, masked[0])}: a sampled id has action mask 0")
+
+    def _check_rest(self, trajectory: Trajectory) -> None:
+        """Outside the actions nothing has action mask 1: it would be trained, and nobody sampled it."""
+        for number, segment in enumerate(trajectory.segments):
+            turns = [turn for turn in trajectory.turns if turn.segment == number]
+            if sum(segment.mask) == sum(turn.tokens for turn in turns):
+                continue
+            sampled = {at for turn in turns for at in range(turn.start, turn.stop)}
+            at = next(at for at, value in enumerate(segment.mask) if value and at not in sampled)
+            before = [turn.index for turn in turns if turn.stop <= at]
+            where = f"after turn {before[-1]}" if before else f"before the first turn of segment {number}"
+            raise DriftError(
+                f"{self._model}: episode {trajectory.id}, {where}, {self._token(segment.ids, at)}: "
+                "an id that nobody sampled has action mask 1"
+            )
 
     def _token(self, ids: Sequence[int], position: int) -> str:
         if not 0 <= position < len(ids):

@@ -6,7 +6,6 @@ them; budgets are kept here; any exception means that the episode failed (LAW 5)
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import random
@@ -20,7 +19,9 @@ from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.awaiting import await_within
 from agent_r1_core.rollout.episode_tools import EpisodeTools
+from agent_r1_core.rollout.results import words_of
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
@@ -143,7 +144,7 @@ class Episode:
         """Mark the episode as failed, for the reason that the exception gives."""
         self.error = error
         self.trajectory.status = EndStatus.FAILED
-        said = str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {words_of(error)}"
         self.trajectory.reason = said
         self.trajectory.answer = None
         self._ended = True
@@ -212,12 +213,12 @@ class Episode:
         what = f"{method.__qualname__}()"
         try:
             if inspect.iscoroutinefunction(method):
-                value = await asyncio.wait_for(function(), timeout)
+                value = await await_within(function(), timeout)
             else:
                 self._lane = self._lane or self._stage.threads.lane()
                 value = await self._lane.run(function, timeout)
-                value = await asyncio.wait_for(value, timeout) if inspect.isawaitable(value) else value
-        except (CallTimeout, TimeoutError):
+                value = await await_within(value, timeout) if inspect.isawaitable(value) else value
+        except CallTimeout:
             raise EpisodeError(f"{what} took longer than {timeout:g} seconds in episode {self.key}") from None
         if expected is not None and not isinstance(value, expected):
             raise EpisodeError(f"{what} returned {type(value).__name__}; return {expected.__name__}")

@@ -30,9 +30,17 @@ def to_text(value: Any) -> str:
 def error_text(tool: str, error: BaseException) -> str:
     """One sentence for an exception: a ToolError's own, else what failed and how."""
     if isinstance(error, ToolError):
-        return f"Error: {clip_text(str(error), 500)}"
-    said = clip_text(" ".join(str(error).split()), 200)
+        return f"Error: {clip_text(words_of(error), 500)}"
+    said = clip_text(" ".join(words_of(error).split()), 200)
     return f"Error: {tool} failed with {type(error).__name__}{': ' + said if said else ''}."
+
+
+def words_of(error: BaseException) -> str:
+    """What the exception says; nothing where it cannot even be printed."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def argument_error(tool: str, error: ValidationError) -> str:

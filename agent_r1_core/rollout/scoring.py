@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, EpisodeError
+from agent_r1_core.rollout.awaiting import await_within
 from agent_r1_core.rollout.settings import WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
@@ -61,7 +61,7 @@ class Scorer:
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
             value = await self._call(function)
-        except (CallTimeout, TimeoutError):
+        except CallTimeout:
             raise EpisodeError(f"{where} took longer than {self._timeout:g} seconds; make it faster") from None
         except Exception as error:
             raise EpisodeError(f"{where} failed with {type(error).__name__}: {error}; fix it") from error
@@ -77,6 +77,6 @@ class Scorer:
     async def _call(self, function: Callable[[], Any]) -> Any:
         bound = getattr(function, "func", function)
         if inspect.iscoroutinefunction(bound):
-            return await asyncio.wait_for(function(), self._timeout)
+            return await await_within(function(), self._timeout)
         value = await self._threads.run(function, self._timeout)
-        return await asyncio.wait_for(value, self._timeout) if inspect.isawaitable(value) else value
+        return await await_within(value, self._timeout) if inspect.isawaitable(value) else value

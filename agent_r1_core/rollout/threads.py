@@ -115,16 +115,23 @@ def _work(inbox: SimpleQueue[_Job | None]) -> None:
         error: BaseException | None = None
         try:
             result = function()
-        except (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration) as raised:
-            error = RuntimeError(f"{type(raised).__name__} was raised ({raised})")
-        except BaseException as raised:
+        except StopIteration as raised:
+            error = _ordinary(raised)  # no future takes it
+        except Exception as raised:
             error = raised
+        except BaseException as raised:
+            error = _ordinary(raised)
         try:
             loop.call_soon_threadsafe(_settle, future, result, error)
         except RuntimeError:
             continue  # the loop ended while the call hung: nobody waits any more
         finally:
             del job, function, future, result, error
+
+
+def _ordinary(error: BaseException) -> RuntimeError:
+    """What would end the event loop, or look like our own cancellation there, as an exception like any other."""
+    return RuntimeError(f"{type(error).__name__} was raised ({error})")
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

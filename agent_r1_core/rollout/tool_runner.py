@@ -6,11 +6,10 @@ the interpreter's lock, needs `isolation: process`.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.tool import FunctionTool, Tool, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError
+from agent_r1_core.rollout.awaiting import await_within
 from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
 from agent_r1_core.rollout.results import argument_error, error_text, to_text
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
@@ -80,7 +80,6 @@ class ToolRunner:
         }
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
         self._opened: list[Tool] = []
-        self._left: set[asyncio.Future[Any]] = set()
         self._folder: TemporaryDirectory[str] | None = None
         self._counts = ToolCounts()
 
@@ -179,40 +178,10 @@ class ToolRunner:
 
         value = job() if _is_async(tool) else await self._threads.run(job, timeout)
         if inspect.isawaitable(value):
-            return to_text(await self._wait(value, context.deadline - time.monotonic()))
+            return to_text(await await_within(value, context.deadline - time.monotonic()))
         return str(value)
-
-    async def _wait(self, value: Awaitable[Any], timeout: float) -> Any:
-        """Await with a time-out that does not depend on the task's obeying its cancellation."""
-        task = asyncio.ensure_future(_contained(value))
-        try:
-            await asyncio.wait({task}, timeout=max(timeout, 0.0))
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if task.cancelled():
-            raise RuntimeError("it cancelled itself")
-        if task.done():
-            return task.result()
-        self._left.add(task)
-        task.add_done_callback(self._forget)
-        task.cancel()
-        raise CallTimeout
-
-    def _forget(self, task: asyncio.Future[Any]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            task.exception()
 
 
 def _is_async(tool: Tool) -> bool:
     function = type(tool).function if isinstance(tool, FunctionTool) else tool.run
     return inspect.iscoroutinefunction(function)
-
-
-async def _contained(value: Awaitable[Any]) -> Any:
-    """Await, with what would stop the event loop as an ordinary error."""
-    try:
-        return await value
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(f"{type(error).__name__} was raised") from None

@@ -57,6 +57,14 @@ def test_a_masked_action_is_named(guard, episode):
         guard.check_trajectory(trajectory, sampled)
 
 
+def test_an_id_that_nobody_sampled_is_no_action(guard, episode):
+    trajectory, sampled = episode
+    trajectory.segments[0].append_context([71, 72])
+    trajectory.segments[0].mask[-1] = 1
+    with pytest.raises(DriftError, match=r"after turn 1, token 7 \(id 72, .*nobody sampled"):
+        guard.check_trajectory(trajectory, sampled)
+
+
 def test_a_lost_turn_is_named(guard, episode):
     trajectory, sampled = episode
     with pytest.raises(DriftError, match="2 turns and 1 generations"):

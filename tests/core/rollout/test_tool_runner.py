@@ -80,7 +80,7 @@ def test_ten_megabytes_are_clipped(tools):
         (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
         (("fail", {"kind": "exit"}), "Error: fail failed with RuntimeError: SystemExit was raised (3)."),
         (("fail", {"kind": "interrupt"}), "Error: fail failed with RuntimeError: KeyboardInterrupt was raised ()."),
-        (("fail_async", {"kind": "exit"}), "Error: fail_async failed with RuntimeError: SystemExit was raised."),
+        (("fail_async", {"kind": "exit"}), "Error: fail_async failed with RuntimeError: SystemExit was raised (3)."),
         (("fail_async", {"kind": "cancel"}), "Error: fail_async failed with RuntimeError: it cancelled itself."),
     ],
 )
