@@ -27,9 +27,9 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interruption:
             _show_traceback()
-            say("interrupted")
+            say(str(interruption) or "interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             raise typer.Exit(tell(error)) from None

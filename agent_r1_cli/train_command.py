@@ -74,10 +74,16 @@ def _finish(run: Run) -> None:
         print(f"{_when(name, found['step'])}: {_score(found)}")
     print(f"run: {run.path}")
     print(f"policy: {run.model}")
-    say(
-        f"next: agent-r1 eval --model {run.path} | agent-r1 rollout --model {run.path} | "
-        f"tensorboard --logdir {run.path}"
-    )
+    say(f"next: {' | '.join(_what_next(run))}")
+
+
+def _what_next(run: Run) -> list[str]:
+    """Commands that look at a run."""
+    trackers = {block["name"].rpartition("/")[2] for block in run.config()["trackers"]}
+    commands = [f"agent-r1 eval --model {run.path}", f"agent-r1 rollout --model {run.path}"]
+    if "tensorboard" in trackers:
+        commands.append(f"tensorboard --logdir {run.path}")
+    return commands
 
 
 def _when(name: str, step: int) -> str:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 SCORED = ("exact_match", "f1", "success", "answered", "reward/mean")
 """Scores that evaluations report whatever the rewards; the first two of tasks with answers."""
 
+_OF_TRAINING = (
+    *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora"),
+    *("evaluation.every", "evaluation.at_start", "evaluation.at_end"),
+)
+"""Keys without effect where nothing is trained, by their beginnings."""
+
 CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that bound how far an update moves from the policy that sampled."""
 
@@ -61,6 +67,8 @@ def check_setup(setup: Setup) -> None:
         _roles(setup)
         _amounts(setup)
         _warn(setup)
+    else:
+        _untrained(setup)
 
 
 def _idle_options(setup: Setup) -> None:
@@ -136,6 +144,14 @@ def _roles(setup: Setup) -> None:
             setup.idle(("training", option), f"the algorithm {block.name} has no critic")
 
 
+def _untrained(setup: Setup) -> None:
+    """Overrides that only training would obey; a file may hold them, since it also serves training."""
+    for key, source in setup.problems.draft.sources.items():
+        text = key_text(key)
+        if source.override and text.startswith(_OF_TRAINING) and text != "training.max_retries":
+            setup.idle(key, "this command trains nothing")
+
+
 def _amounts(setup: Setup) -> None:
     training = setup.config.training
     episodes = training.tasks_per_step * training.samples_per_task
@@ -144,7 +160,7 @@ def _amounts(setup: Setup) -> None:
         setup.problems.add(("training", "minibatches"), text)
     for option in ("warmup_steps", "critic_warmup"):
         if getattr(training, option) >= training.steps:
-            text = f"must be below training.steps={training.steps}, not {getattr(training, option)}"
+            text = f"must be below training.steps={training.steps}, not {getattr(training, option)}; change one of them"
             setup.problems.add(("training", option), text)
 
 
@@ -155,6 +171,10 @@ def _warn(setup: Setup) -> None:
         setup.warnings.append(
             f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
             f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"
+        )
+    if not any(reward.weight for reward in setup.config.rewards):
+        setup.warnings.append(
+            "no reward has a weight: unless the environment itself rewards turns, there is nothing to learn from"
         )
     if training.samples_per_task == 1:
         setup.warnings.append(

@@ -24,6 +24,8 @@ class Source:
     """Whether somebody wrote it down; only such values can be reported as idle (LAW 8)."""
     origin: str = ""
     """Of a value in a run's own record: where it had come from when the run began."""
+    override: bool = False
+    """Whether it was said for this very command, rather than in a file that serves several."""
 
 
 DEFAULT = Source("default", user=False)
@@ -59,6 +61,8 @@ class Draft:
 
     def near(self, key: Key) -> Source:
         """The source of `key`, or where nobody set it, of what stands beside it: where a missing key is missing."""
+        if key in self.sources:
+            return self.sources[key]
         sources = (self.source(key[:length]) for length in range(len(key), 0, -1))
         return next((source for source in sources if source.user), DEFAULT)
 

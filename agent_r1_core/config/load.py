@@ -155,6 +155,6 @@ def _discover(draft: Draft, disabled: Collection[str], problems: Problems) -> Re
     broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.SHADOWED)
     for record in registry.plugins:
         if record.value in there and record.status in broken:
-            text = f"the plugin {record.name} is {record.status}: {record.reason}"
+            text = f"names the plugin {record.name}, which is {record.status}: {record.reason}"
             problems.add(("plugins", files.index(record.value)), text, ComponentLoadError)
     return registry

@@ -24,7 +24,7 @@ class Override:
     @property
     def source(self) -> Source:
         """Names it in errors and in the run's record."""
-        return Source(f"override '{self.text}'")
+        return Source(f"override '{self.text}'", override=True)
 
     @property
     def layer(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _PLAIN = {
     "Tuple should have": "must have",
     "List should have": "must have",
     " after validation": "",
+    r"must match pattern '^[\w.+-]+$'": "must consist of letters, digits, '.', '_', '+' and '-'",
 }
 
 

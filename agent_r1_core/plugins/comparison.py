@@ -19,7 +19,8 @@ def compare(plugins: Sequence[PluginRecord], saved: Sequence[Mapping[str, Any]])
         if name not in now:
             sentences.append(f"plugin {name!r} of the run ({_origin(then[name])}) is not loaded here; install it")
         elif name not in then:
-            sentences.append(f"plugin {name!r} ({_origin(now[name])}) is loaded here and was not when the run began")
+            origin = f"{name!r} ({_origin(now[name])})"
+            sentences.append(f"plugin {origin} is loaded here and was not when the run began; -P {name} leaves it out")
         elif difference := _difference(then[name], now[name]):
             sentences.append(f"plugin {name!r} is another than when the run began: {difference}")
     return sentences

@@ -61,14 +61,14 @@ def claim(path: Path, force: bool) -> lock.RunLock:
     Raises:
         RunError: it is taken, is no run, is being written by another process, or cannot be made.
     """
-    _refuse_taken(path, force)
+    refuse_taken(path, force)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_make(path, error) from error
     held = lock.RunLock(path)
     try:
-        _refuse_taken(path, force)
+        refuse_taken(path, force)
         # The marker goes last: a run that is half deleted is still recognised as one.
         for entry in sorted(_contents(path), key=lambda entry: entry.name == MARKER):
             remove(entry)
@@ -78,7 +78,12 @@ def claim(path: Path, force: bool) -> lock.RunLock:
     return held
 
 
-def _refuse_taken(path: Path, force: bool) -> None:
+def refuse_taken(path: Path, force: bool) -> None:
+    """Do nothing where a run may begin.
+
+    Raises:
+        RunError: `path` is a file, or a directory that holds something and is no run or not to be replaced.
+    """
     if path.exists() and not path.is_dir():
         raise RunError(f"{path} is a file, and a run needs a directory there; set another run.name or run.dir")
     if not path.exists() or not _contents(path):

@@ -25,7 +25,7 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.directory import checked_name
-from agent_r1_core.runs.files import clean_leftovers, write_folder, write_json, write_text
+from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
@@ -80,6 +80,16 @@ class Run:
             run.close()
             raise
         return run
+
+    @staticmethod
+    def check_free(home: Path | str, name: str | None, *, force: bool = False) -> None:
+        """Do nothing where `create` could begin a run now; for a word in time, before the work of preparing one.
+
+        Raises:
+            ConfigError, RunError: as `create`.
+        """
+        if name is not None:
+            directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
     def resume(cls, path: Path | str) -> Run:
@@ -238,6 +248,15 @@ class Run:
             "evaluations": list(self.evaluations()),
             "finished": self.model.is_dir(),
         }
+
+    def discard(self) -> bool:
+        """Delete the run if it holds no result yet, neither metrics nor evaluations; returns whether it did."""
+        self._writable()
+        if self.metrics() or self.evaluations() or self.checkpoints.latest() is not None:
+            return False
+        remove_folder(self.path)
+        self.close()
+        return True
 
     def close(self) -> None:
         """Let others write the run."""

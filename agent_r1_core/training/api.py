@@ -20,6 +20,7 @@ from agent_r1_core.training.listener import Silence
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
+    from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.evaluator import EvaluationPlan
     from agent_r1_core.training.listener import Listener
 
@@ -87,35 +88,67 @@ def train_resolved(
     resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
 ) -> Run:
     """Train as `train` does, from a configuration that is resolved already."""
-    from agent_r1_core.training.assembly import assemble
-    from agent_r1_core.training.trainer import Trainer
-
     heard = listener if listener is not None else Silence()
     for warning in resolved.warnings:
         heard.note(warning)
-    settings = resolved.config.run
-    with Run.create(
-        settings.dir,
-        settings.name,
-        resolved.dump(),
-        resolved.registry.to_json(),
-        stem=resolved.recipe,
-        resume=resume,
-        force=force,
-    ) as run:
-        checkpoint = None
-        if resume:
-            _check_resumable(run, resolved, force)
-            resolved = resolved.replace(_choices(run.config()))
-            checkpoint = run.checkpoints.latest()
-            run.truncate_after(checkpoint.step if checkpoint else 0)
-        parts = assemble(resolved, checkpoint=checkpoint, note=heard.note)
+    return _go_on(resolved, force, heard) if resume else _begin(resolved, force, heard)
+
+
+def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
+    """A new run. Its directory is made when everything is at hand, and goes again if the start fails all the same."""
+    from agent_r1_core.training.assembly import assemble
+
+    settings, plugins = resolved.config.run, resolved.registry.to_json()
+    Run.check_free(settings.dir, settings.name, force=force)
+    parts = assemble(resolved, note=heard.note)
+    config = parts.resolved.dump()
+    with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
-        done = checkpoint.step if checkpoint else 0
-        if resume:
-            heard.note(f"resuming {run.path} after step {done} of {parts.config.training.steps}")
-        run_async(Trainer(parts, run, heard, done).fit())
+        try:
+            _fit(parts, run, heard, 0)
+        except Exception:
+            run.discard()
+            raise
     return run
+
+
+def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
+    """A run that goes on after its newest checkpoint."""
+    from agent_r1_core.training.assembly import assemble
+
+    settings = resolved.config.run
+    with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
+        _check_resumable(run, resolved, force)
+        checkpoint = run.checkpoints.latest()
+        done = checkpoint.step if checkpoint else 0
+        run.truncate_after(done)
+        parts = assemble(resolved.replace(_choices(run.config())), checkpoint=checkpoint, note=heard.note)
+        run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
+        steps = parts.config.training.steps
+        if done < steps:
+            heard.note(f"resuming {run.path} after step {done} of {steps}")
+        else:
+            heard.note(f"{run.path} has made all its {steps} steps; for more of them set training.steps")
+        _fit(parts, run, heard, done)
+    return run
+
+
+def _fit(parts: Assembly, run: Run, heard: Listener, done: int) -> None:
+    """Train.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted; its text says how to go on.
+    """
+    from agent_r1_core.training.trainer import Trainer
+
+    trainer = Trainer(parts, run, heard, done)
+    try:
+        run_async(trainer.fit())
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped after step {trainer.done} of {parts.config.training.steps}; "
+            f"go on with: agent-r1 train {run.path} --resume"
+        ) from None
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:
@@ -131,17 +164,35 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
+    return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread; an interruption of this one is passed on, and waits for the work to end."""
     outcome: dict[str, Any] = {}
+
+    async def watched() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        outcome["cancel"] = lambda: loop.call_soon_threadsafe(task.cancel) if task is not None else None
+        return await work
 
     def target() -> None:
         try:
-            outcome["value"] = asyncio.run(work)
+            outcome["value"] = asyncio.run(watched())
         except BaseException as error:
             outcome["error"] = error
 
     thread = threading.Thread(target=target, name="agent-r1-run")
     thread.start()
-    thread.join()
+    interrupted = False
+    while thread.is_alive():
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            interrupted = True
+            outcome.get("cancel", lambda: None)()
+    if interrupted:
+        raise KeyboardInterrupt
     if "error" in outcome:
         raise outcome["error"]
     value: T = outcome["value"]
@@ -150,7 +201,10 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     """Refuse to go on with another configuration or other plugins than the run began with."""
-    changed = _differences(run.config(), resolved.dump())
+    then, now = run.config(), resolved.dump()
+    changed = _differences(then, now)
+    if now["tasks"]["eval"] is None and then["evaluation"]["size"] != now["evaluation"]["size"]:
+        changed.append("evaluation.size (it decides how many tasks are held out of training)")
     if changed:
         raise RunError(
             f"run {run.path} was begun with other values of {', '.join(changed)}; "

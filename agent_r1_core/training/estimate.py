@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from agent_r1_core.training.model_source import find_model
+from agent_r1_core.training.model_source import find_local_model
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -18,11 +18,16 @@ _STATE = 16
 def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     """Sentences about memory in GiB, part by part.
 
+    Nothing is downloaded for it: a model on the hub has no estimate before it is in the hub's cache.
+
     Raises:
-        ModelError: the model cannot be found.
+        ModelError: the model's folder is none.
     """
     config = resolved.config
-    folder = find_model(config.model.name).folder
+    source = find_local_model(config.model.name)
+    if source is None or not (source.folder / "config.json").is_file():
+        return [f"memory: no estimate, since {config.model.name} is not on this machine yet; training downloads it"]
+    folder = source.folder
     shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     files = list(folder.glob("*.safetensors"))
     if not files or "num_hidden_layers" not in shape:

@@ -32,6 +32,29 @@ def find_model(name: str) -> ModelSource:
         ModelError: nothing answers to that name.
         RunError: the run holds no policy yet.
     """
+    return _on_disk(name) or ModelSource(_from_hub(name), "hub")
+
+
+def find_local_model(name: str) -> ModelSource | None:
+    """The folder of a model as `find_model` finds it, or None where it would have to be downloaded first.
+
+    Raises:
+        ModelError, RunError: as `find_model`, for a folder or run.
+    """
+    found = _on_disk(name)
+    if found is not None:
+        return found
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return ModelSource(Path(snapshot_download(name, local_files_only=True)), "hub")
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+
+
+def _on_disk(name: str) -> ModelSource | None:
+    """The model that is bundled, a folder or a run; None for what may be a hub name."""
     bundled = BUNDLED / name
     if "/" not in name and (bundled / "config.json").is_file():
         return ModelSource(bundled, "bundled")
@@ -45,7 +68,7 @@ def find_model(name: str) -> ModelSource:
             f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run; "
             f"give the folder that holds config.json"
         )
-    return ModelSource(_from_hub(name), "hub")
+    return None
 
 
 def _from_hub(name: str) -> Path:

@@ -41,12 +41,15 @@ class Trainer:
     listener: Listener
     done: int = 0
     """Steps that are complete and recorded."""
+    learnt: int | None = field(init=False)
+    """The step whose update the policy holds; None amid an update."""
     trackers: Trackers = field(init=False)
     health: HealthMonitor = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
 
     def __post_init__(self) -> None:
+        self.learnt = self.done
         self.trackers = Trackers(self.parts.trackers, self.listener.note)
         self.health = HealthMonitor(self.parts.config.health.early_stop)
         recorded = self.run.metrics()
@@ -110,7 +113,9 @@ class Trainer:
         parts, config = self.parts, self.parts.config
         collected = time.perf_counter()
         kept = parts.learner.algorithm.filter(rollout.groups)
+        self.learnt = None
         update = parts.learner.update(kept, step)
+        self.learnt = step
         learned = time.perf_counter()
         await parts.engine.load_weights(parts.learner.policy.weights(), step)
         trajectories = [trajectory for group in rollout.groups for trajectory in group.trajectories]
@@ -158,8 +163,10 @@ class Trainer:
         return found.result
 
     def _checkpoint(self) -> None:
+        """Save the step that was recorded last, unless a second interruption came between its successor's update and
+        record: the policy is no longer that step's then."""
         latest = self.run.checkpoints.latest()
-        if self.done and (latest is None or latest.step < self.done):
+        if self.done and self.learnt == self.done and (latest is None or latest.step < self.done):
             save_checkpoint(
                 self.parts.learner, self.run.checkpoints, self.done, self.parts.config.checkpoint, self.last
             )
