@@ -94,7 +94,7 @@ class Episode:
         self._conversation = Conversation(self._stage.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
         observation = await self._call(partial(env.reset, task), env.reset, Observation)
-        self._observation = list(observation.messages)
+        self._observation = self._messages(observation)
         if not self._conversation.observe(self._observation, limit=env.config.max_tokens - 1):
             raise PromptTooLong(
                 f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
@@ -185,7 +185,7 @@ class Episode:
 
     def _advance(self, step: Step, env: ToolEnv) -> None:
         """Go on with the new observation, or end: by the environment, by its outer limit, or by a budget."""
-        messages = list(step.observation.messages)
+        messages = self._messages(step.observation)
         if step.terminated:
             self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", messages)
         elif step.truncated:
@@ -206,6 +206,17 @@ class Episode:
         if (messages or bootstrap) and self._env is not None:
             self._conversation.close_with(messages, limit=self._env.config.max_tokens, continues=bootstrap)
         self._ended = True
+
+    def _messages(self, observation: Observation) -> list[Message]:
+        """The observation's messages, each one whole: the template breaks on what lacks a part."""
+        for message in observation.messages:
+            whole = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+            if not whole:
+                raise EpisodeError(
+                    f"{type(self._env).__name__} observed {message!r:.80} in episode {self.key}, which is no chat "
+                    "message; give it a role and a content, both text"
+                )
+        return list(observation.messages)
 
     async def _call(self, function: Callable[[], Any], method: Callable[..., Any], expected: type | None) -> Any:
         """Call a method of the environment: async ones on the loop, others in this episode's own thread."""

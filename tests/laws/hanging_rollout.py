@@ -1,0 +1,59 @@
+"""A program that hangs in a tool, an environment and a reward, says what became of them, and must end by itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from bad_tools import RELEASE, hang, hang_async
+from stage import Stage, call, questions
+
+from agent_r1_core import Action, Observation, RewardFn, Task, ToolEnv
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import ScriptedPolicy
+
+
+class Stuck(ToolEnv):
+    """A world that never answers."""
+
+    def reset(self, task: Task) -> Observation:
+        """Begin."""
+        return Observation([{"role": "user", "content": "?"}])
+
+    def step(self, action: Action) -> Any:
+        """Hang."""
+        RELEASE.wait()
+
+
+class Undecided(RewardFn):
+    """A reward that never comes."""
+
+    name = "undecided"
+
+    def score(self, trajectory: Any) -> float:
+        RELEASE.wait()
+        return 0.0
+
+
+def main() -> None:
+    """Hang four times."""
+    script = ["\n".join([call("hang"), call("hang"), call("hang_async")]), "<answer>x</answer>"]
+    timeouts = {"hang": 0.05, "hang_async": 0.05}
+    stage = Stage(ScriptedPolicy(script), [hang(), hang_async()], timeouts=timeouts)
+    stage.play(questions(1))
+    more: dict[str, Any] = {"env_timeout": 0.05, "reward_timeout": 0.05, "max_retries": 0}
+    dropped = [
+        one
+        for setting in ({"make_env": lambda services: Stuck(None, services)}, {"rewards": [Undecided()]})
+        for one in played({**more, **setting}).dropped
+    ]
+    hung = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call" and thread.is_alive()]
+    print("tools", stage.counts.hung, "dropped", len(dropped), "threads", len(hung))
+
+
+def played(settings: dict[str, Any]) -> RolloutResult:
+    return Stage(ScriptedPolicy(["<answer>x</answer>"]), **settings).play(questions(1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""LAW 5: terminated, truncated and failed are three things; only a limit outside the world bootstraps, nothing that
+broke is ever trained on."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_ppo.ppo import PPO
+from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from stage import Recorder, Stage, questions
+
+from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.errors import EngineError
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.settings import LearnerSettings
+from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing.gradients import update_gradients
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
+END_OF = {"q0": "goal", "q1": "clock"}
+"""How the worlds of the tasks end; the others go on until a budget of the run is spent."""
+
+
+class World(ToolEnv):
+    """A continuing world: it has a goal, or a clock from outside, or neither."""
+
+    def reset(self, task: Task) -> Observation:
+        """Begin."""
+        self.end = END_OF.get(task.id)
+        self.steps = 0
+        return Observation([{"role": "user", "content": str(task.prompt)}])
+
+    def step(self, action: Action) -> Step:
+        """Two steps."""
+        self.steps += 1
+        seen = Observation([{"role": "user", "content": f"step {self.steps}"}])
+        over = self.steps == 2
+        reached = over and self.end == "goal"
+        return Step(seen, terminated=reached, truncated=over and self.end == "clock", answer="x" if reached else None)
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+
+class Answered(RewardFn):
+    """1 for an answer, and a price for none."""
+
+    name = "answered"
+    range = (-1.0, 1.0)
+
+    def score(self, trajectory: Trajectory) -> float:
+        return 1.0 if trajectory.answer is not None else -1.0
+
+
+def world(**config: int) -> Callable[[EnvServices], ToolEnv]:
+    return lambda services: World(EnvConfig(**config), services)
+
+
+def stage(make_env: Callable[[EnvServices], ToolEnv], **settings: Any) -> Stage:
+    return Stage(ScriptedPolicy(["go on"]), make_env=make_env, **({"rewards": [Answered()]} | settings))
+
+
+@BOTH_MODES
+@pytest.mark.parametrize(("budget", "reason"), [({"max_turns": 3}, "max_turns"), ({"max_tokens": 150}, "max_tokens")])
+def test_a_goal_a_clock_and_a_budget_end_an_episode_in_three_ways(
+    budget: dict[str, int], reason: str, deterministic: bool
+) -> None:
+    result = stage(world(**budget), deterministic=deterministic).play(questions(3))
+    reached, cut, spent = (group.trajectories[0] for group in result.groups)
+    assert (reached.status, reached.reason, reached.bootstrap) == (EndStatus.TERMINATED, "answer", False)
+    assert (cut.status, cut.reason, cut.bootstrap) == (EndStatus.TRUNCATED, "env", True)
+    assert (spent.status, spent.reason, spent.bootstrap) == (EndStatus.TRUNCATED, reason, False)
+    assert [one.reward for one in (reached, cut, spent)] == [1.0, -1.0, -1.0], "no answer is scored as no answer"
+    assert result.metrics["rollout/failed"] == 0.0
+
+
+def test_only_the_clock_bootstraps_from_the_critic() -> None:
+    groups = stage(world(max_turns=3)).play(questions(3)).groups
+    learner = critical_learner(PPO())
+    batch = learner.update(groups, 1).batch
+    assert batch.bootstrapped.tolist() == [False, True, False]
+    assert batch.bootstrap[1].abs() > 1e-3
+    assert batch.bootstrap[[0, 2]].tolist() == [0.0, 0.0]
+
+
+def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come() -> None:
+    """With gamma = lam = 1 the last action's target is the reward, plus the value of what follows under a clock."""
+    groups = stage(world(max_turns=3)).play(questions(3)).groups
+    batch = critical_learner(PPO()).update(groups, 1).batch
+    targets = PPO(PPO.Config(whiten=False)).advantages(batch).value_targets
+    assert targets is not None
+    last = batch.action_mask.long().cumsum(1).argmax(1)
+    expected = torch.tensor([1.0, -1.0, -1.0]) + batch.bootstrap
+    torch.testing.assert_close(targets.gather(1, last[:, None])[:, 0], expected)
+
+
+def critical_learner(algorithm: Algorithm) -> Learner:
+    """A learner whose critic is not zero everywhere."""
+    policy = Policy(tiny_model())
+    critic = Critic(policy)
+    torch.nn.init.constant_(critic.head.weight, 0.1)
+    return Learner(policy, algorithm, LearnerSettings(), critic=critic)
+
+
+class Fragile(World):
+    """Breaks where it is told, as often as it is told; the counts are of the task."""
+
+    where = ""
+    times: int | float = 0
+    starts = 0
+
+    def reset(self, task: Task) -> Observation:
+        """Begin, or break."""
+        type(self).starts += 1
+        self._break("reset")
+        return super().reset(task)
+
+    def step(self, action: Action) -> Step:
+        """Go on, or break."""
+        self._break("step")
+        return super().step(action)
+
+    def _break(self, where: str) -> None:
+        cls = type(self)
+        if cls.where == where and cls.times > 0:
+            cls.times -= 1
+            raise ConnectionError("the world is gone")
+
+
+class FragileEngine(ScriptedPolicy):
+    """Loses requests."""
+
+    times: int | float = 0
+
+    async def generate(self, request: Any) -> Any:
+        if self.times > 0:
+            self.times -= 1
+            raise EngineError("the engine is gone")
+        return await super().generate(request)
+
+
+class FragileReward(Answered):
+    """Raises."""
+
+    times: int | float = 0
+
+    def score(self, trajectory: Trajectory) -> float:
+        if self.times > 0:
+            self.times -= 1
+            raise ZeroDivisionError("the reward is gone")
+        return super().score(trajectory)
+
+
+def fragile(where: str, times: int | float, **settings: Any) -> tuple[Stage, type[Fragile]]:
+    """A stage on which something breaks a number of times, and the class of its worlds, which counts them."""
+    made = type("Fragile", (Fragile,), {"where": where, "times": times})
+    engine, reward = FragileEngine(["go on"]), FragileReward()
+    engine.times, reward.times = (times if where == "engine" else 0), (times if where == "reward" else 0)
+    own = Stage(engine, make_env=lambda services: made(EnvConfig(max_turns=3), services), rewards=[reward], **settings)
+    return own, made
+
+
+EVERYWHERE = pytest.mark.parametrize("where", ["reset", "step", "engine", "reward"])
+
+
+@BOTH_MODES
+@EVERYWHERE
+def test_what_broke_is_played_again(where: str, deterministic: bool) -> None:
+    own, made = fragile(where, times=2, max_retries=2, deterministic=deterministic)
+    result = own.play(questions(1))
+    (one,) = result.groups[0].trajectories
+    assert (one.status, one.attempts, one.reward) == (EndStatus.TERMINATED, 3, 1.0)
+    assert len(one.turns) == 2, "nothing of the broken attempts may stay"
+    assert made.starts == 3
+    assert result.dropped == []
+    assert (result.metrics["rollout/retries"], result.metrics["rollout/failed"]) == (2.0, 0.0)
+
+
+@BOTH_MODES
+@EVERYWHERE
+@pytest.mark.parametrize("retries", [0, 2])
+def test_what_goes_on_breaking_is_dropped_and_counted(where: str, retries: int, deterministic: bool) -> None:
+    own, made = fragile(where, times=math.inf, max_retries=retries, deterministic=deterministic)
+    result = own.play(questions(2))
+    assert result.groups == []
+    assert [one.status for one in result.dropped] == [EndStatus.FAILED] * 2
+    assert [one.attempts for one in result.dropped] == [retries + 1] * 2
+    assert all("is gone" in one.reason for one in result.dropped)
+    assert made.starts == 2 * (retries + 1)
+    assert (result.metrics["rollout/failed"], result.metrics["rollout/episodes"]) == (2.0, 0.0)
+
+
+def test_the_others_of_its_group_go_on_without_it() -> None:
+    own, _ = fragile("step", times=1, max_retries=0, max_episodes=1)
+    result = own.play(questions(1), samples=3)
+    assert [one.sample for one in result.groups[0].trajectories] == [1, 2]
+    assert [one.sample for one in result.dropped] == [0]
+
+
+def test_a_broken_attempt_leaves_no_ids_behind() -> None:
+    """Of two attempts only the second is trained, under a name and a context of its own."""
+    own, _ = fragile("step", times=1, max_retries=1)
+    recorder = Recorder(own.engine)
+    own.collector.engine = recorder
+    (one,) = own.play(questions(1)).groups[0].trajectories
+    assert len(recorder.heard) == 2
+    assert [made.ids for _, made in recorder.of(one)] == [
+        tuple(one.segments[0].ids[turn.start : turn.stop]) for turn in one.turns
+    ]
+
+
+ALGORITHMS: dict[str, Algorithm] = {"grpo": GRPO(), "ppo": PPO(), "reinforce_pp": ReinforcePP()}
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_a_failed_episode_never_trains_as_a_zero_reward(name: str) -> None:
+    """The gradient with it is the gradient without it: in the loss, the baseline, the whitening, the normaliser."""
+    clean = [random_group(1, 3), random_group(2, 3)]
+    with_failures = copy.deepcopy(clean)
+    for group in with_failures:
+        lost = make_trajectory(task=group.task, sample=9, status=EndStatus.FAILED, reward=0.0)
+        group.trajectories.insert(1, lost)
+    one, other = (update_gradients(tiny_model(), ALGORITHMS[name], groups)[0] for groups in (clean, with_failures))
+    assert one.norm() > 1e-3
+    assert torch.equal(one, other)
+
+
+def test_a_failed_episode_is_counted_by_the_learner_too() -> None:
+    group = random_group(1, 3)
+    group.trajectories.append(make_trajectory(task=group.task, sample=3, status=EndStatus.FAILED, reward=5.0))
+    update = Learner(Policy(tiny_model()), GRPO(), LearnerSettings()).update([group], 1)
+    assert (update.metrics["update/trajectories"], update.metrics["update/failed_trajectories"]) == (3.0, 1.0)
+    assert group.trajectories[3].id not in update.advantages_by_trajectory
+
+
+def test_a_group_of_failures_alone_is_no_group() -> None:
+    lost = [make_trajectory(sample=index, status=EndStatus.FAILED) for index in range(4)]
+    assert Batch.from_groups([Group(make_task(), lost)]).size == 0
+
+
+def test_a_wrong_template_is_not_played_again() -> None:
+    """What no retry can mend ends the rollout at once, instead of dropping every episode in turn."""
+    from agent_r1_core.errors import ConfigError
+
+    starts: list[str] = []
+
+    class Misconfigured(World):
+        def reset(self, task: Task) -> Observation:
+            starts.append(task.id)
+            raise ConfigError("env.board must be one of small, large")
+
+    with pytest.raises(ConfigError, match="board must be"):
+        stage(lambda services: Misconfigured(None, services), max_episodes=1).play(questions(9))
+    assert starts[0] == "q0"
+    assert len(starts) == len(set(starts)) < 9
+
+
+def test_an_interruption_is_no_failure() -> None:
+    """Ctrl-C ends the rollout; it is not retried, and no half episode is dropped as failed."""
+    ended: list[Trajectory] = []
+
+    async def work() -> None:
+        own = stage(world())
+        arrived = asyncio.Event()
+
+        async def never(request: Any) -> Any:
+            arrived.set()
+            await asyncio.Event().wait()
+
+        own.engine.generate = never  # type: ignore[method-assign]
+        task = asyncio.create_task(own.collector.collect(questions(2), 1, round=1, on_episode=ended.append))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    assert ended == []

@@ -1,0 +1,174 @@
+"""LAW 9: a bad environment, reward or plugin is data, not a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import bad_tools
+import pytest
+from bad_tools import RELEASE
+from stage import Stage, questions
+
+from agent_r1_core import Action, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core.errors import UnknownComponent
+from agent_r1_core.plugins import PluginStatus, Registry
+from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.trajectory import Trajectory
+
+BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    """Hung threads end with their test."""
+    RELEASE.clear()
+    yield
+    RELEASE.set()
+
+
+class Bad(ToolEnv):
+    """A world that misbehaves in task q0."""
+
+    def reset(self, task: Task) -> Any:
+        """Begin."""
+        self.bad = task.id == "q0"
+        return Observation([{"role": "user", "content": str(task.prompt)}])
+
+    def step(self, action: Action) -> Any:
+        """Misbehave, or end."""
+        return self.misbehave() if self.bad else Step(terminated=True, answer="Tavelo")
+
+    def misbehave(self) -> Any:
+        raise NotImplementedError
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+
+class BadAsync(Bad):
+    """The same on the event loop."""
+
+    async def step(self, action: Action) -> Any:
+        """Misbehave, or end."""
+        value = super().step(action)
+        return await value if asyncio.iscoroutine(value) else value
+
+
+async def stubborn() -> None:
+    """Never end, and refuse to be cancelled once."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.Event().wait()
+
+
+def raising(kind: str) -> Callable[[Any], Any]:
+    def misbehave(self: Any) -> Any:
+        raise bad_tools.ERRORS[kind]()
+
+    return misbehave
+
+
+@BOTH_MODES
+@pytest.mark.parametrize("base", [Bad, BadAsync])
+@pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
+def test_whatever_an_environment_raises_fails_its_own_episode(base: type[Bad], kind: str, deterministic: bool) -> None:
+    made = type("Raising", (base,), {"misbehave": raising(kind)})
+    dropped = only_q0_dropped(lambda services: made(None, services), deterministic=deterministic)
+    assert kind in dropped.reason or "cancelled itself" in dropped.reason
+
+
+@pytest.mark.parametrize(
+    ("base", "misbehave"),
+    [
+        (Bad, lambda self: RELEASE.wait()),
+        (BadAsync, lambda self: stubborn()),
+        (Bad, lambda self: stubborn()),
+    ],
+    ids=["thread", "loop", "awaitable"],
+)
+def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Callable[[Any], Any]) -> None:
+    made = type("Hanging", (base,), {"misbehave": misbehave})
+    dropped = only_q0_dropped(lambda services: made(None, services), env_timeout=0.5)
+    assert "took longer than 0.5 seconds" in dropped.reason
+
+
+@pytest.mark.parametrize(
+    "misbehave",
+    [
+        lambda self: None,
+        lambda self: Step(reward=float("nan")),
+        lambda self: Step(Observation([{"role": "tool"}])),
+        lambda self: Step(Observation("no messages")),  # type: ignore[arg-type]
+    ],
+    ids=["none", "nan", "half a message", "no message"],
+)
+def test_an_environment_that_answers_nonsense_fails_its_own_episode(misbehave: Callable[[Any], Any]) -> None:
+    made = type("Nonsense", (Bad,), {"misbehave": misbehave})
+    only_q0_dropped(lambda services: made(None, services))
+
+
+def only_q0_dropped(make_env: Callable[[EnvServices], ToolEnv], **settings: Any) -> Trajectory:
+    """Play; q0 is dropped with a reason, all others are answered."""
+    result = Stage(ScriptedPolicy(["go"]), make_env=make_env, max_retries=0, **settings).play(questions(4))
+    assert [group.task.id for group in result.groups] == ["q1", "q2", "q3"]
+    assert [group.trajectories[0].answer for group in result.groups] == ["Tavelo"] * 3
+    (dropped,) = result.dropped
+    assert dropped.task.id == "q0"
+    assert dropped.reason
+    assert result.metrics["rollout/failed"] == 1.0
+    return dropped
+
+
+@pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_whatever_a_reward_raises_fails_its_own_episode(kind: str, asynchronous: bool) -> None:
+    class Picky(RewardFn):
+        """Raises for q0."""
+
+        name = "picky"
+
+        def score(self, trajectory: Trajectory) -> Any:
+            return self.later(trajectory) if asynchronous else self.now(trajectory)
+
+        async def later(self, trajectory: Trajectory) -> float:
+            return self.now(trajectory)
+
+        def now(self, trajectory: Trajectory) -> float:
+            if trajectory.task.id == "q0":
+                raise bad_tools.ERRORS[kind]()
+            return 1.0
+
+    policy = ScriptedPolicy(["<answer>x</answer>"])
+    result = Stage(policy, rewards=[Picky()], max_retries=0).play(questions(3))
+    assert [group.trajectories[0].reward for group in result.groups] == [1.0, 1.0]
+    assert [one.task.id for one in result.dropped] == ["q0"]
+
+
+BROKEN_PLUGINS = {
+    "raises": "raise RuntimeError('no licence')",
+    "leaves": "raise SystemExit(3)",
+    "not_python": "def register_tools(:",
+    "bad_hook": (
+        "from agent_r1_core import hookimpl\nAGENT_R1_PLUGIN_API = 1\n\n"
+        "@hookimpl\ndef register_tools():\n    raise KeyError('index')\n"
+    ),
+}
+
+
+def test_broken_plugins_are_reported_and_the_others_work(tmp_path: Path) -> None:
+    files: Sequence[Path] = [tmp_path / f"{name}.py" for name in BROKEN_PLUGINS]
+    for file, text in zip(files, BROKEN_PLUGINS.values(), strict=True):
+        file.write_text(text)
+    registry = Registry.discover(files)
+    found = {plugin.name: plugin for plugin in registry.plugins}
+    for name in BROKEN_PLUGINS:
+        assert found[name].status is PluginStatus.FAILED
+        assert found[name].reason
+    assert registry.create("tool", "calculator").name == "calculator"
+    with pytest.raises(UnknownComponent, match="raises"):
+        registry.find("tool", "licensed_search")

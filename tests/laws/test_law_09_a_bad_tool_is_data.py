@@ -1,0 +1,203 @@
+"""LAW 9: a bad tool is data, not a crash.
+
+Time never decides here: hung calls wait for an event that the test sets when everybody else is done.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bad_tools
+import pytest
+from bad_tools import RELEASE
+from stage import Stage, call, questions
+
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import Cue, ScriptedPolicy
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+FOR_EVER = 60.0
+"""Seconds: a time-out that no sound test reaches."""
+ROOMY = {"max_turns": 9, "max_tokens": 9000}
+BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
+ISOLATION = pytest.mark.parametrize("isolation", ["thread", "process"])
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    """Hung threads end with their test."""
+    RELEASE.clear()
+    yield
+    RELEASE.set()
+
+
+def tools(*names: str) -> list[Any]:
+    return [getattr(bad_tools, name)() for name in ("lookup", *names)]
+
+
+def one_bad_call(bad: str) -> ScriptedPolicy:
+    """A policy that makes the bad call in task q0 and looks the name up in all others; then it answers."""
+
+    def script(cue: Cue) -> str:
+        if cue.turn > 0:
+            return "<answer>Tavelo</answer>"
+        return bad if cue.request.episode.split("/")[1] == "q0" else call("lookup", name="Karimo")
+
+    return ScriptedPolicy(script)
+
+
+def seen(trajectory: Trajectory) -> str:
+    """What the policy read after its first action."""
+    return str(trajectory.turns[1].observation[0]["content"])
+
+
+def alone(result: RolloutResult) -> tuple[Trajectory, list[Trajectory]]:
+    """The trajectory of q0, and those of the others, each of which found its name."""
+    first, *others = [group.trajectories[0] for group in result.groups]
+    assert first.task.id == "q0"
+    for one in others:
+        assert seen(one) == "Karimo was born in Tavelo."
+    assert all(one.status is EndStatus.TERMINATED for one in (first, *others))
+    return first, others
+
+
+@BOTH_MODES
+@pytest.mark.parametrize("tool", ["fail", "fail_async"])
+@pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
+def test_whatever_a_tool_raises_becomes_an_observation(tool: str, kind: str, deterministic: bool) -> None:
+    stage = Stage(one_bad_call(call(tool, kind=kind)), tools(tool), deterministic=deterministic)
+    first, others = alone(stage.play(questions(4)))
+    assert seen(first).startswith("Error: ")
+    assert len(others) == 3
+    assert (stage.counts.calls, stage.counts.errors, stage.counts.timeouts) == (4, 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "SystemExit", "Rude", "Mute"])
+def test_whatever_an_isolated_tool_raises_becomes_an_observation(kind: str) -> None:
+    stage = Stage(one_bad_call(call("fail", kind=kind)), tools("fail"), isolation={"fail": "process"})
+    first, _ = alone(stage.play(questions(2)))
+    assert seen(first).startswith(f"Error: fail failed with {kind}")
+
+
+@ISOLATION
+@pytest.mark.parametrize("kind", ["10 MB", "10 MB of bytes", "10 MB of JSON"])
+def test_a_gigantic_answer_is_clipped(kind: str, isolation: str) -> None:
+    stage = Stage(one_bad_call(call("answer", kind=kind)), tools("answer"), isolation={"answer": isolation}, env=ROOMY)
+    first, _ = alone(stage.play(questions(2)))
+    assert "characters cut]" in seen(first)
+    assert len(seen(first)) < 2100
+    assert first.answer == "Tavelo", "the episode must go on within its budget"
+
+
+@ISOLATION
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("bytes", "ok \ufffd\ufffd\x00"),
+        ("surrogate", "ok ?"),
+        ("nothing", ""),
+        ("unprintable", "Error: answer failed with ValueError: no words."),
+        ("circle", "Error: answer failed with ValueError: Circular reference detected."),
+    ],
+)
+def test_an_answer_that_is_no_text_becomes_one(kind: str, text: str, isolation: str) -> None:
+    stage = Stage(one_bad_call(call("answer", kind=kind)), tools("answer"), isolation={"answer": isolation})
+    first, _ = alone(stage.play(questions(2)))
+    assert seen(first) == text
+
+
+@pytest.mark.parametrize("tool", ["hang", "hang_async"])
+def test_a_hung_tool_costs_its_own_time_out(tool: str) -> None:
+    stage = Stage(one_bad_call(call(tool)), tools(tool), timeouts={tool: 0.05, "lookup": FOR_EVER})
+    result = stage.play(questions(4))
+    first, _ = alone(result)
+    assert seen(first) == f"Error: {tool} did not answer within 0.05 seconds."
+    assert (stage.counts.timeouts, stage.counts.errors, result.metrics["tools/timeouts"]) == (1, 1, 1.0)
+
+
+def test_a_hung_tool_costs_nobody_elses_time() -> None:
+    """Every other episode comes to its end while the call hangs; only then is it let go."""
+    ended: list[str] = []
+
+    def on_episode(trajectory: Trajectory) -> None:
+        ended.append(trajectory.task.id)
+        if len(ended) == 7:
+            RELEASE.set()
+
+    stage = Stage(one_bad_call(call("hang")), tools("hang"), timeouts={"hang": FOR_EVER}, max_episodes=8)
+    first, _ = alone(stage.play(questions(8), on_episode=on_episode))
+    assert ended[-1] == "q0"
+    assert seen(first) == "late"
+    assert stage.counts.timeouts == 0
+
+
+def test_the_pool_is_as_wide_as_the_concurrency() -> None:
+    """All episodes' calls are under way at once: the last one to come in lets all of them go."""
+    waiting = threading.Barrier(16)
+
+    class Meeting(bad_tools.hang):  # type: ignore[misc, valid-type]
+        """Wait for all others."""
+
+        name = "hang"
+
+        def run(self, arguments: Any, context: Any) -> str:
+            waiting.wait(FOR_EVER)
+            return "met"
+
+    policy = ScriptedPolicy([call("hang"), "<answer>x</answer>"])
+    result = Stage(policy, [Meeting()], timeouts={"hang": FOR_EVER}, max_episodes=16).play(questions(16))
+    assert [seen(group.trajectories[0]) for group in result.groups] == ["met"] * 16
+
+
+def test_hung_threads_are_replaced_and_counted() -> None:
+    """More calls hang, one after the other, than the pool is wide; the next call finds a thread all the same."""
+    turns = 6
+    policy = ScriptedPolicy(
+        [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
+    )
+    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02}, max_episodes=1, env=ROOMY)
+    result = stage.play(questions(1))
+    (one,) = result.groups[0].trajectories
+    assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
+    assert stage.counts.hung == stage.counts.timeouts == 4 * turns
+    assert result.metrics["rollout/hung"] == 4.0 * turns
+
+
+def test_hung_threads_do_not_delay_the_exit() -> None:
+    """A whole process: it hangs in tools, environments and rewards, and ends."""
+    folder = Path(__file__).parent
+    ended = subprocess.run(
+        [sys.executable, str(folder / "hanging_rollout.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=FOR_EVER,
+        check=True,
+    )
+    assert ended.stdout.split() == ["tools", "2", "dropped", "2", "threads", "4"]
+
+
+@pytest.mark.parametrize("how", ["regular expression", "integers"])
+def test_a_tool_that_keeps_the_interpreter_is_killed_at_its_deadline(how: str, tmp_path: Path) -> None:
+    """No thread of its process runs while it spins, so only a process of its own can be stopped."""
+    file = tmp_path / "pid"
+    stage = Stage(
+        one_bad_call(call("spin", how=how, pid_file=str(file))),
+        tools("spin"),
+        timeouts={"spin": 0.5},
+        isolation={"spin": "process"},
+        max_new_tokens=300,
+    )
+    result = stage.play(questions(3))
+    first, _ = alone(result)
+    assert seen(first) == "Error: spin did not answer within 0.5 seconds."
+    assert (stage.counts.hung, result.metrics["rollout/hung"]) == (1, 1.0)
+    assert int(file.read_text()) != os.getpid()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
