@@ -1,0 +1,95 @@
+"""Every command and every file that README and CONTRIBUTING show works as it is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
+MAKE_TARGET = re.compile(r"^(\w+)[\w ]*:", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+    file: str | None
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    """The fenced blocks in their order."""
+    for found in BLOCK.finditer(document.read_text(encoding="utf-8")):
+        yield Block(found["language"], found["text"], found["file"])
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a console block, comments cut off."""
+    lines = (line for line in block.text.splitlines() if line.startswith("$ "))
+    return [line[2:].split("  #")[0].strip() for line in lines]
+
+
+@pytest.fixture
+def shell(with_agent_r1, tmp_path: Path):
+    """Runs a command line as a reader would, in an activated environment and an empty folder."""
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    python, scripts = with_agent_r1.python, with_agent_r1.folder / "bin"
+    (scripts / "agent-r1").write_text(f"#!{python}\nfrom agent_r1_cli.main import main\nmain()\n")
+    offline = "--no-deps --no-build-isolation --no-index --quiet --disable-pip-version-check"
+    (scripts / "pip").write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@" {offline}\n')
+    for name in ("agent-r1", "pip"):
+        (scripts / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "AGENT_R1_CACHE": str(tmp_path)}
+
+    def run(line: str) -> None:
+        done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"$ {line}\nexited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+
+    run.folder = folder  # type: ignore[attr-defined]
+    return run
+
+
+@pytest.mark.slow
+def test_everything_that_the_readme_shows_runs(shell, root: Path) -> None:
+    for block in blocks(root / "README.md"):
+        if block.file is not None:
+            (shell.folder / block.file).write_text(block.text)
+        elif block.language == "python":
+            (shell.folder / "snippet.py").write_text(block.text)
+            shell("python snippet.py")
+        elif block.language == "console":
+            for line in commands(block):
+                if not line.startswith("make"):
+                    shell(line)
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_every_make_target_that_a_document_names_exists(document: str, root: Path) -> None:
+    text = (root / document).read_text(encoding="utf-8")
+    named = {target for line in re.findall(r"(?:`|\$ |; )make ([a-z ]+)", text) for target in line.split()}
+    assert named
+    assert named <= set(MAKE_TARGET.findall((root / "Makefile").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
+    assert [link for link in links if not (root / link).exists()] == []
+
+
+def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> None:
+    from agent_r1_core.config import load_config
+
+    recipe = next(block for block in blocks(root / "README.md") if block.language == "yaml" and block.file is None)
+    (tmp_path / "real.yaml").write_text(recipe.text)
+    resolved = load_config(tmp_path / "real.yaml")
+    assert resolved.config.env.options["system_prompt"] is None, "a real model needs the default system prompt"
