@@ -5,12 +5,21 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from bad_tools import RELEASE, hang, hang_async
+from bad_tools import hang_async
 from stage import Stage, call, questions
 
-from agent_r1_core import Action, Observation, RewardFn, Task, ToolEnv
+from agent_r1_core import Action, Observation, RewardFn, Task, ToolEnv, tool
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import ScriptedPolicy
+
+NEVER = threading.Event()
+
+
+@tool
+def hang() -> str:
+    """Never answer."""
+    NEVER.wait()
+    return "late"
 
 
 class Stuck(ToolEnv):
@@ -22,7 +31,7 @@ class Stuck(ToolEnv):
 
     def step(self, action: Action) -> Any:
         """Hang."""
-        RELEASE.wait()
+        NEVER.wait()
 
 
 class Undecided(RewardFn):
@@ -31,7 +40,7 @@ class Undecided(RewardFn):
     name = "undecided"
 
     def score(self, trajectory: Any) -> float:
-        RELEASE.wait()
+        NEVER.wait()
         return 0.0
 
 

@@ -110,13 +110,13 @@ class Stage:
         """What the tools did so far."""
         return self.runner.counts
 
-    def play(self, tasks: Sequence[Task], samples: int = 1, **more: Any) -> RolloutResult:
+    def play(self, tasks: Sequence[Task], samples: int = 1, round: int = ROUND, **more: Any) -> RolloutResult:
         """One rollout from start to end."""
 
         async def work() -> RolloutResult:
             await self.runner.start(ToolResources(""))
             try:
-                return await self.collector.collect(tasks, samples, round=ROUND, **more)
+                return await self.collector.collect(tasks, samples, round=round, **more)
             finally:
                 self.collector.close()
                 await self.runner.close()

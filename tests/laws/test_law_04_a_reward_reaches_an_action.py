@@ -7,9 +7,11 @@ import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from stage import Stage, questions
 
+from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -53,6 +55,52 @@ def test_no_reward_is_lost_and_none_stands_at_a_masked_token() -> None:
 def test_a_truncated_episode_carries_its_outcome_like_any_other() -> None:
     cut = make_trajectory(TWO_TURNS, status=EndStatus.TRUNCATED, reward=-1.0)
     assert batch_of(cut).rewards[0, 9] == -1.0
+
+
+class Unfinished(ToolEnv):
+    """A world that is content with an answer only in its second step."""
+
+    def reset(self, task: Task) -> Observation:
+        """Begin."""
+        self.steps = 0
+        return Observation([{"role": "user", "content": "?"}])
+
+    def step(self, action: Action) -> Step:
+        """Note the answer."""
+        self.steps += 1
+        again = Observation([{"role": "user", "content": "Go on."}])
+        return Step(again, reward=0.25, terminated=self.steps == 2, answer="the right one")
+
+
+class Right(RewardFn):
+    """1 for the right answer, less for a wrong one, least for none."""
+
+    name = "right"
+    range = (-1.0, 1.0)
+
+    def score(self, trajectory: Trajectory) -> float:
+        """Score."""
+        return -1.0 if trajectory.answer is None else float(trajectory.answer == "the right one")
+
+
+@pytest.mark.parametrize(
+    ("budget", "said", "expected"),
+    [({"max_turns": 2}, "yes", 1.0), ({"max_turns": 1}, "yes", -1.0), ({"max_tokens": 70}, "yes " * 99, -1.0)],
+)
+def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(
+    budget: dict[str, int], said: str, expected: float
+) -> None:
+    stage = Stage(
+        ScriptedPolicy([said]),
+        make_env=lambda services: Unfinished(EnvConfig(**budget), services),
+        rewards=[Right()],
+    )
+    groups = stage.play(questions(1)).groups
+    (one,) = groups[0].trajectories
+    assert (one.reward, one.rewards) == (expected, {"right": expected})
+    batch = Batch.from_groups(groups)
+    last = int(batch.action_mask[0].nonzero().max())
+    assert batch.rewards[0, last] == expected + 0.25
 
 
 @pytest.mark.parametrize("algorithm", [GRPO(), PPO(), ReinforcePP()], ids=["grpo", "ppo", "reinforce_pp"])

@@ -147,7 +147,7 @@ def test_the_pool_is_as_wide_as_the_concurrency() -> None:
         name = "hang"
 
         def run(self, arguments: Any, context: Any) -> str:
-            waiting.wait(FOR_EVER)
+            waiting.wait(bad_tools.PATIENCE)
             return "met"
 
     policy = ScriptedPolicy([call("hang"), "<answer>x</answer>"])
@@ -161,7 +161,7 @@ def test_hung_threads_are_replaced_and_counted() -> None:
     policy = ScriptedPolicy(
         [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
     )
-    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02}, max_episodes=1, env=ROOMY)
+    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": 5}, max_episodes=1, env=ROOMY)
     result = stage.play(questions(1))
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
@@ -177,7 +177,7 @@ def test_hung_threads_do_not_delay_the_exit() -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
         capture_output=True,
         text=True,
-        timeout=FOR_EVER,
+        timeout=20,
         check=True,
     )
     assert ended.stdout.split() == ["tools", "2", "dropped", "2", "threads", "4"]

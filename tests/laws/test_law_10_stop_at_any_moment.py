@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small_run import fingerprint, run_once
 
+from agent_r1_core.runs.checkpoints import Checkpoint, Checkpoints
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
@@ -42,6 +44,75 @@ def test_steps_after_the_last_checkpoint_are_done_again_and_replaced(folder: Pat
     again = run_once(folder, "redo", 3, resume=True)
     assert fingerprint(again) == fingerprint(whole)
     assert [line["step"] for line in again.metrics()] == [1, 2, 3]
+
+
+def contents(checkpoint: Checkpoint) -> list[str]:
+    return [path.read_text() for path in (checkpoint.policy / "weights", checkpoint.trainer)]
+
+
+def written(text: str) -> Callable[[Path], None]:
+    """Writes a checkpoint whose files all hold the same text."""
+
+    def write(folder: Path) -> None:
+        (folder / "policy").mkdir()
+        (folder / "policy" / "weights").write_text(text)
+        (folder / "trainer.pt").write_text(text)
+
+    return write
+
+
+def killed_at(moment: int, work: Callable[[], object]) -> bool:
+    """Do the work in a process that dies before its `moment`-th touch of the disk; whether it did."""
+    child = os.fork()
+    if child == 0:
+        left = moment
+
+        def dying(name: str) -> Callable[..., object]:
+            original = getattr(os, name)
+
+            def touch(*args: object, **options: object) -> object:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    os._exit(9)
+                return original(*args, **options)
+
+            return touch
+
+        for name in ("open", "mkdir", "fsync", "replace", "rename", "unlink", "rmdir"):
+            setattr(os, name, dying(name))
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("step", [2, 3], ids=["again", "next"])
+def test_a_checkpoint_is_whole_or_absent_wherever_its_writer_dies(tmp_path: Path, step: int) -> None:
+    """Every touch of the disk is tried: of a step that has a checkpoint already, and of a new one."""
+    moment, died = 0, True
+    while died:
+        moment += 1
+        checkpoints = Checkpoints(tmp_path / str(moment))
+        for old in (1, 2):
+            checkpoints.save(old, written(f"old {old}"), metric="score", value=1.0)
+        died = killed_at(moment, lambda: checkpoints.save(step, written("new"), metric="score", value=2.0))  # noqa: B023
+        checkpoints.clean()
+        latest = checkpoints.latest()
+        assert latest is not None
+        assert contents(latest) in (["old 2"] * 2, ["new"] * 2)
+        assert all(len(set(contents(one))) == 1 for one in checkpoints.all())
+        assert [path.name for path in checkpoints.folder.iterdir() if path.name.startswith(".")] == []
+    assert moment > 10
+    assert contents(latest) == ["new"] * 2
+
+
+def test_what_is_half_there_is_no_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2, 3):
+        checkpoints.save(step, written("some words"), keep=3)
+    (checkpoints.at(2).policy / "weights").unlink()
+    checkpoints.at(3).trainer.write_text("some")
+    assert [one.step for one in checkpoints.all()] == [1]
 
 
 @pytest.mark.slow

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from small_run import fingerprint, run_once
+from stage import Stage, questions
 
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
+from agent_r1_core.trajectory import Task
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,34 @@ def test_samples_do_not_depend_on_who_finishes_first(folder: Path) -> None:
     assert ids(at_once) == ids(alone)
 
 
+def seeds(tasks: list[Task], round_: int = 1, run: int = 0, **settings: bool | int) -> dict[tuple[str, int], int]:
+    """The seed of every request of a rollout of three turns, by its context's task and sample, and its turn."""
+    policy = ScriptedPolicy(["Let me see"])
+    Stage(policy, env={"max_turns": 3}, seed=run, **settings).play(tasks, 2, round=round_)
+    asked: dict[str, int] = {}
+    found = {}
+    for request in policy.requests:
+        _, name = request.episode.split("/", 1)
+        asked[name] = asked.get(name, -1) + 1
+        found[name, asked[name]] = request.seed
+    return found
+
+
 def test_every_request_has_a_seed_of_its_own() -> None:
+    """By run, step, task, sample and turn; a task that is listed twice is sampled afresh."""
+    tasks = [*questions(3), questions(1)[0]]
+    rollouts = [seeds(tasks, round_, run) for round_ in (1, 2) for run in (0, 1)]
+    assert all(len(rollout) == 4 * 2 * 3 for rollout in rollouts)
+    assert len({seed for rollout in rollouts for seed in rollout.values()}) == 4 * 4 * 2 * 3
+
+
+@pytest.mark.parametrize("settings", [{"deterministic": True}, {"max_episodes": 1}, {"max_episodes": 3}])
+def test_a_requests_seed_depends_on_no_order(settings: dict[str, bool | int]) -> None:
+    tasks = questions(4)
+    assert seeds(tasks[::-1], **settings) == seeds(tasks)
+
+
+def test_seeds_are_made_of_their_parts() -> None:
     parts = [(run, step, task, sample) for run in (0, 1) for step in (1, 2) for task in "ab" for sample in (0, 1)]
     seeds = {derive_seed(*part) for part in parts}
     assert len(seeds) == len(parts)
