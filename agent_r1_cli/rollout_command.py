@@ -50,7 +50,8 @@ def rollout(
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
     _show(parts, played + result.dropped, as_json)
     if result.dropped:
-        say(f"{len(result.dropped)} of {len(played) + len(result.dropped)} episodes failed")
+        failed, reason = len(result.dropped), result.dropped[0].reason
+        say(f"error: {failed} of {len(played) + failed} episodes failed: {reason}")
         raise typer.Exit(1)
 
 

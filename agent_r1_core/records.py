@@ -74,7 +74,7 @@ def read_records(path: str | Path | None, *, hub: str, subset: str | None = None
     else:
         source = Path(path).expanduser()
         if not source.exists():
-            raise TaskError(f"there is no data set at {source}; set `path` to an existing file or folder")
+            raise TaskError(f"there is no data set at {source}; give the path of an existing file or folder")
         records = _load_dataset(str(source), None, split) if source.is_dir() else _read_file(source)
     if not records:
         raise TaskError(f"{path or hub} holds no record; give a file or split that is not empty")

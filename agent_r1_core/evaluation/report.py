@@ -101,7 +101,7 @@ def report(
     tasks = [[t for t in group.trajectories if t.status is not EndStatus.FAILED] for group in groups]
     tasks = [trajectories for trajectories in tasks if trajectories]
     if not tasks:
-        raise ValueError(f"no episode of the evaluation finished: {_why(everything)}; mend that and evaluate again")
+        raise ValueError(f"no episode of the evaluation finished: {_why(everything)}")
     metrics: dict[str, Estimate] = {}
     for name, (score, proportion) in _scores(tasks).items():
         values = [[value for t in task if (value := score(t)) is not None] for task in tasks]

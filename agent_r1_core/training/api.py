@@ -78,7 +78,7 @@ def resolve(
     if recipe is not None and Run.is_run(recipe):
         if training and not resume:
             raise RunError(f"{recipe} is a run, not a recipe; go on with it by --resume, or name a recipe")
-        path = Path(recipe).resolve()
+        path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
         overrides = [f"run.dir={path.parent}", f"run.name={path.name}", *overrides]
         recipe = path / "config.yaml"
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
@@ -141,12 +141,12 @@ def _fit(parts: Assembly, run: Run, heard: Listener, done: int) -> None:
     """
     from agent_r1_core.training.trainer import Trainer
 
-    trainer = Trainer(parts, run, heard, done)
     try:
-        run_async(trainer.fit())
+        run_async(Trainer(parts, run, heard, done).fit())
     except KeyboardInterrupt:
+        saved = run.checkpoints.latest()
         raise KeyboardInterrupt(
-            f"stopped after step {trainer.done} of {parts.config.training.steps}; "
+            f"stopped after step {saved.step if saved else 0} of {parts.config.training.steps}; "
             f"go on with: agent-r1 train {run.path} --resume"
         ) from None
 

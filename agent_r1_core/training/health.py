@@ -50,8 +50,6 @@ class HealthMonitor:
             )
         if metrics.get("update/skipped_nonfinite", 0.0) > 0:
             warnings.append("a gradient was not finite: that update was left out")
-        if metrics.get("rollout/failed", 0.0) > 0:
-            warnings.append(f"{metrics['rollout/failed']:.0f} episodes failed for good and were dropped from the loss")
         reason = self._reason(metrics)
         return warnings, reason if self.early_stop else None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
+from agent_r1_core.errors import EpisodeError
 from agent_r1_core.evaluation.evaluate import evaluate
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.health import HealthMonitor, group_metrics
@@ -60,7 +61,11 @@ class Trainer:
     async def fit(self) -> None:
         """Train to the last step, then write the final policy.
 
-        An interruption (a cancelled task) lets the step at hand come to its end and leaves a checkpoint behind.
+        An interruption (a cancelled task) lets the step at hand come to its end and leaves a checkpoint behind, as does
+        the error.
+
+        Raises:
+            EpisodeError: all episodes of the first step, or of two in a row, failed for good.
         """
         config = self.parts.config
         resumed_at = self.done if self.done else None
@@ -72,7 +77,7 @@ class Trainer:
             await self._steps()
             self._checkpoint()
             self.run.write_model(self.parts.learner.policy.save)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, EpisodeError):
             self._checkpoint()
             raise
         finally:
@@ -100,6 +105,7 @@ class Trainer:
             self.listener.episodes(ended, total)
 
         rollout = await side.collector.collect(tasks, training.samples_per_task, round=step, on_episode=count)
+        self._tell_failures(step, rollout)
         # From the update to its record the step is one piece: an interruption waits for its end.
         rest = asyncio.ensure_future(self._learn_and_record(step, rollout, started))
         try:
@@ -108,6 +114,15 @@ class Trainer:
             self.listener.note(f"finishing step {step} before stopping")
             await rest
             raise
+
+    def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
+        if not rollout.dropped:
+            return
+        failed, reason = len(rollout.dropped), rollout.dropped[0].reason
+        if not rollout.groups and not self.last.get("rollout/episodes"):
+            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
+        total = failed + sum(len(group.trajectories) for group in rollout.groups)
+        self.listener.note(f"step {step}: {failed} of {total} episodes failed for good and are left out: {reason}")
 
     async def _learn_and_record(self, step: int, rollout: RolloutResult, started: float) -> str | None:
         parts, config = self.parts, self.parts.config

@@ -53,7 +53,7 @@ def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> 
 
 
 def test_an_evaluation_in_which_nothing_finished_says_why() -> None:
-    with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone;"):
+    with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone"):
         report([], sampling=GREEDY, dropped=[failed()])
 
 
