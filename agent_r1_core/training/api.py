@@ -170,6 +170,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in a thread; an interruption of this one is passed on, and waits for the work to end."""
     outcome: dict[str, Any] = {}
+    ended = threading.Event()  # an interrupted `Thread.join` takes a thread that goes on for one that ended
 
     async def watched() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -181,13 +182,14 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
             outcome["value"] = asyncio.run(watched())
         except BaseException as error:
             outcome["error"] = error
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=target, name="agent-r1-run")
-    thread.start()
+    threading.Thread(target=target, name="agent-r1-run").start()
     interrupted = False
-    while thread.is_alive():
+    while not ended.is_set():
         try:
-            thread.join()
+            ended.wait()
         except KeyboardInterrupt:
             interrupted = True
             outcome.get("cancel", lambda: None)()
