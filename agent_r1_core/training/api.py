@@ -71,7 +71,7 @@ def resolve(
 
     Raises:
         ConfigError, PluginError: see `load_config`.
-        RunError: `recipe` is a run directory and `resume` was not asked for.
+        RunError: `recipe` is a run directory and `resume` was not asked for, or it was, and there is no run.
     """
     from agent_r1_core.config import load_config
 
@@ -81,7 +81,15 @@ def resolve(
         path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
         overrides = [f"run.dir={path.parent}", f"run.name={path.name}", *overrides]
         recipe = path / "config.yaml"
+    elif resume and recipe is not None and _means_a_run(recipe):
+        Run.open(recipe)
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
+
+
+def _means_a_run(recipe: str | Path) -> bool:
+    """Whether what is no run directory was to be one: it is a path, and not that of a recipe."""
+    path = Path(recipe)
+    return len(path.parts) > 1 and path.suffix not in (".yaml", ".yml") and not path.is_file()
 
 
 def train_resolved(

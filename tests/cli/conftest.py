@@ -1,8 +1,9 @@
-"""The command line inside this process, with its two streams apart."""
+"""The command line inside this process, with its two streams apart, and a place to run it in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -21,3 +22,46 @@ def agent_r1(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
         return CliRunner().invoke(build_app(), [str(argument) for argument in arguments], **options)
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a random model of a few thousand parameters."""
+    from agent_r1_core.testing import tiny_model_folder
+
+    return tiny_model_folder(tmp_path_factory.mktemp("models") / "noise")
+
+
+@pytest.fixture
+def small(
+    noise: Path, root: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Arguments of a two-step run of the default recipe with a reward that varies; in an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    keys = {
+        "model.name": noise,
+        "model.dtype": "float32",
+        "threads": 1,
+        "tasks.train.size": 20,
+        "tasks.eval.size": 4,
+        "rewards": "[vowels, exact_match]",
+        "engine.max_new_tokens": 8,
+        "env.max_turns": 2,
+        "training.steps": 2,
+        "training.tasks_per_step": 2,
+        "training.samples_per_task": 2,
+        "run.name": "small",
+    }
+    return ["-p", str(root / "tests/fixtures/end_to_end/vowels.py"), *(f"{key}={value}" for key, value in keys.items())]
+
+
+@pytest.fixture
+def changed(small: list[str]) -> Callable[..., list[str]]:
+    """`changed("training.steps=3", drop=("tasks.eval.size",))`: `small` with keys set anew, and others left out."""
+
+    def change(*overrides: str, drop: tuple[str, ...] = ()) -> list[str]:
+        keys = {text.partition("=")[0] for text in overrides if "=" in text} | set(drop)
+        return [*(text for text in small if text.partition("=")[0] not in keys), *overrides]
+
+    return change

@@ -1,0 +1,174 @@
+"""What a user gets for a mistake: one sentence with what, where and what next, the right exit code, and no debris."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Invoke = Callable[..., Any]
+Changed = Callable[..., list[str]]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "code", "sentence"),
+    [
+        ("default", ["training.stps=3"], 2, "(override 'training.stps=3') is no key (did you mean training.steps?)"),
+        ("default", ["env.max_turn=3"], 2, "did you mean env.max_turns?"),
+        ("default", ["training.steps=three"], 2, "(override 'training.steps=three') must be a valid integer"),
+        ("default", ["training.lr=0"], 2, "must be greater than 0, not 0"),
+        ("default", ["model.dtype=float16"], 2, "must be 'auto', 'float32' or 'bfloat16', not 'float16'"),
+        ("default", ["tools=[wiki_serch]"], 3, "no tool is called 'wiki_serch'; did you mean 'wiki_search'?"),
+        ("default", ["algorithm=grop"], 3, "no algorithm is called 'grop'; did you mean 'grpo'?"),
+        ("default", ["trackers=[wandb]"], 3, "no tracker is called 'wandb'; there are: tensorboard, trackio"),
+        ("default", ["-P", "trackoi"], 2, "no plugin called 'trackoi' can be disabled; did you mean 'trackio'?"),
+        ("defalt", [], 2, "there is no recipe named 'defalt'; did you mean default?"),
+        ("./mine.yaml", [], 2, "mine.yaml; give the path of a YAML file or one of the recipes"),
+        ("default", ["-p", "gone.py"], 2, "plugins[1] (-p gone.py) names no file"),
+        ("default", ["-p", "broken.py"], 3, "names the plugin broken, which is failed: importing"),
+        ("default", ["model.name=./gone"], 1, "is neither a Hugging Face folder (no config.json) nor a run"),
+        ("default", ["model.name=nobody/nothing"], 1, "could not be had from the hub"),
+        ("hotpotqa-tiny", ["tasks.train.path=gone.json"], 1, "there is no data set at gone.json"),
+        ("hotpotqa-tiny", ["tasks.train.path=empty.json"], 1, "empty.json holds no record"),
+        ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "there is no data set at gone.jsonl"),
+        ("default", ["run.dir=broken.py"], 1, "broken.py"),
+        ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
+        ("default", ["stray"], 2, "argument 'stray' is no override; write KEY=VALUE"),
+        ("ppo", [], 2, "ppo.yaml, line 13) must be below training.steps=2, not 2; change one of them"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
+    agent_r1: Invoke, changed: Changed, tmp_path: Path, recipe: str, overrides: list[str], code: int, sentence: str
+) -> None:
+    (tmp_path / "empty.json").write_text("[]")
+    (tmp_path / "broken.py").write_text("import no_such_module")
+    before = files(tmp_path)
+    drop = ("tasks.eval.size",) if recipe == "hotpotqa-tiny" else ()
+    done = agent_r1("train", recipe, *changed(*overrides, drop=drop))
+    assert done.exit_code == code, done.stderr
+    errors = [line for line in done.stderr.splitlines() if not line.startswith("tasks.eval is not set")]
+    assert len(errors) == 1, done.stderr
+    assert errors[0].startswith("error: ")
+    assert sentence in errors[0]
+    assert done.stdout == ""
+    assert files(tmp_path) == before
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_several_mistakes_are_told_at_once(agent_r1: Invoke, changed: Changed) -> None:
+    done = agent_r1("train", "default", *changed("training.steps=0", "enigne.top_k=1", "tools=[nothing]"))
+    assert done.exit_code == 2
+    assert [line.partition(" (")[0] for line in done.stderr.splitlines()] == [
+        "error: tools[0].name",
+        "error: training.steps",
+        "error: enigne",
+    ]
+
+
+def test_a_run_that_exists_is_neither_overwritten_nor_touched(
+    agent_r1: Invoke, changed: Changed, tmp_path: Path
+) -> None:
+    never = ("evaluation.at_start=false", "evaluation.at_end=false", "evaluation.every=0")
+    small = changed(*never, drop=("tasks.eval.size",))
+    assert agent_r1("train", "default", *small).exit_code == 0
+    before = files(tmp_path)
+    again = agent_r1("train", "default", *small)
+    assert again.exit_code == 1
+    assert again.stderr == (
+        "error: runs/small exists already; go on with it by --resume, or delete it and begin anew by --force\n"
+    )
+    as_recipe = agent_r1("train", "runs/small")
+    assert as_recipe.exit_code == 1
+    assert "runs/small is a run, not a recipe; go on with it by --resume" in as_recipe.stderr
+    other = agent_r1("train", "runs/small", "--resume", "training.lr=1e-3")
+    assert other.exit_code == 1
+    assert "was begun with other values of training.lr; resume it as it is" in other.stderr
+    broken = agent_r1("train", "default", "--force", *[f"{text}x" if "model.name" in text else text for text in small])
+    assert broken.exit_code == 1
+    assert files(tmp_path) == before, "not even --force deletes a run before its successor could begin"
+
+
+def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    (tmp_path / "runs" / "small" / "thesis.txt").write_text("years of work")
+    done = agent_r1("train", "default", *small, "--force")
+    assert done.exit_code == 1
+    assert "is no run directory, so --force does not delete it" in done.stderr
+    assert (tmp_path / "runs" / "small" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["runs/none", "--resume"], 1, "runs/none is no run"),
+        (["default", "--resume"], 2, "--resume needs to know which run to go on with"),
+        (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
+    ],
+)
+def test_what_cannot_be_resumed(
+    agent_r1: Invoke, small: list[str], noise: Path, arguments: list[str], code: int, sentence: str
+) -> None:
+    done = agent_r1("train", *arguments, f"model.name={noise}")
+    assert done.exit_code == code
+    assert sentence in done.stderr
+    assert done.stderr.count("error: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (
+            ["training.lr=1"],
+            2,
+            "training.lr (override 'training.lr=1') has no effect here: this command trains nothing",
+        ),
+        (["algorithm=ppo"], 2, "has no effect here: this command trains nothing"),
+        (["--silence-tools", "--baseline", "closed_book"], 2, "has no tools to silence"),
+        (["--baseline", "naive_rag", "tools=[]"], 2, "naive_rag searches with the recipe's first tool"),
+        (["--samples", "2", "evaluation.greedy=true"], 2, "evaluation.greedy"),
+        (["--baseline", "guess"], 2, "'guess' is not one of"),
+    ],
+)
+def test_evaluations_that_contradict_themselves(
+    agent_r1: Invoke, small: list[str], noise: Path, arguments: list[str], code: int, sentence: str
+) -> None:
+    done = agent_r1("eval", "--model", noise, "threads=1", *arguments)
+    assert done.exit_code == code
+    assert sentence in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_model_without_policy_says_so(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:
+    from agent_r1_core.runs.run import Run
+
+    Run.create(tmp_path / "runs", "empty", {"seed": 0}, []).close()
+    done = agent_r1("eval", "default", "--model", "runs/empty")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "error: run runs/empty holds no policy yet; let it train until its first checkpoint\n",
+    )
+
+
+def test_a_reward_that_raises_ends_the_run_with_its_reason(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
+    (tmp_path / "gold.py").write_text(
+        "from agent_r1_core import RewardFn, RewardSpec, hookimpl\n"
+        "AGENT_R1_PLUGIN_API = 1\n"
+        "class Gold(RewardFn):\n"
+        "    def score(self, trajectory):\n"
+        "        if trajectory.sample or trajectory.task.metadata['broken']: raise KeyError('gold')\n"
+        "        return 0.0\n"
+        "@hookimpl\n"
+        "def register_rewards():\n"
+        "    return [RewardSpec('gold', ':Gold', 'raises')]\n"
+    )
+    done = agent_r1("train", "default", *changed("rewards=[gold]", "evaluation.at_start=false"), "-p", "gold.py")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: step 1: all 4 episodes failed at every attempt; the first: reward gold of")
+    assert "KeyError" in done.stderr
+    assert not list((tmp_path / "runs").iterdir()), "nothing was recorded, so nothing stands in the way of the next try"
