@@ -1,0 +1,123 @@
+"""Ctrl-C in the middle of training: exit code 130, one sentence saying how to go on, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.runs.run import Run
+
+Invoke = Callable[..., Any]
+Changed = Callable[..., list[str]]
+
+ENDLESS = "training.steps=100000"
+PATIENCE = 120.0
+"""Seconds after which a child that does not do its part is given up."""
+
+
+def start(keys: list[str]) -> subprocess.Popen[str]:
+    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
+    environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
+    return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def steps(run: str) -> int:
+    path = Path("runs", run, "metrics.jsonl")
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while steps(run) < count and still_running() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed: Changed) -> None:
+    child = start(changed(ENDLESS))
+    wait_for_steps("small", 2, lambda: child.poll() is None)
+    child.send_signal(signal.SIGINT)
+    answer, narration = child.communicate(timeout=PATIENCE)
+    run = Run.open("runs/small")
+    made = [line["step"] for line in run.metrics()]
+    assert child.returncode == 130, narration
+    assert len(made) >= 2
+    assert made == list(range(1, len(made) + 1))
+    last = narration.splitlines()[-1]
+    assert last == f"stopped after step {len(made)} of 100000; go on with: agent-r1 train runs/small --resume"
+    assert "Traceback" not in narration
+    assert answer == ""
+    saved = run.checkpoints.latest()
+    assert saved is not None
+    assert saved.step == len(made)
+    done = agent_r1("train", "runs/small", "--resume", f"training.steps={len(made) + 1}")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.startswith(f"resuming runs/small after step {len(made)} of {len(made) + 1}\n")
+    assert [line["step"] for line in run.metrics()] == [*made, len(made) + 1]
+    assert run.trajectory_steps() == [*made, len(made) + 1]
+
+
+def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(agent_r1: Invoke, changed: Changed) -> None:
+    child = start(changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
+    wait_for_steps("small", 2, lambda: child.poll() is None)
+    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGINT)
+    _, narration = child.communicate(timeout=PATIENCE)
+    run = Run.open("runs/small")
+    saved = run.checkpoints.latest()
+    assert child.returncode == 130, narration
+    assert saved is not None
+    assert narration.splitlines()[-1].startswith(f"stopped after step {saved.step} of 100000; go on with: ")
+    done = agent_r1("train", "runs/small", "--resume", f"training.steps={saved.step + 1}")
+    assert done.exit_code == 0, done.stderr
+    assert [line["step"] for line in run.metrics()] == list(range(1, saved.step + 2))
+
+
+def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(changed: Changed) -> None:
+    """There a loop runs already, so the run has a thread of its own, which must not go on unseen."""
+    keys = [text for text in changed(ENDLESS) if "=" in text]
+    (plugin,) = [text for text in changed() if text.endswith("vowels.py")]
+    over = threading.Event()
+
+    def interrupt() -> None:
+        wait_for_steps("small", 1, lambda: not over.is_set())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    async def cell() -> Run:
+        return train("default", keys, plugins=[plugin])
+
+    hand = threading.Thread(target=interrupt)
+    hand.start()
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"go on with: agent-r1 train runs/small --resume"):
+            loop.run_until_complete(cell())
+    finally:
+        over.set()
+        hand.join()
+        loop.close()
+    saved = Run.open("runs/small").checkpoints.latest()
+    assert saved is not None
+    assert saved.step == steps("small")
+
+
+def test_a_running_loop_does_not_hinder_training(changed: Changed) -> None:
+    keys = [text for text in changed("training.steps=1") if "=" in text]
+    (plugin,) = [text for text in changed() if text.endswith("vowels.py")]
+
+    async def cell() -> Run:
+        return train("default", keys, plugins=[plugin])
+
+    run = asyncio.run(cell())
+    assert [line["step"] for line in run.metrics()] == [1]
+    assert (run.model / "model.safetensors").is_file()

@@ -1,0 +1,84 @@
+"""Tools that misbehave, in a whole training run: each becomes an observation, and the run goes on (LAW 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.trajectory import EndStatus
+
+Invoke = Callable[..., Any]
+Changed = Callable[..., list[str]]
+
+RAISED = "Error: raising failed with ZeroDivisionError: no such luck."
+
+
+def observations(run: Run) -> list[str]:
+    """What tools answered, over all trajectories of all steps."""
+    found = []
+    for step in run.trajectory_steps():
+        for trajectory in run.read_trajectories(step):
+            assert trajectory.status is not EndStatus.FAILED
+            found += [message["content"] for message in trajectory.messages() if message["role"] == "tool"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer", "errors", "timeouts"),
+    [
+        ("raising", RAISED, True, False),
+        ("{name: raising, isolation: process}", RAISED, True, False),
+        ("{name: hanging, timeout: 0.1}", "Error: hanging did not answer within 0.1 seconds.", True, True),
+        ("garbled", "caf\ufffd \ufffd\ufffd", False, False),
+    ],
+)
+def test_a_bad_tool_is_an_observation_and_training_goes_on(
+    agent_r1: Invoke, changed: Changed, root: Path, tool: str, answer: str, errors: bool, timeouts: bool
+) -> None:
+    bad = root / "tests/fixtures/end_to_end/bad_tools.py"
+    done = agent_r1("train", *changed(f"tools=[{tool}]", "env.format=always", "tasks.eval.size=2"), "-p", bad)
+    assert done.exit_code == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    run = Run.open("runs/small")
+    answers = observations(run)
+    assert answers
+    assert set(answers) == {answer}
+    for line in run.metrics():
+        assert line["rollout/failed"] == 0
+        assert line["tools/calls"] > 0
+        assert line["tools/errors"] == (line["tools/calls"] if errors else 0)
+        assert line["tools/timeouts"] == (line["tools/calls"] if timeouts else 0)
+
+
+def test_ten_megabytes_are_cut_with_a_marker_and_the_good_tool_beside_them_is_heard(
+    agent_r1: Invoke, changed: Changed, root: Path
+) -> None:
+    bad = root / "tests/fixtures/end_to_end/bad_tools.py"
+    keys = changed("tools=[gigantic, garbled]", "env.format=always", "env.max_tool_characters=50", "training.steps=1")
+    done = agent_r1("train", *keys, "-p", bad)
+    assert done.exit_code == 0, done.stderr
+    answers = observations(Run.open("runs/small"))
+    assert answers[0].startswith("xxxx")
+    assert len(answers[0]) < 120
+    assert answers[1].startswith("caf")
+
+
+def test_a_tool_that_cannot_be_opened_is_one_sentence(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
+    (tmp_path / "closed.py").write_text(
+        "from agent_r1_core import Tool, ToolSpec, hookimpl\n"
+        "AGENT_R1_PLUGIN_API = 1\n"
+        "class Closed(Tool):\n"
+        "    'Closed.'\n"
+        "    def open(self, resources): raise OSError('the disk is gone')\n"
+        "    def run(self, arguments, context): return ''\n"
+        "@hookimpl\n"
+        "def register_tools(): return [ToolSpec('closed', ':Closed', 'closed')]\n"
+    )
+    done = agent_r1("train", *changed("tools=[closed]"), "-p", "closed.py")
+    assert done.exit_code == 1
+    assert done.stderr == "error: tool closed cannot be opened (OSError: the disk is gone); check its open()\n"
+    assert not list((tmp_path / "runs").iterdir())
