@@ -161,7 +161,7 @@ def test_hung_threads_are_replaced_and_counted() -> None:
     policy = ScriptedPolicy(
         [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
     )
-    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": 5}, max_episodes=1, env=ROOMY)
+    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": 3}, max_episodes=1, env=ROOMY)
     result = stage.play(questions(1))
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
