@@ -16,6 +16,7 @@ from agent_r1_core.errors import AgentR1Error
 DEBUG_VARIABLE = "AGENT_R1_DEBUG"
 """Set to 1: failures show their traceback."""
 INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:

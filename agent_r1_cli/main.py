@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from agent_r1_cli import (
     rollout_command,
     train_command,
 )
-from agent_r1_cli.guard import DEBUG_VARIABLE, guarded
+from agent_r1_cli.guard import DEBUG_VARIABLE, INTERRUPTED, guarded
 from agent_r1_core import __version__
 
 EPILOG = """\b
@@ -74,4 +75,9 @@ def _group(about: str) -> typer.Typer:
 
 def main() -> None:
     """Run the command line."""
-    build_app()(prog_name="agent-r1")
+    try:
+        build_app()(prog_name="agent-r1")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would only garble the exit
+        raise

@@ -113,7 +113,7 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
         try:
-            _fit(parts, run, heard, 0)
+            _fit(parts, run, heard)
         except Exception:
             run.discard()
             raise
@@ -134,14 +134,15 @@ def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
         steps = parts.config.training.steps
         if done < steps:
+            run.remove_model()
             heard.note(f"resuming {run.path} after step {done} of {steps}")
         else:
             heard.note(f"{run.path} has made all its {steps} steps; for more of them set training.steps")
-        _fit(parts, run, heard, done)
+        _fit(parts, run, heard, done, resumed=True)
     return run
 
 
-def _fit(parts: Assembly, run: Run, heard: Listener, done: int) -> None:
+def _fit(parts: Assembly, run: Run, heard: Listener, done: int = 0, resumed: bool = False) -> None:
     """Train.
 
     Raises:
@@ -150,7 +151,7 @@ def _fit(parts: Assembly, run: Run, heard: Listener, done: int) -> None:
     from agent_r1_core.training.trainer import Trainer
 
     try:
-        run_async(Trainer(parts, run, heard, done).fit())
+        run_async(Trainer(parts, run, heard, done, resumed).fit())
     except KeyboardInterrupt:
         saved = run.checkpoints.latest()
         raise KeyboardInterrupt(
@@ -171,8 +172,19 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return asyncio.run(_interruptible(work))
     return _in_thread(work)
+
+
+async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """Await; a second interruption, which ends some task wherever it is, is not reported as that task's failure."""
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(report)
+    return await work
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,73 @@
+"""Real questions, sums and passages go the whole way: read, indexed, rolled out, trained on, evaluated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.runs.run import Run
+
+Invoke = Callable[..., Any]
+Changed = Callable[..., list[str]]
+
+pytestmark = pytest.mark.real_data
+SIZES = ("tasks.train.size", "tasks.eval.size")
+
+
+def test_hotpotqa_in_its_original_format(agent_r1: Invoke, changed: Changed, real_data: Path) -> None:
+    path = real_data / "hotpotqa_100.json"
+    keys = changed(f"tasks.train.path={path}", "evaluation.size=4", drop=(*SIZES, "rewards"))
+    done = agent_r1("train", "hotpotqa-tiny", *keys)
+    assert done.exit_code == 0, done.stderr
+    assert "4 of 100 training tasks are held out for evaluation" in done.stderr
+    run = Run.open("runs/small")
+    trained = {trajectory.task.prompt for step in (1, 2) for trajectory in run.read_trajectories(step)}
+    questions = {record["question"].strip() for record in json.loads(path.read_text())}
+    assert len(trained) == 4
+    assert trained <= questions
+    for line in run.metrics():
+        assert {"reward/exact_match", "reward/f1"} <= line.keys()
+    for evaluation in run.evaluations().values():
+        assert evaluation["n"] == 4
+        assert evaluation["scorers"].keys() == {"exact_match", "f1"}
+        assert "official normalisation" in evaluation["scorers"]["exact_match"]
+    assert agent_r1("eval", "--model", "runs/small", "--baseline", "naive_rag").exit_code == 0
+
+
+def test_gsm8k_with_the_calculator(agent_r1: Invoke, changed: Changed, real_data: Path) -> None:
+    keys = changed(
+        f"tasks.train={{name: gsm8k, path: {real_data / 'gsm8k_train_1000.jsonl'}}}",
+        f"tasks.eval={{name: gsm8k, path: {real_data / 'gsm8k_test_200.jsonl'}}}",
+        "tools=[calculator]",
+        "rewards=[numeric_match]",
+        "evaluation.size=4",
+        drop=SIZES,
+    )
+    done = agent_r1("train", *keys)
+    assert done.exit_code == 0, done.stderr
+    run = Run.open("runs/small")
+    assert "reward/numeric_match" in run.metrics()[-1]
+    assert "reward/numeric_match" in run.evaluations()["step_000002"]["metrics"]
+    assert all(trajectory.task.answers[0].lstrip("-").isdigit() for trajectory in run.read_trajectories(1))
+
+
+def test_search_over_a_corpus_of_thousands_of_passages(
+    agent_r1: Invoke, small: list[str], noise: Path, real_data: Path
+) -> None:
+    corpus = real_data / "2wikimultihopqa_corpus.json"
+    done = agent_r1(
+        *("eval", "hotpotqa-tiny", "--model", noise, "--baseline", "naive_rag"),
+        *(f"tasks.train.path={real_data / 'hotpotqa_100.json'}", "evaluation.size=4", "run.name=rag", "threads=1"),
+        *(f"tools=[{{name: wiki_search, corpus: {corpus}, stemmer: true, top_k: 2}}]", "env.max_tokens=4000"),
+        *("env.max_turns=1", "engine.max_new_tokens=8"),
+    )
+    assert done.exit_code == 0, done.stderr
+    titles = {passage["title"] for passage in json.loads(corpus.read_text())}
+    asked = [trajectory.messages()[0]["content"] for trajectory in Run.open("runs/rag").read_trajectories(0)]
+    assert len(asked) == 4
+    for prompt in asked:
+        assert sum(line in titles for line in prompt.splitlines()) >= 2, prompt

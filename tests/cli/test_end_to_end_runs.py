@@ -1,0 +1,188 @@
+"""Whole runs from the command line: train, resume, evaluate, look at rollouts; each way of training, each tracker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.runs.run import Run
+
+Invoke = Callable[..., Any]
+Changed = Callable[..., list[str]]
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.numpy import load_file
+
+    return dict(load_file(folder / "model.safetensors"))
+
+
+def has_changed(before: Path, after: Path) -> bool:
+    old, new = weights(before), weights(after)
+    assert old.keys() == new.keys()
+    return any((old[name] != new[name]).any() for name in old)
+
+
+def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, small: list[str], noise: Path) -> None:
+    done = agent_r1("train", *small)
+    assert done.exit_code == 0, done.stderr
+    before, after, place, policy = done.stdout.splitlines()
+    assert before.startswith("before training: exact_match 0.")
+    assert "(95 %, wilson, n = 4, greedy)" in after
+    assert (place, policy) == ("run: runs/small", "policy: runs/small/model")
+    narration = done.stderr.splitlines()
+    assert narration[0].startswith("evaluation before training: exact_match")
+    assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
+    assert narration[-1] == "next: agent-r1 eval --model runs/small | agent-r1 rollout --model runs/small"
+    run = Run.open("runs/small")
+    assert {"config.yaml", "plugins.json", "metrics.jsonl", "model", "run.json"} <= {p.name for p in run.path.iterdir()}
+    assert run.trajectory_steps() == [1, 2]
+    assert run.metrics()[-1]["logprob_gap"] < 1e-4
+    assert has_changed(noise, run.model)
+
+
+def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, small: list[str]) -> None:
+    assert agent_r1("train", *small).exit_code == 0
+    scored = agent_r1("eval", "--model", "runs/small", "--json")
+    assert scored.exit_code == 0, scored.stderr
+    answer = json.loads(scored.stdout)
+    assert answer["schema"] == 1
+    assert answer["n"] == 4
+    assert {"exact_match", "f1", "reward/vowels"} <= answer["metrics"].keys()
+    assert Path(answer["file"]).is_file()
+    sampled = agent_r1("eval", "--model", "runs/small", "--samples", 2, "evaluation.size=3", "--json")
+    assert "pass@2" in json.loads(sampled.stdout)["metrics"]
+    for extra in (["--baseline", "closed_book"], ["--baseline", "naive_rag"], ["--silence-tools"]):
+        done = agent_r1("eval", "--model", "runs/small", *extra)
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.startswith("metric ")
+    assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 5
+    looked = agent_r1("rollout", "--model", "runs/small", "-n", 1)
+    assert looked.exit_code == 0, looked.stderr
+    assert "reward 0.000" in looked.stdout
+
+
+@pytest.mark.parametrize(
+    ("recipe", "keys"),
+    [
+        ("ppo", ["training.critic_warmup=1"]),
+        ("reinforce_pp", ["algorithm.baseline=true"]),
+        ("default", ["algorithm={name: grpo, kl_coef: 0.01}", "training.epochs=2", "training.minibatches=2"]),
+        ("default", ["algorithm=dr_grpo", "deterministic=true"]),
+        ("calculator", []),
+    ],
+)
+def test_every_algorithm_and_recipe_makes_a_step_that_changes_the_policy(
+    agent_r1: Invoke, changed: Changed, noise: Path, recipe: str, keys: list[str]
+) -> None:
+    done = agent_r1("train", recipe, *changed(*keys))
+    assert done.exit_code == 0, done.stderr
+    run = Run.open("runs/small")
+    assert [line["step"] for line in run.metrics()] == [1, 2]
+    assert has_changed(noise, run.model)
+
+
+def test_adapters_train_resume_and_are_merged_into_the_final_policy(
+    agent_r1: Invoke, changed: Changed, noise: Path
+) -> None:
+    lora = ("model.lora.rank=4", "training.lr=1e-2", "checkpoint.every=1", "checkpoint.keep=9", "deterministic=true")
+    keys = changed(*lora, drop=("run.name",))
+    assert agent_r1("train", *keys, "run.name=whole", "training.schedule=constant").exit_code == 0
+    first = [text for text in keys if not text.startswith("training.steps")]
+    assert agent_r1("train", *first, "run.name=parts", "training.steps=1").exit_code == 0
+    resumed = agent_r1("train", "runs/parts", "--resume", "training.steps=2")
+    assert resumed.exit_code == 0, resumed.stderr
+    whole, parts = Run.open("runs/whole"), Run.open("runs/parts")
+    assert has_changed(noise, whole.model)
+    assert not has_changed(whole.model, parts.model), "the resumed run equals the uninterrupted one"
+
+
+def test_trackers_write_curves_and_traces_without_network(
+    agent_r1: Invoke, changed: Changed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    def refuse(*arguments: Any, **_: Any) -> None:
+        raise AssertionError(f"something reached for the network: {arguments[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    done = agent_r1("train", *changed("trackers=[tensorboard, trackio]"))
+    assert done.exit_code == 0, done.stderr
+    assert "tracker " not in done.stderr
+    assert done.stdout.splitlines()[-1] == "policy: runs/small/model", "trackers leave the answer alone"
+    assert done.stderr.splitlines()[-1].endswith("tensorboard --logdir runs/small")
+
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator("runs/small/tensorboard")
+    events.Reload()
+    assert [event.step for event in events.Scalars("reward/mean")] == [1, 2]
+    (database,) = Path("runs/small/trackio").glob("*.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        steps = connection.execute("SELECT DISTINCT step FROM traces ORDER BY step").fetchall()
+        logged = connection.execute("SELECT DISTINCT step FROM metrics ORDER BY step").fetchall()
+    assert steps == [(1,), (2,)]
+    assert {(1,), (2,)} <= set(logged)
+
+
+def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
+    agent_r1: Invoke, changed: Changed, root: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own_reward.py"
+    shutil.copy(root / "tests/fixtures/end_to_end/vowels.py", own)
+    keys = [text for text in changed() if "=" in text]
+    assert agent_r1("train", *keys, "-p", "own_reward.py").exit_code == 0
+    (entry,) = [plugin for plugin in Run.open("runs/small").plugins() if plugin["name"] == "own_reward"]
+    assert entry["value"] == str(own)
+    assert len(entry["file_hash"]) >= 32
+    own.write_text(own.read_text().replace("aeiou", "xyz"))
+    refused = agent_r1("train", "runs/small", "--resume", "training.steps=3")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: plugin 'own_reward' is another than when the run began: file hash ")
+    assert refused.stderr.endswith("go on all the same with --force\n")
+    forced = agent_r1("train", "runs/small", "--resume", "--force", "training.steps=3")
+    assert forced.exit_code == 0, forced.stderr
+    own.unlink()
+    gone = agent_r1("train", "runs/small", "--resume")
+    assert gone.exit_code == 2
+    assert "own_reward.py" in gone.stderr
+
+
+def test_force_replaces_a_run(agent_r1: Invoke, changed: Changed) -> None:
+    assert agent_r1("train", *changed()).exit_code == 0
+    again = agent_r1("train", *changed("training.steps=1"), "--force")
+    assert again.exit_code == 0, again.stderr
+    assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
+
+
+def test_a_finished_run_says_how_to_train_it_further(agent_r1: Invoke, small: list[str]) -> None:
+    assert agent_r1("train", *small).exit_code == 0
+    done = agent_r1("train", "runs/small", "--resume")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("runs/small has made all its 2 steps; for more of them set training.steps\n")
+
+
+def test_a_run_without_rewards_is_told_before_it_begins(agent_r1: Invoke, changed: Changed) -> None:
+    done = agent_r1("train", *changed("rewards=[]", "training.steps=1"))
+    assert done.exit_code == 0
+    assert done.stderr.startswith("no reward has a weight: ")
+    assert "step 1: no group has any spread of rewards" in done.stderr
+
+
+def test_a_real_process_narrates_in_our_words_alone(changed: Changed) -> None:
+    """No library's warning, progress bar or banner reaches the user."""
+    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", *changed("training.steps=1")]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ours = ("evaluation ", "step 1/1  ", "step 1: ", "next: ")
+    assert [line for line in done.stderr.splitlines() if not line.startswith(ours)] == []
+    assert len(done.stdout.splitlines()) == 4
