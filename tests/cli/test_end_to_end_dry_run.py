@@ -1,0 +1,49 @@
+"""`agent-r1 train --dry-run` shows what a recipe would do, and touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import load_config, recipe_folders, recipe_names
+
+Invoke = Callable[..., Any]
+
+
+@pytest.mark.parametrize("recipe", recipe_names(recipe_folders()))
+def test_every_recipe_shows_itself(
+    agent_r1: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = agent_r1("train", recipe, "--dry-run", f"model.name={noise}")
+    assert done.exit_code == 0, done.stderr
+    assert "plugins: arithmetic, calculator, " in done.stderr
+    assert "GiB  in all" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "shown.yaml").write_text(done.stdout)
+    assert load_config("shown.yaml").dump() == load_config(recipe, [f"model.name={noise}"]).dump()
+
+
+def test_a_model_on_the_hub_is_not_downloaded_for_it(
+    agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    calls: list[dict[str, Any]] = []
+    find = huggingface_hub.snapshot_download
+    monkeypatch.setattr(
+        huggingface_hub, "snapshot_download", lambda name, **options: calls.append(options) or find(name, **options)
+    )
+    done = agent_r1("train", "qwen2.5-1.5b-hotpotqa", "--dry-run", "model.name=nobody/nothing")
+    assert done.exit_code == 0, done.stderr
+    assert calls == [{"local_files_only": True}]
+    assert "memory: no estimate, since nobody/nothing is not on this machine yet" in done.stderr
+
+
+def test_a_model_that_is_no_model_is_an_error_already(agent_r1: Invoke, tmp_path: Path) -> None:
+    done = agent_r1("train", "default", "--dry-run", f"model.name={tmp_path}")
+    assert done.exit_code == 1
+    assert "is neither a Hugging Face folder" in done.stderr
