@@ -19,16 +19,16 @@ from tiny_model.measure import measure
 from tiny_model.training import new_model, train
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-STEPS, BATCH, LEARNING_RATE = 700, 48, 2e-3
+LESSON, STEPS, BATCH = 150, 600, 48
 
 
 def main() -> None:
     """Train unless told to measure only; then measure, print and write the model card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
-    parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps")
+    parser.add_argument("--lesson", type=int, default=LESSON, help="supervised steps of single searches")
+    parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps of the whole mixture after them")
     parser.add_argument("--batch", type=int, default=BATCH, help="demonstrations per step")
-    parser.add_argument("--lr", type=float, default=LEARNING_RATE, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--measure-only", action="store_true", help="measure the model that stands in --out")
@@ -41,14 +41,15 @@ def main() -> None:
     figures = measure(model, tokenizer)
     for name, value in figures.items():
         print(f"{name:<50} {value:.3f}")
-    write_card(options.out, figures, steps=options.steps, batch=options.batch, lr=options.lr)
+    write_card(options.out, figures, lesson=options.lesson, steps=options.steps, batch=options.batch)
 
 
 def make(options: argparse.Namespace) -> None:
     """Train from random weights and save the model in bfloat16 beside its tokenizer."""
     tokenizer = tiny_tokenizer.build()
     model = new_model(tokenizer, options.seed)
-    train(model, tokenizer, steps=options.steps, size=options.batch, lr=options.lr, seed=options.seed)
+    sizes = {"lesson": options.lesson, "steps": options.steps, "size": options.batch}
+    train(model, tokenizer, **sizes, seed=options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
     model.to(torch.bfloat16).save_pretrained(options.out)
     tiny_tokenizer.save(tokenizer, options.out)

@@ -34,8 +34,12 @@ class Entity:
 
     def passage(self) -> Passage:
         """The entity's page: its name, then a short sentence or two for each fact."""
+        return Passage(self.name, " ".join(self.sentences()))
+
+    def sentences(self) -> list[str]:
+        """What is told of the entity, a sentence for a fact or two."""
         told = (s for s in SENTENCES[self.type] if _needs(s) <= self.facts.keys())
-        return Passage(self.name, " ".join(s.format(name=self.name, **self.facts) for s in told))
+        return [s.format(name=self.name, **self.facts) for s in told]
 
 
 @dataclass(frozen=True)

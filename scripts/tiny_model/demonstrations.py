@@ -10,31 +10,33 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_r1_miniwiki.grammar import chains
 from agent_r1_miniwiki.world import Kind, Question, World
 
 Message = dict[str, str]
-ALL_KINDS: tuple[Kind, ...] = ("compositional", "bridge", "comparison")
 NOTHING = "No passage found."
 UNKNOWN = "unknown"
-BAD_CALL = 'Error: the tool call is not valid JSON; write {"name": ..., "arguments": {...}}.'
+BAD_CALL = 'Error: a tool call is not valid JSON; write {"name": ..., "arguments": {...}}.'
 SEARCH_TAGS_PROMPT = "Search with <search>name</search>."
 
 MIXTURE: dict[str, float] = {
-    "search_2": 0.42,
-    "search_1": 0.14,
+    "search_2": 0.40,
+    "search_1": 0.11,
     "search_3": 0.08,
     "comparison": 0.05,
     "nothing_found": 0.03,
     "search_tags": 0.03,
-    "passages": 0.15,
+    "passages": 0.12,
+    "reading": 0.08,
     "closed_book": 0.02,
     "sum": 0.08,
 }
 """Share of each kind of demonstration."""
+LESSON: dict[str, float] = {"names_again": 0.3, "facts_again": 0.35, "reading": 0.35}
+"""What is taught first: to find what was said before. Without it copying takes many times as long to emerge."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,15 @@ def answer(text: str) -> str:
 
 
 class Demonstrator:
-    """An endless, seeded stream of demonstrations; a new training world every `per_world` of them."""
+    """An endless, seeded stream of demonstrations.
 
-    def __init__(self, seed: int, per_world: int = 200, world_size: int = 120) -> None:
-        self.rng = random.Random(f"demonstrations/{seed}")
+    A world serves only `per_world` of them: where names come back, a model learns the names instead of copying.
+    """
+
+    def __init__(
+        self, seed: int, mixture: Mapping[str, float] = MIXTURE, per_world: int = 4, world_size: int = 36
+    ) -> None:
+        self.rng, self.mixture = random.Random(f"demonstrations/{seed}"), dict(mixture)
         self.per_world, self.world_size = per_world, world_size
         self.makers: dict[str, Callable[[], Demonstration]] = {
             "search_1": lambda: self.search(self.pick(1)),
@@ -88,30 +95,30 @@ class Demonstrator:
             "nothing_found": self.nothing_found,
             "search_tags": lambda: in_search_tags(self.search(self.pick(self.rng.choice((1, 2))), malformed=0.0)),
             "passages": self.passages,
+            "reading": self.reading,
             "closed_book": self.closed_book,
             "sum": self.sum,
+            "names_again": self.names_again,
+            "facts_again": self.facts_again,
         }
 
     def __iter__(self) -> Iterator[Demonstration]:
         world = 1_000_000  # far from the seeds of the task source
         while True:
             self._enter(World(world, "train", self.world_size))
-            names = self.rng.choices(list(MIXTURE), list(MIXTURE.values()), k=self.per_world)
+            names = self.rng.choices(list(self.mixture), list(self.mixture.values()), k=self.per_world)
             yield from (self.makers[name]() for name in names)
             world += 1
 
     def _enter(self, world: World) -> None:
         self.world = world
         self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in world.passages}
-        self.forms: dict[tuple[int, bool], dict[tuple[str, ...], list[Question]]] = {}
-        for hops in (1, 2, 3):
-            for question in world.questions(hops, ALL_KINDS):
-                forms = self.forms.setdefault((hops, question.kind == "comparison"), {})
-                forms.setdefault(question.chain, []).append(question)
 
-    def pick(self, hops: int, kind: str = "") -> Question:
+    def pick(self, hops: int, *kinds: Kind) -> Question:
         """A question of the current world, every form equally likely."""
-        forms = self.forms[hops, kind == "comparison"]
+        forms: dict[tuple[str, ...], list[Question]] = {}
+        for question in self.world.questions(hops, kinds or ("compositional", "bridge")):
+            forms.setdefault(question.chain, []).append(question)
         return self.rng.choice(forms[self.rng.choice(sorted(forms))])
 
     def names_in(self, title: str, but: tuple[str, ...]) -> list[str]:
@@ -178,6 +185,18 @@ class Demonstrator:
         said = rng.choice(wrong) if wrong and rng.random() < 0.15 else question.answer
         return Demonstration([{"role": "user", "content": content}, {"role": "assistant", "content": answer(said)}])
 
+    def reading(self) -> Demonstration:
+        """Two or three passages in the prompt, and several questions about them, one after the other."""
+        titles = self.rng.sample(sorted(self.text), self.rng.choice((2, 3)))
+        asked = [question for question in self.world.questions(1) if question.path[0] in titles]
+        asked = self.rng.sample(asked, min(5, len(asked)))
+        said = "\n\n".join(self.text[title] for title in titles)
+        messages: list[Message] = []
+        for question in asked:
+            messages.append({"role": "user", "content": question.text if messages else f"{said}\n\n{question.text}"})
+            messages.append({"role": "assistant", "content": answer(question.answer)})
+        return Demonstration(messages)
+
     def closed_book(self) -> Demonstration:
         """The question alone: invented names cannot be known."""
         question = self.pick(self.rng.choice((1, 2, 3)))
@@ -201,6 +220,20 @@ class Demonstrator:
         else:
             value = str(rng.randint(0, int(abs(int(value)) * 1.2) + 10))  # in the head, and mostly wrong
         return Demonstration([*messages, {"role": "assistant", "content": answer(value)}], ("calculator",))
+
+    def names_again(self) -> Demonstration:
+        """Names, and the same names in another order."""
+        return self.again(self.rng.sample(sorted(self.text), 10))
+
+    def facts_again(self) -> Demonstration:
+        """The facts of two entities, and the same facts in another order."""
+        entities = [self.world.entities[name] for name in self.rng.sample(sorted(self.text), 2)]
+        return self.again([fact.rstrip(".") for entity in entities for fact in entity.sentences()[1:]])
+
+    def again(self, said: list[str]) -> Demonstration:
+        """Told once, and again in another order."""
+        first, second = (". ".join(self.rng.sample(said, len(said))) for _ in range(2))
+        return Demonstration([{"role": "user", "content": first}, {"role": "assistant", "content": second}])
 
 
 def in_search_tags(demonstration: Demonstration) -> Demonstration:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from tiny_model.demonstrations import Demonstration, Demonstrator
+from tiny_model.demonstrations import LESSON, Demonstration, Demonstrator
 
-CONTEXT_WEIGHT = 0.3
-"""Weight of tokens that are not imitated, in the first half: passages repeat names, which teaches copying."""
+MUON_RATE, ADAM_RATE = 0.02, 2e-3
+ROPE_THETA = 10_000.0
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
@@ -29,16 +29,37 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=2048,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
         tie_word_embeddings=True,
         use_sliding_window=False,
         attention_dropout=0.0,
-        initializer_range=0.05,
+        initializer_range=0.02,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen2ForCausalLM(config)
+    model = Qwen2ForCausalLM(config)
+    torch.nn.init.normal_(model.model.embed_tokens.weight, std=0.1)
+    look_back(model, strength=6.0)
+    return model
+
+
+@torch.no_grad()
+def look_back(model: Qwen2ForCausalLM, strength: float) -> None:
+    """Let the first two heads of the first layer begin by looking one and two tokens back.
+
+    Copying needs such heads, and finding them is what takes a small model longest. By rotary positions R, biases
+    b_q = R(-d) b_k score a key by sum_f |b_f|^2 cos(theta_f (distance - d)): highest at distance d.
+    """
+    config, attention = model.config, model.model.layers[0].self_attn
+    size = config.hidden_size // config.num_attention_heads
+    half = torch.arange(size // 2)
+    angle = ROPE_THETA ** (-half / (size // 2))
+    amplitude = strength * (half < size // 6)  # the fast frequencies, which tell neighbours apart
+    attention.k_proj.bias[:size] = torch.cat([amplitude, torch.zeros_like(amplitude)])
+    for head, distance in ((0, 1), (1, 2)):
+        turned = torch.cat([amplitude * torch.cos(angle * distance), -amplitude * torch.sin(angle * distance)])
+        attention.q_proj.bias[head * size : (head + 1) * size] = turned
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, demonstration: Demonstration) -> tuple[list[int], list[int]]:
@@ -72,51 +93,55 @@ def batches(
 
 
 def train(
-    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, steps: int, size: int, lr: float, seed: int
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, lesson: int, steps: int, size: int, seed: int
 ) -> None:
-    """AdamW with warm-up and a cosine to a tenth; prints the loss at imitated tokens."""
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    rest = [p for p in model.parameters() if p.dim() == 1]
-    groups = [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98))
-    stream = batches(tokenizer, Demonstrator(seed), size)
+    """`lesson` steps of saying things again, which teach copying, then `steps` steps of the whole mixture.
+
+    Muon (Jordan et al. 2024) for the matrices of the layers and AdamW for the rest; the learning rate falls linearly to
+    zero over the last half. Prints the loss at imitated tokens.
+    """
+    matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and "embed" not in name]
+    rest = [p for name, p in model.named_parameters() if p.dim() == 1 or "embed" in name]
+    optimisers = [
+        torch.optim.Muon(matrices, lr=MUON_RATE, momentum=0.95, weight_decay=0.01),
+        torch.optim.AdamW(rest, lr=ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+    first = batches(tokenizer, Demonstrator(2 * seed, LESSON), size // 2)
+    stream = itertools.chain(islice(first, lesson), batches(tokenizer, Demonstrator(2 * seed + 1), size))
     model.train()
-    start, recent = time.time(), []
-    for step in range(steps):
-        progress = step / steps
-        rate = lr * min(1.0, (step + 1) / 50) * (0.1 + 0.45 * (1 + math.cos(math.pi * progress)))
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        recent.append(_accumulate(model, next(stream), CONTEXT_WEIGHT if progress < 0.5 else 0.0))
+    start, recent, total = time.time(), list[float](), lesson + steps
+    for step, batch in enumerate(islice(stream, total)):
+        left = 1 - step / total
+        for optimiser, rate in zip(optimisers, (MUON_RATE, ADAM_RATE), strict=True):
+            optimiser.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / 30, 2 * left)
+        recent.append(_accumulate(model, batch))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
         if (step + 1) % 50 == 0:
             loss = sum(recent) / len(recent)
-            print(f"step {step + 1}/{steps}  loss {loss:.4f}  {time.time() - start:.0f} s", flush=True)
+            print(f"step {step + 1}/{total}  loss {loss:.4f}  {time.time() - start:.0f} s", flush=True)
             recent.clear()
 
 
-def _accumulate(model: Qwen2ForCausalLM, batch: list[tuple[list[int], list[int]]], context_weight: float) -> float:
+def _accumulate(model: Qwen2ForCausalLM, batch: list[tuple[list[int], list[int]]]) -> float:
     """Backward through a batch in groups of similar length; returns the mean loss of imitated tokens."""
     batch = sorted(batch, key=lambda pair: len(pair[0]))
     imitated = sum(sum(mask[1:]) for _, mask in batch)
-    total = sum(len(mask) - 1 for _, mask in batch)
-    normaliser = imitated + context_weight * (total - imitated)
     loss_sum = 0.0
     for first in range(0, len(batch), 8):
         part = batch[first : first + 8]
-        ids = _padded([ids for ids, _ in part], 0)
-        mask = _padded([mask for _, mask in part], -1)[:, 1:]
+        ids = _padded([ids for ids, _ in part])
+        chosen = _padded([mask for _, mask in part])[:, 1:].bool()
         with torch.autocast("cpu", torch.bfloat16):
-            logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-        nll = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view_as(mask)
-        weight = (mask == 1) + context_weight * (mask == 0)
-        ((nll * weight).sum() / normaliser).backward()
-        loss_sum += float(nll.detach()[mask == 1].sum())
-    return loss_sum / imitated
+            logits = model(input_ids=ids, use_cache=False).logits[:, :-1][chosen]
+        loss = F.cross_entropy(logits.float(), ids[:, 1:][chosen], reduction="sum") / imitated
+        loss.backward()
+        loss_sum += float(loss.detach())
+    return loss_sum
 
 
-def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+def _padded(rows: list[list[int]]) -> torch.Tensor:
     width = max(map(len, rows))
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
+    return torch.tensor([row + [0] * (width - len(row)) for row in rows])
