@@ -20,7 +20,8 @@ class RunInfo:
     directory: str
     config: Mapping[str, Any]
     resumed_at: int | None = None
-    """The step after which a resumed run goes on; later entries of an earlier attempt are void."""
+    """The step after which a resumed run goes on: later entries of an earlier attempt are void. -1: all of them are,
+    since it begins again with the evaluation of step 0. None: the run is new."""
 
 
 class Tracker(Component):

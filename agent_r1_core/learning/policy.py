@@ -109,10 +109,14 @@ class Policy:
         module: nn.Module = add_lora(model, lora, seed) if lora is not None else model
         return cls(module.to(device), dtype, folder, gradient_checkpointing)
 
+    def freeze(self) -> Policy:
+        """Let nothing of it learn any more; returns itself, a reference for KL terms."""
+        self.module.requires_grad_(False)
+        return self
+
     def frozen_copy(self) -> Policy:
         """This policy as it is now, without gradients: a reference for KL terms."""
-        module = copy.deepcopy(self.module).requires_grad_(False)
-        return Policy(module, self.dtype, self.folder)
+        return Policy(copy.deepcopy(self.module), self.dtype, self.folder).freeze()
 
     @property
     def device(self) -> torch.device:

@@ -208,6 +208,12 @@ class Run:
         write_folder(self.model, write)
         return self.model
 
+    def remove_model(self) -> None:
+        """Delete `model/`, if it is there: a run that goes on has no final policy yet."""
+        self._writable()
+        if self.model.is_dir():
+            remove_folder(self.model)
+
     def truncate_after(self, step: int) -> None:
         """Drop metrics, trajectories, evaluations and checkpoints of later steps: they will be done again."""
         self._writable()

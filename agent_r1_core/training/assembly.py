@@ -6,6 +6,7 @@ them. Nothing heavy is opened before `start`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,10 +120,12 @@ class Assembly:
 
     async def close(self) -> None:
         """Release everything, also after a start that failed half-way."""
-        await self.engine.close()
-        for side in self.sides.values():
-            await side.tools.close()
-            side.collector.close()
+        try:
+            await self.engine.close()
+        finally:
+            for side in self.sides.values():
+                await side.tools.close()
+                side.collector.close()
 
 
 def assemble(
@@ -149,8 +152,14 @@ def assemble(
     """
     config = resolved.config
     source = find_model(config.model.name)
+    shape = _shape(source.folder)
+    _check_positions(resolved, shape)
     hardware = choose_hardware(
-        config.model.device, config.model.dtype, config.threads, config.deterministic, _hidden_size(source.folder)
+        config.model.device,
+        config.model.dtype,
+        config.threads,
+        config.deterministic,
+        int(shape.get("hidden_size", 1024)),
     )
     apply(hardware, config.deterministic)
     resolved = resolved.replace(
@@ -208,13 +217,26 @@ def _make_side(
     return Side(name, own.tasks, tools, make_resources({name: own.source}), Collector(engine, tokenizer, settings))
 
 
-def _hidden_size(folder: Path) -> int:
-    import json
-
+def _shape(folder: Path) -> dict[str, Any]:
+    """What the model's config.json says of it."""
     try:
-        size = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("hidden_size", 1024)
-    except (OSError, ValueError) as error:
+        shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return dict(shape)
+    except (OSError, ValueError, TypeError) as error:
         raise ModelError(
             f"{folder / 'config.json'} cannot be read ({error}); give a Hugging Face model folder"
         ) from error
-    return int(size)
+
+
+def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
+    """Refuse a budget beyond the model's positions: its long episodes would fail, not end (LAW 5), and so be dropped.
+
+    Raises:
+        ConfigError: env.max_tokens is above the model's max_position_embeddings.
+    """
+    positions, budget = shape.get("max_position_embeddings"), resolved.config.env.options.get("max_tokens")
+    if isinstance(positions, int) and isinstance(budget, int) and budget > positions:
+        raise ConfigError(
+            f"env.max_tokens is {budget} and the model {resolved.config.model.name} reads {positions} tokens at most; "
+            f"set env.max_tokens={positions} or less"
+        )

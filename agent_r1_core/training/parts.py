@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def load_tasks(resolved: ResolvedConfig, sides: Sequence[str], note: Note) -> di
     """Load the tasks of each side; without an evaluation source a part of training's is held out, and said so.
 
     Raises:
-        TaskError: a source has no tasks, or too few to hold some out.
+        TaskError: a source has no tasks, too few to hold some out, or two of one id.
     """
     config = resolved.config
     sets: dict[str, TaskSet] = {}
@@ -88,7 +89,7 @@ def make_learner(
     policy = Policy.load(begun_from, **place, lora=options, seed=config.seed)
     reference = None
     if "reference" in algorithm.roles():
-        reference = Policy.load(source.folder, **place).frozen_copy()
+        reference = Policy.load(source.folder, **place).freeze()
     settings = LearnerSettings(
         **{
             name: getattr(training, name)
@@ -156,4 +157,10 @@ def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSe
     tasks = source.load()
     if not tasks:
         raise TaskError(f"{where} ({block.name}) holds no task; check its options or its file")
+    repeated = next((name for name, times in Counter(task.id for task in tasks).items() if times > 1), None)
+    if repeated is not None:
+        raise TaskError(
+            f"{where} ({block.name}) holds several tasks of the id {repeated!r}, by which seeds and records tell them "
+            "apart; give each task an id of its own"
+        )
     return TaskSet(tasks, source)

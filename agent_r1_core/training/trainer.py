@@ -42,6 +42,8 @@ class Trainer:
     listener: Listener
     done: int = 0
     """Steps that are complete and recorded."""
+    resumed: bool = False
+    """Whether an earlier attempt, of however many steps, goes on."""
     learnt: int | None = field(init=False)
     """The step whose update the policy holds; None amid an update."""
     trackers: Trackers = field(init=False)
@@ -68,7 +70,7 @@ class Trainer:
             EpisodeError: all episodes of the first step, or of two in a row, failed for good.
         """
         config = self.parts.config
-        resumed_at = self.done if self.done else None
+        resumed_at = (self.done or -1) if self.resumed else None
         self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
         try:
             await self.parts.start(version=self.done)
@@ -81,8 +83,10 @@ class Trainer:
             self._checkpoint()
             raise
         finally:
-            await self.parts.close()
-            self.trackers.close()
+            try:
+                await self.parts.close()
+            finally:
+                self.trackers.close()
 
     async def _steps(self) -> None:
         while self.done < self.parts.config.training.steps:

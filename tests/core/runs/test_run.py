@@ -68,6 +68,17 @@ def test_force_deletes_runs_and_nothing_else(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "first").iterdir()] == ["thesis.tex"]
 
 
+def test_a_run_that_goes_on_has_no_final_policy(tmp_path: Path) -> None:
+    with begin(tmp_path) as run:
+        train_some(run, 1, 2)
+        run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
+        assert run.summary()["finished"]
+        run.remove_model()
+        run.remove_model()
+        assert not run.summary()["finished"]
+        assert run.policy_folder() == run.checkpoints.at(2).policy
+
+
 def test_an_empty_directory_is_free(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     begin(tmp_path).close()

@@ -1,0 +1,86 @@
+"""What is refused before anything heavy is made, and what a tracker is told of a resumed run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ConfigError, TaskError
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.assembly import assemble
+
+PLUGIN = """
+from agent_r1_core import Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Twins(TaskSource):
+    def load(self):
+        return [Task("one", "a?", ("a",)), Task("two", "b?", ("b",)), Task("one", "c?", ("c",))]
+
+
+class Witness(Tracker):
+    def open(self, run):
+        with open(run.directory + "/opened.txt", "a") as file:
+            print(run.resumed_at, file=file)
+
+    def log(self, step, metrics):
+        pass
+
+
+@hookimpl
+def register_tasks():
+    return [TaskSpec("twins", ":Twins", "two tasks of one id")]
+
+
+@hookimpl
+def register_trackers():
+    return [TrackerSpec("witness", ":Witness", "notes where a run goes on")]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Overrides of a run of one step, and beside it the plugin file."""
+    (tmp_path / "parts.py").write_text(PLUGIN)
+    model = tiny_model_folder(tmp_path / "model", max_position_embeddings=512)
+    return [
+        f"model.name={model}",
+        "model.dtype=float32",
+        "threads=1",
+        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 1}}",
+        "tools=[]",
+        "env={name: tool_calling, max_turns: 1, max_tokens: 300}",
+        "engine.max_new_tokens=4",
+        "training={steps: 1, tasks_per_step: 1, samples_per_task: 2}",
+        "trackers=[witness]",
+        f"run={{dir: {tmp_path / 'runs'}, name: small}}",
+    ]
+
+
+def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_path: Path) -> None:
+    resolved = load_config("default", [*small, "env.max_tokens=513"], plugins=[tmp_path / "parts.py"])
+    with pytest.raises(ConfigError, match=r"env.max_tokens is 513 .* reads 512 tokens at most; set env.max_tokens=512"):
+        assemble(resolved, learning=False, sides=("eval",))
+
+
+def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
+    resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
+    with pytest.raises(TaskError, match=r"tasks.train \(twins\) holds several tasks of the id 'one'"):
+        assemble(resolved, learning=False, sides=("train",))
+
+
+def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:
+    plugins = [tmp_path / "parts.py"]
+    run = train("default", small, plugins=plugins)
+    with Run.resume(run.path) as again:  # as if it had been killed before its first checkpoint
+        again.truncate_after(0)
+    train(run.path, resume=True)
+    train(run.path, ["training.steps=2"], resume=True)
+    assert (run.path / "opened.txt").read_text().split() == ["None", "-1", "1"]
+    assert run.model.is_dir()
