@@ -172,6 +172,12 @@ def _warn(setup: Setup) -> None:
             f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
             f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"
         )
+    evaluation, checkpoint = setup.config.evaluation, setup.config.checkpoint
+    if checkpoint.best is not None and evaluation.every % checkpoint.every:
+        setup.warnings.append(
+            f"evaluation.every={evaluation.every} is no multiple of checkpoint.every={checkpoint.every}: a step that "
+            f"is evaluated and has no checkpoint cannot be the best one"
+        )
     if not any(reward.weight for reward in setup.config.rewards):
         setup.warnings.append(
             "no reward has a weight: unless the environment itself rewards turns, there is nothing to learn from"

@@ -5,11 +5,13 @@ Components are blocks (blocks.py): their own options are validated by their own 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
 from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, Section, ToolBlock
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class LoraSettings(Section):
@@ -49,6 +51,7 @@ class TrainingConfig(Section):
     steps: int = Field(default=30, ge=1)
     """Rollout and update pairs."""
     tasks_per_step: int = Field(default=16, ge=1)
+    """At most: an epoch is cut into equal steps, so that no task is left out or comes twice."""
     samples_per_task: int = Field(default=8, ge=1)
     """Episodes of each task: the size of a group."""
     epochs: int = Field(default=1, ge=1)
@@ -61,14 +64,15 @@ class TrainingConfig(Section):
     critic_warmup: int = Field(default=0, ge=0)
     """First steps in which only the critic learns."""
     weight_decay: float = Field(default=0.0, ge=0)
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Beta, Beta] = (0.9, 0.95)
     """Of AdamW."""
     max_grad_norm: float = Field(default=1.0, ge=0)
     """Gradients are scaled down to this norm; 0: never."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from zero."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Of the learning rate after the warm-up; `linear` and `cosine` fall to zero at the last step."""
+    """Of the learning rate after the warm-up; `linear` and `cosine` fall towards zero, which a step after the last one
+    would reach."""
     max_tokens_per_microbatch: int = Field(default=4096, ge=1)
     """Bounds memory; the gradient does not depend on it."""
     max_retries: int = Field(default=2, ge=0)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
 from agent_r1_core.contracts.component import Component, ComponentConfig
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class AlgorithmConfig(ComponentConfig):
     """How token losses become one number: `token_mean` over all loss tokens of the update, `sequence_mean` the mean
     over trajectories of their token means, `sequence_sum` the mean over trajectories of token sums, `constant` the
     token sum over trajectories x `horizon`."""
-    horizon: int = 1024
+    horizon: int = Field(1024, ge=1)
     """Constant horizon in tokens of `aggregation: constant`."""
 
 

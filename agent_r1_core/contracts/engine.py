@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
 from agent_r1_core.contracts.component import Component, ComponentConfig
 
 if TYPE_CHECKING:
@@ -23,14 +25,14 @@ def context_digest(ids: Sequence[int]) -> int:
 class EngineConfig(ComponentConfig):
     """Sampling options that every engine has."""
 
-    temperature: float = 1.0
+    temperature: float = Field(1.0, ge=0)
     """Sampling temperature of training rollouts; log-probs are log softmax(logits / temperature) (LAW 2)."""
-    top_p: float = 1.0
-    top_k: int = 0
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
     """0: all."""
-    max_new_tokens: int = 64
+    max_new_tokens: int = Field(64, ge=1)
     """Tokens of one action."""
-    max_episodes: int = 128
+    max_episodes: int = Field(128, ge=1)
     """Episodes in flight at once."""
 
 

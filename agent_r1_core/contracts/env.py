@@ -28,7 +28,8 @@ class EnvConfig(ComponentConfig):
     max_turns: int = Field(5, ge=1)
     """Actions an episode may take."""
     max_tokens: int = Field(1024, ge=1)
-    """Tokens of an episode: prompt, actions and observations together."""
+    """Tokens that the policy may have in its context: prompt, actions and observations together. Where a chat template
+    rewrites history, every segment has this budget."""
 
 
 @dataclass

@@ -146,6 +146,8 @@ def test_combinations_that_contradict_each_other(load: Load, overrides: list[str
 
 def test_a_doubtful_setup_is_warned_about(load: Load) -> None:
     assert load().warnings == ()
+    (best,) = load("evaluation.every=5", "checkpoint.best=eval/exact_match").warnings
+    assert best.startswith("evaluation.every=5 is no multiple of checkpoint.every=10")
     one, two = load("training.samples_per_task=1", "env.max_tokens=5000").warnings
     assert "5000" in one
     assert "groups of one" in two

@@ -1,0 +1,27 @@
+"""Options that every engine, algorithm and optimiser has are refused where they could only hang or divide by zero."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from agent_r1_core.config import TrainingConfig
+from agent_r1_core.contracts.algorithm import AlgorithmConfig
+from agent_r1_core.contracts.engine import EngineConfig
+
+
+@pytest.mark.parametrize(
+    ("config", "option", "value"),
+    [
+        (EngineConfig, "max_episodes", 0),
+        (EngineConfig, "max_new_tokens", 0),
+        (EngineConfig, "temperature", -1.0),
+        (EngineConfig, "top_p", 0.0),
+        (EngineConfig, "top_k", -1),
+        (AlgorithmConfig, "horizon", 0),
+        (TrainingConfig, "betas", (0.9, 1.0)),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused(config: type[BaseModel], option: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=option):
+        config(**{option: value})
