@@ -191,7 +191,7 @@ class Learner:
         meter.add("update/loss", terms.loss, 0.0)
         if terms.value_loss is not None:
             meter.add("update/value_loss", terms.value_loss, 0.0)
-        moved = kl_estimate(tokens.logprobs.detach(), tokens.old_logprobs, "k3")
+        moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled
         for name, (total, count) in ({"kl_step": tokens.sum_of(moved)} | terms.metrics).items():
             meter.add(f"update/{name}", total, count)
 

@@ -68,6 +68,21 @@ def test_metrics_say_what_happened() -> None:
     assert all(math.isfinite(value) for value in metrics.values())
 
 
+def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> None:
+    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.05, epochs=2, max_grad_norm=0.0))
+    seen = []
+
+    class Watching(GRPO):
+        def loss(self, tokens):  # type: ignore[no-untyped-def]
+            ratio = tokens.logprobs.detach() - tokens.old_logprobs
+            seen.append((torch.exp(ratio) - 1 - ratio)[tokens.in_loss])
+            return super().loss(tokens)
+
+    learner.algorithm = Watching()
+    found = learner.update(groups(0), 1).metrics["update/kl_step"]
+    assert found == pytest.approx(torch.cat(seen).mean().item(), rel=1e-5)
+
+
 def test_clipping_acts_only_after_the_first_pass() -> None:
     one = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1)).update(groups(0), 1).metrics
     many = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1, epochs=3)).update(groups(0), 1).metrics
