@@ -179,3 +179,12 @@ class Group:
     def returns(self) -> list[float]:
         """The return R of each trajectory."""
         return [trajectory.total_reward for trajectory in self.trajectories]
+
+    @property
+    def varies(self) -> bool:
+        """Whether some returns differ by more than the rounding of sums."""
+        returns = self.returns
+        if len(returns) < 2:
+            return False
+        low, high = min(returns), max(returns)
+        return high - low > 1e-9 * max(1.0, abs(low), abs(high))

@@ -12,20 +12,22 @@ from dataclasses import dataclass, field
 
 from agent_r1_core.trajectory import Group
 
+_NO_SPREAD = 1e-9
 _FIRST = 3
 _PATIENCE = 10
 _EMPTY = 5
 
 
 def group_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Spread of returns inside groups (standard deviation with n - 1, in reward units) and the share without any."""
-    spreads = [statistics.stdev(group.returns) for group in groups if len(group.trajectories) > 1]
-    if not spreads:
-        return {}
-    return {
-        "health/group_std": statistics.fmean(spreads),
-        "health/groups_without_spread": sum(spread == 0.0 for spread in spreads) / len(spreads),
-    }
+    """Spread of returns inside groups and over all episodes (standard deviations with n - 1, in reward units), and the
+    share of groups without any; groups of one have none to speak of."""
+    returns = [value for group in groups for value in group.returns]
+    metrics = {"health/return_std": statistics.stdev(returns)} if len(returns) > 1 else {}
+    several = [group for group in groups if len(group.trajectories) > 1]
+    if several:
+        metrics["health/group_std"] = statistics.fmean(statistics.stdev(group.returns) for group in several)
+        metrics["health/groups_without_spread"] = sum(not group.varies for group in several) / len(several)
+    return metrics
 
 
 @dataclass
@@ -42,6 +44,8 @@ class HealthMonitor:
         warnings = []
         if metrics.get("health/groups_without_spread") == 1.0:
             warnings.append("no group has any spread of rewards: this step cannot teach anything by group baselines")
+        elif metrics.get("health/return_std", 1.0) < _NO_SPREAD:
+            warnings.append("all episodes have the same return: this step cannot tell good actions from bad ones")
         if metrics.get("update/trajectories", 1.0) == 0:
             warnings.append("there was nothing to train on: every group was filtered out or failed")
         if metrics.get("prob_gap", 0.0) > 0.01:

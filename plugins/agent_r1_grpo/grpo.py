@@ -94,7 +94,7 @@ class GRPO(Algorithm):
         """All groups, or those with spread."""
         if self.config.filter == "none":
             return list(groups)
-        return [group for group in groups if len(set(group.returns)) > 1]
+        return [group for group in groups if group.varies]
 
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""

@@ -23,6 +23,17 @@ def test_a_step_without_any_spread_is_a_loud_warning() -> None:
     assert reason is None
 
 
+def test_groups_of_one_without_any_difference_between_them_warn_too() -> None:
+    monitor = HealthMonitor(early_stop=False)
+    assert "same return" in monitor.judge(group_metrics([group(1.0), group(1.0)]))[0][0]
+    assert monitor.judge(group_metrics([group(1.0), group(0.0)]))[0] == []
+
+
+def test_the_rounding_of_sums_is_no_spread() -> None:
+    metrics = group_metrics([group(0.1 + 0.2, 0.3)])
+    assert metrics["health/groups_without_spread"] == 1.0
+
+
 def test_early_stop_needs_ten_flat_steps_in_a_row_and_survives_a_resume() -> None:
     lively, flat = {"health/group_std": 0.4}, {"health/group_std": 0.01}
     lines = [lively] * 3 + [flat] * 9

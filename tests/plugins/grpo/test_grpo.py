@@ -131,3 +131,11 @@ def test_without_the_loss_mask_environment_tokens_are_credited_too() -> None:
     between = batch.response_mask & ~batch.action_mask
     assert unmasked[between].abs().min() > 0
     assert not masked[between].any()
+
+
+def test_a_group_that_differs_by_rounding_alone_has_no_spread() -> None:
+    group = random_group(0, 2, turns=1)
+    for trajectory, reward in zip(group.trajectories, (0.1 + 0.2, 0.3), strict=True):
+        trajectory.reward, trajectory.turns[0].reward = reward, 0.0
+    assert len(set(group.returns)) == 2
+    assert GRPO(GRPO.Config(filter="zero_spread")).filter([group]) == []
