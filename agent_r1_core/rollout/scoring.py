@@ -14,6 +14,8 @@ from agent_r1_core.rollout.settings import WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
 
+RESERVED = ("env", "mean")
+"""Names that records and metrics give to the environment's own reward and to the return."""
 _SLACK = 1e-6
 """Rounding that a score may exceed its range by."""
 
@@ -26,6 +28,9 @@ class Scorer:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ConfigError(f"reward {repeated[0]!r} is listed twice; list it once, with the weights added up")
+        taken = [name for name in names if name in RESERVED]
+        if taken:
+            raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
         self._threads = threads
         self._timeout = timeout
