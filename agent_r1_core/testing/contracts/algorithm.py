@@ -70,6 +70,21 @@ class AlgorithmContract(ComponentContract):
         assert gradient.any(), "the loss has no gradient anywhere"
         assert not gradient[tokens.weights == 0].any(), "tokens without weight have a gradient"
 
+    def test_what_has_a_gradient_without_an_advantage_is_not_skipped(self) -> None:
+        algorithm, batch = self.make(), tiny_batch()
+        made = algorithm.advantages(batch)
+        made.advantages = torch.zeros_like(made.advantages)
+        tokens = loss_tokens(batch, made, algorithm, moved=0.05)
+        terms = algorithm.loss(tokens)
+        loss = terms.loss if terms.value_loss is None else terms.loss + terms.value_loss
+        leaves = [leaf for leaf in (tokens.logprobs, tokens.values) if leaf is not None]
+        grown = torch.autograd.grad(loss, leaves, allow_unused=True) if loss.requires_grad else ()
+        pulls = any(bool(gradient.any()) for gradient in grown if gradient is not None)
+        assert algorithm.needs_every_trajectory() or not pulls, (
+            "the loss has a gradient where there is no advantage, and such trajectories are skipped; "
+            "return True from needs_every_trajectory (LAW 6)"
+        )
+
     def test_a_good_action_becomes_likelier(self) -> None:
         algorithm, batch = self.make(), tiny_batch()
         batch.reference_logprobs = batch.old_logprobs

@@ -230,6 +230,15 @@ class OwnNormaliser(GRPO):
         return type(terms)(terms.loss / tokens.weights.sum(), terms.value_loss, terms.metrics)
 
 
+class PullsBack(GRPO):
+    """Pulls every token to the old policy, and lets trajectories without advantage be skipped all the same."""
+
+    def loss(self, tokens: Any) -> Any:
+        terms = super().loss(tokens)
+        moved = ((tokens.logprobs - tokens.old_logprobs) ** 2 * tokens.weights).sum()
+        return type(terms)(terms.loss + 0.01 * moved, terms.value_loss, terms.metrics)
+
+
 class Ascends(GRPO):
     """Has the sign wrong."""
 
@@ -244,6 +253,7 @@ class Ascends(GRPO):
         (CreditsAll, "advantages_are_finite_and_stand_on_action_tokens"),
         (LooksAside, "what_stands_at_masked_tokens_changes_nothing"),
         (OwnNormaliser, "micro_batches_add_up"),
+        (PullsBack, "what_has_a_gradient_without_an_advantage_is_not_skipped"),
         (Ascends, "a_good_action_becomes_likelier"),
     ],
 )
