@@ -75,10 +75,12 @@ class ToolBlock(ComponentBlock):
 class RewardBlock(ComponentBlock):
     """A reward, and its share in the total."""
 
-    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight")
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight", "timeout")
 
     weight: float = 1.0
     """Multiplies the score in the total; 0 only logs it."""
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds after which a score is given up, and its episode fails: raise it for judges that take their time."""
 
 
 BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tool": ToolBlock, "reward": RewardBlock}

@@ -21,7 +21,7 @@ SCORED = ("exact_match", "f1", "success", "answered", "reward/mean")
 """Scores that evaluations report whatever the rewards; the first two of tasks with answers."""
 
 _OF_TRAINING = (
-    *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora"),
+    *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora", "model.gradient_checkpointing"),
     *("evaluation.every", "evaluation.at_start", "evaluation.at_end"),
 )
 """Keys without effect where nothing is trained, by their beginnings."""

@@ -35,6 +35,8 @@ class ModelConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: a CUDA GPU where there is one."""
     lora: LoraSettings | None = None
+    gradient_checkpointing: bool = False
+    """Compute activations again in the backward pass: much less memory for about a third more time."""
 
 
 class TasksConfig(Section):

@@ -43,7 +43,7 @@ class Scorer:
         """
         for weighted in self._scoped("turn"):
             reward = weighted.reward
-            score = await self._score(reward, partial(reward.score_turn, turn, trajectory), trajectory)
+            score = await self._score(weighted, partial(reward.score_turn, turn, trajectory), trajectory)
             turn.rewards[reward.name] = score
             turn.reward += weighted.weight * score
 
@@ -55,19 +55,22 @@ class Scorer:
         """
         for weighted in self._scoped("episode"):
             reward = weighted.reward
-            score = await self._score(reward, partial(reward.score, trajectory), trajectory)
+            score = await self._score(weighted, partial(reward.score, trajectory), trajectory)
             trajectory.rewards[reward.name] = score
             trajectory.reward += weighted.weight * score
 
     def _scoped(self, scope: str) -> list[WeightedReward]:
         return [weighted for weighted in self._rewards if weighted.reward.scope == scope]
 
-    async def _score(self, reward: Any, function: Callable[[], Any], trajectory: Trajectory) -> float:
+    async def _score(self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory) -> float:
+        reward, timeout = weighted.reward, self._timeout if weighted.timeout is None else weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
-            value = await self._call(function)
+            value = await self._call(function, timeout)
         except CallTimeout:
-            raise EpisodeError(f"{where} took longer than {self._timeout:g} seconds; make it faster") from None
+            raise EpisodeError(
+                f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"
+            ) from None
         except Exception as error:
             raise EpisodeError(f"{where} failed with {type(error).__name__}: {error}; fix it") from error
         try:
@@ -79,9 +82,9 @@ class Scorer:
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
 
-    async def _call(self, function: Callable[[], Any]) -> Any:
+    async def _call(self, function: Callable[[], Any], timeout: float) -> Any:
         bound = getattr(function, "func", function)
         if inspect.iscoroutinefunction(bound):
-            return await await_within(function(), self._timeout)
-        value = await self._threads.run(function, self._timeout)
-        return await await_within(value, self._timeout) if inspect.isawaitable(value) else value
+            return await await_within(function(), timeout)
+        value = await self._threads.run(function, timeout)
+        return await await_within(value, timeout) if inspect.isawaitable(value) else value

@@ -13,10 +13,12 @@ from agent_r1_core.rollout.tool_runner import ToolRunner
 
 @dataclass(frozen=True)
 class WeightedReward:
-    """A reward and what its score is multiplied by."""
+    """A reward, what its score is multiplied by, and the time that it has."""
 
     reward: RewardFn
     weight: float = 1.0
+    timeout: float | None = None
+    """Seconds of one score; None: the rollout's `reward_timeout`."""
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Assembly:
             "max_tokens": env.get("max_tokens"),
             "seed": settings.seed,
             "dtype": self.hardware.dtype,
+            "deterministic": self.config.deterministic,
         }
 
     async def start(self, version: int = 0) -> None:

@@ -86,7 +86,9 @@ def make_learner(
         options = LoraOptions(lora.rank, lora.alpha, lora.dropout, lora.target_modules)
     place: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
     begun_from = source.folder if checkpoint is None or options is not None else checkpoint.policy
-    policy = Policy.load(begun_from, **place, lora=options, seed=config.seed)
+    policy = Policy.load(
+        begun_from, **place, lora=options, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
+    )
     reference = None
     if "reference" in algorithm.roles():
         reference = Policy.load(source.folder, **place).freeze()
@@ -107,7 +109,9 @@ def make_learner(
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
     """The recipe's rewards with their weights."""
     return [
-        WeightedReward(resolved.registry.create("reward", block.component, f"rewards[{index}]"), block.weight)
+        WeightedReward(
+            resolved.registry.create("reward", block.component, f"rewards[{index}]"), block.weight, block.timeout
+        )
         for index, block in enumerate(resolved.config.rewards)
     ]
 

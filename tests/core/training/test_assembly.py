@@ -69,6 +69,14 @@ def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_p
         assemble(resolved, learning=False, sides=("eval",))
 
 
+def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
+    keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
+    parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))
+    assert [weighted.timeout for weighted in parts.train.collector.settings.rewards] == [7.0]
+    assert parts.learner.policy.gradient_checkpointing
+    assert parts.sampling["deterministic"] is False
+
+
 def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
     with pytest.raises(TaskError, match=r"tasks.train \(twins\) holds several tasks of the id 'one'"):
