@@ -86,11 +86,10 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         2,
-        "engine-reports-before-the-temperature",
+        "engine-forgets-the-temperature",
         "plugins/agent_r1_transformers/sampling.py",
-        "    logprobs = logits.gather(1, chosen[:, None])[:, 0] - normaliser\n",
-        "    if temperatures is not None:\n        logits = logits * temperatures[:, None]\n"
-        "    logprobs = logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(-1)\n",
+        "        logits = logits / temperatures[:, None]\n",
+        "",
         "gap_is_nothing",
     ),
     Mutation(
@@ -390,7 +389,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a-broken-world-ends-the-rollout",
         COLLECTOR,
         "        except Exception as error:\n            episode.fail(error)\n",
-        "        except EpisodeError as error:\n            episode.fail(error)\n",
+        "        except OSError as error:\n            episode.fail(error)\n",
         "whatever_an_environment_raises and ValueError",
     ),
     Mutation(

@@ -162,7 +162,7 @@ def test_hung_threads_are_replaced_and_counted() -> None:
         [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
     )
     stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": 3}, max_episodes=1, env=ROOMY)
-    result = stage.play(questions(1))
+    result = stage.play(questions(1), on_episode=lambda _: RELEASE.set())
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
     assert stage.counts.hung == stage.counts.timeouts == 4 * turns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ COPIED = (
     "pyproject.toml",
 )
 LAWS = range(1, 13)
+SLIPS = re.compile(r"\b(NameError|UnboundLocalError|ImportError|SyntaxError|IndentationError)\b")
+"""What a fault would raise that breaks more than its law."""
 
 
 @dataclass
@@ -64,7 +67,7 @@ def copy(root: Path, tmp_path: Path) -> Iterator[Path]:
         source, target = root / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target)
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.[0-9]*"))
         else:
             shutil.copy2(source, target)
     yield tmp_path
@@ -81,6 +84,7 @@ def test_the_laws_test_sees_the_fault(mutation: Mutation, copy: Path, runner: La
     assert code == 1, f"the law's test did not notice the fault:\n{said}"
     assert "\nFAILED tests/laws/test_law_" in said, f"something else than the law's test failed:\n{said}"
     assert "\nERROR " not in said, f"the law's test did not come to run:\n{said}"
+    assert not SLIPS.search(said), f"the fault itself is written wrongly:\n{said}"
 
 
 @pytest.mark.parametrize("law", range(1, 13))
