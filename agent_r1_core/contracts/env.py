@@ -78,7 +78,8 @@ class EnvServices:
     call_tools: Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]] | None = None
     """Runs calls concurrently, each under its own time-out; errors come back as results (LAW 9)."""
     rng: random.Random = field(default_factory=random.Random)
-    """Seeded by run, task and sample (LAW 11)."""
+    """Seeded by run, task and sample (LAW 11), for what happens on the way. How an episode starts belongs to its task
+    (draw it from `task.seed`): the episodes of a group are compared, so they must face the same problem (LAW 7)."""
 
 
 class ToolEnv(Component):

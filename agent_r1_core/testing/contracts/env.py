@@ -40,11 +40,11 @@ class ToolEnvContract(ComponentContract):
 
         return EnvServices(tools, self.tool_format, call_tools, rng)
 
-    def make(self) -> Any:
-        """An instance with `config` and `services()`."""
+    def make(self, seed: int = 0) -> Any:
+        """An instance with `config` and `services(seed)`."""
         instance = self.component(
             self.component.Config.model_validate(dict(self.config)),
-            self.services(),  # type: ignore[call-arg]
+            self.services(seed),  # type: ignore[call-arg]
         )
         instance.name = self.name
         return instance
@@ -75,6 +75,13 @@ class ToolEnvContract(ComponentContract):
     def test_the_same_seed_and_actions_give_the_same_episode(self) -> None:
         once, again = (run(_play(self.make(), self.task, self.actions)) for _ in range(2))
         assert _values(once) == _values(again), "two episodes with one seed differ; draw from services.rng (LAW 11)"
+
+    def test_every_episode_of_a_task_begins_alike(self) -> None:
+        begun = [run(_play(self.make(seed), self.task, ()))[0].messages for seed in range(3)]
+        assert all(messages == begun[0] for messages in begun), (
+            "episodes of one task begin differently, so that their rewards do not compare; draw the start from "
+            "task.seed and not from services.rng (LAW 7)"
+        )
 
     def test_instances_share_nothing(self) -> None:
         alone = run(_play(self.make(), self.task, self.actions))

@@ -1,6 +1,8 @@
 """Tests of the environment `{{name}}`."""
 
-from agent_r1_core import Action
+import random
+
+from agent_r1_core import Action, EnvServices
 from agent_r1_core.testing import PluginContract, ToolEnvContract, make_task
 from {{package}} import plugin
 from {{package}}.env import {{class}}
@@ -29,3 +31,11 @@ def test_hints_lead_to_the_secret():
         low, high = (guess + 1, high) if higher else (low, guess - 1)
     assert step.terminated
     assert step.reward == 1.0
+
+
+def test_every_episode_of_a_task_has_the_same_secret():
+    episodes = [{{class}}(services=EnvServices(rng=random.Random(seed))) for seed in range(20)]
+    for env in episodes:
+        env.reset(make_task())
+    guesses = [[env.step(Action(f"<answer>{guess}</answer>")).terminated for guess in range(1, 21)] for env in episodes]
+    assert all(one == guesses[0] for one in guesses)

@@ -103,6 +103,14 @@ class Brittle(Guess):
         return super().step(action)
 
 
+class OtherStart(Guess):
+    """Every episode of a task is another problem."""
+
+    def reset(self, task: Task) -> Observation:
+        super().reset(task)
+        return Observation([{"role": "user", "content": f"Guess a number below {self.services.rng.random()}."}])
+
+
 class Shared(Guess):
     """All instances count together."""
 
@@ -133,6 +141,7 @@ def test_a_sound_environment_passes(tmp_path: Path) -> None:
     [
         (Mute, "noise_is_answered_and_never_raises"),
         (Brittle, "noise_is_answered_and_never_raises"),
+        (OtherStart, "every_episode_of_a_task_begins_alike"),
         (Shared, "instances_share_nothing"),
         (Unseeded, "the_same_seed_and_actions_give_the_same_episode"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 from pydantic import Field
@@ -30,8 +31,12 @@ class {{class}}(ToolEnv):
         return False
 
     def reset(self, task: Task) -> Observation:
-        """Draw a secret from the episode's own generator, so that the same seed gives the same game."""
-        self._secret = self.services.rng.randint(1, self.config.highest)
+        """The secret belongs to the task: all episodes of it play the same game, so that their rewards compare.
+
+        (Draw what happens on the way, dice say, from `self.services.rng`, which differs from episode to episode.)
+        """
+        start = random.Random(task.id if task.seed is None else task.seed)
+        self._secret = start.randint(1, self.config.highest)
         self._low, self._high = 1, self.config.highest
         rules = f"Guess a number from 1 to {self.config.highest}. Write each guess as <answer>number</answer>."
         return self._say(rules)
