@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,23 +118,33 @@ def test_what_is_half_there_is_no_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_kill_minus_nine_at_twenty_random_moments_loses_nothing(folder: Path) -> None:
-    whole = run_once(folder, "unharmed", STEPS)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["small_run", "agent_r1_core.training.trainer", "agent_r1_transformers.engine"])
+    warm = context.Process(target=int)
+    warm.start()
+    warm.join()
+    begun = time.perf_counter()
+    unharmed = context.Process(target=run_once, args=(folder, "unharmed", STEPS))
+    unharmed.start()
+    unharmed.join()
+    seconds = time.perf_counter() - begun
     rng = random.Random(10)
-    kills = 0
+    kills = resumptions = 0
     while kills < KILLS:
         resume = (folder / "runs" / "killed" / "config.yaml").is_file()
+        resumptions += resume
         child = context.Process(target=run_once, args=(folder, "killed", STEPS, resume, not resume))
         child.start()
-        child.join(rng.uniform(0.2, 2.0))
+        child.join(seconds * rng.uniform(0.1, 0.5))
         if child.is_alive():
             os.kill(child.pid or 0, signal.SIGKILL)
             child.join()
             kills += 1
         else:
             assert child.exitcode == 0
+    assert resumptions > 0, "no kill came after the run's start, so that nothing was tried"
     finished = run_once(folder, "killed", STEPS, resume=True)
+    whole = Run.open(folder / "runs" / "unharmed")
     assert fingerprint(finished) == fingerprint(whole)
     leftovers = [path for path in finished.path.rglob("*") if ".tmp" in path.name]
     assert leftovers == []
