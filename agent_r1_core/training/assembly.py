@@ -166,6 +166,8 @@ def assemble(
     resolved = resolved.replace(
         {"threads": hardware.threads, "model.dtype": hardware.dtype, "model.device": hardware.device}
     )
+    if learning and not config.deterministic:
+        note("another run of this seed may differ; deterministic=true makes runs on a CPU equal bit for bit")
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.registry.create("engine", config.engine.component, "engine")
     tasks = load_tasks(resolved, sides, note)

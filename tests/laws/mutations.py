@@ -467,6 +467,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "two_deterministic_runs",
     ),
     Mutation(
+        11,
+        "unrepeatable-and-silent",
+        "agent_r1_core/training/assembly.py",
+        "    if learning and not config.deterministic:\n",
+        "    if False:\n",
+        "says_so",
+    ),
+    Mutation(
         12,
         "substring-sold-as-exact-match",
         "agent_r1_core/evaluation/scorers.py",

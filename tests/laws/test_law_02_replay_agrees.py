@@ -15,6 +15,7 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Trajectory
 
 TURNS, SAMPLES = 3, 6
@@ -94,6 +95,12 @@ def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
     metrics = Learner(policy, GRPO(), LearnerSettings()).update(asyncio.run(off()), 1).metrics
     assert metrics["logprob_gap"] == pytest.approx(0.1, abs=1e-3)
     assert metrics["prob_gap"] > 0.0
+
+
+def test_a_gap_of_a_hundredth_is_a_loud_warning() -> None:
+    for gap, loud in ((0.004, False), (0.011, True)):
+        warnings, _ = HealthMonitor(early_stop=False).judge({"prob_gap": gap})
+        assert any("disagree" in warning for warning in warnings) is loud
 
 
 @pytest.mark.parametrize("option", ["engine.top_p=0.9", "engine.top_k=20"])

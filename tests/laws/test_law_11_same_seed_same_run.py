@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_run import fingerprint, run_once
+from small_run import REWARD, fingerprint, overrides, run_once
 from stage import Stage, questions
 
+from agent_r1_core import train
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
+from agent_r1_core.training.listener import Silence
 from agent_r1_core.trajectory import Task
 
 
@@ -42,6 +44,22 @@ def test_samples_do_not_depend_on_who_finishes_first(folder: Path) -> None:
         return [text.split(", [[[")[1].split("]")[0] for text in found["trajectories"][1]]
 
     assert ids(at_once) == ids(alone)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_run_that_will_not_repeat_says_so(folder: Path, deterministic: bool) -> None:
+    class Notes(Silence):
+        """Keeps what is said."""
+
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    said: list[str] = []
+    given = overrides(folder, 1, deterministic=str(deterministic).lower(), evaluation__at_start="false")
+    (folder / "vowels.py").write_text(REWARD)
+    name = f"run.name=told-{deterministic}"
+    train("default", [*given, name], plugins=[folder / "vowels.py"], listener=Notes())
+    assert any("may differ" in text for text in said) is not deterministic
 
 
 def seeds(tasks: list[Task], round_: int = 1, run: int = 0, **settings: bool | int) -> dict[tuple[str, int], int]:
