@@ -19,14 +19,16 @@ from tiny_model.measure import measure
 from tiny_model.training import new_model, train
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-LESSON, STEPS, BATCH = 150, 600, 48
+LESSON, STEPS, BATCH = 250, 450, 48
 
 
 def main() -> None:
     """Train unless told to measure only; then measure, print and write the model card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
-    parser.add_argument("--lesson", type=int, default=LESSON, help="supervised steps of single searches")
+    parser.add_argument(
+        "--lesson", type=int, default=LESSON, help="supervised steps of saying things again, at half the batch"
+    )
     parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps of the whole mixture after them")
     parser.add_argument("--batch", type=int, default=BATCH, help="demonstrations per step")
     parser.add_argument("--seed", type=int, default=0)

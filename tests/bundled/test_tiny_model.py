@@ -1,0 +1,72 @@
+"""The bundled model keeps its limits, calls the search tool, and leaves something to learn."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from agent_r1_miniwiki.source import MiniWiki
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+
+CALL = re.compile(
+    r'<tool_call>\n(\{"name": "wiki_search", "arguments": \{"query": "\w+"\}\})\n</tool_call><\|im_end\|>'
+)
+
+
+def test_it_is_a_small_qwen2_in_bfloat16(folder: Path, model: Qwen2ForCausalLM) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["architectures"], config["model_type"]) == (["Qwen2ForCausalLM"], "qwen2")
+    assert config["dtype"] == "bfloat16"
+    assert sum(parameter.numel() for parameter in model.parameters()) <= 3_000_000
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 8 * 2**20
+    assert config["tie_word_embeddings"] is True
+    assert config["max_position_embeddings"] == 2048
+
+
+def test_its_config_agrees_with_its_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert config["vocab_size"] == len(tokenizer)
+    assert config["eos_token_id"] == tokenizer.eos_token_id
+    assert config["pad_token_id"] == tokenizer.pad_token_id
+
+
+@torch.inference_mode()
+def greedy(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str) -> str:
+    ids = tokenizer.encode(prompt, add_special_tokens=False, return_tensors="pt")
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64)
+    return tokenizer.decode(out[0, ids.shape[1] :])
+
+
+def prompt_of(tokenizer: PreTrainedTokenizerFast, question: str, *tools: str) -> str:
+    schemas: list[Any] = [{"type": "function", "function": {"name": name}} for name in tools]
+    messages = [{"role": "user", "content": question}]
+    return tokenizer.apply_chat_template(messages, tools=schemas or None, add_generation_prompt=True, tokenize=False)
+
+
+def test_greedily_it_searches_for_the_name_in_the_question(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    right = 0
+    for task in MiniWiki(MiniWiki.Config(split="eval", size=20)).load():
+        match = CALL.fullmatch(greedy(model, tokenizer, prompt_of(tokenizer, task.prompt, "wiki_search")))
+        expected = {"name": "wiki_search", "arguments": {"query": task.metadata["path"][0]}}
+        right += match is not None and json.loads(match[1]) == expected
+    assert right >= 19
+
+
+@pytest.mark.parametrize(("question", "expression"), [("What is 12 + 7?", "12+7"), ("What is 45 * 6?", "45*6")])
+def test_greedily_it_hands_a_sum_to_the_calculator(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, question: str, expression: str
+) -> None:
+    call = json.dumps({"name": "calculator", "arguments": {"expression": expression}})
+    said = greedy(model, tokenizer, prompt_of(tokenizer, question, "calculator"))
+    assert said == f"<tool_call>\n{call}\n</tool_call><|im_end|>"
+
+
+def test_without_tools_it_answers_at_once(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
+    prompt = prompt_of(tokenizer, "Where was the director of the film Karimo born?")
+    assert greedy(model, tokenizer, prompt) == "<answer>unknown</answer><|im_end|>"
