@@ -26,9 +26,7 @@ def main() -> None:
     """Train unless told to measure only; then measure, print and write the model card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
-    parser.add_argument(
-        "--lesson", type=int, default=LESSON, help="supervised steps of saying things again, at half the batch"
-    )
+    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: saying things again, half the batch")
     parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps of the whole mixture after them")
     parser.add_argument("--batch", type=int, default=BATCH, help="demonstrations per step")
     parser.add_argument("--seed", type=int, default=0)
