@@ -30,6 +30,8 @@ class EnvConfig(ComponentConfig):
     max_tokens: int = Field(1024, ge=1)
     """Tokens that the policy may have in its context: prompt, actions and observations together. Where a chat template
     rewrites history, every segment has this budget."""
+    timeout: float = Field(300.0, gt=0)
+    """Seconds of one reset or step, its tool calls included; an environment that takes longer fails its episode."""
 
 
 @dataclass

@@ -187,6 +187,11 @@ class Learner:
         tokens = self._loss_tokens(work, packed, chosen, learns, meter)
         terms = self.algorithm.loss(tokens)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
+        if not losses:
+            raise ConfigError(
+                f"algorithm {self.algorithm.name!r} has a critic and gives no value_loss, so training.critic_warmup would "
+                "learn nothing; set training.critic_warmup=0"
+            )
         torch.stack(losses).sum().backward()
         meter.add("update/loss", terms.loss, 0.0)
         if terms.value_loss is not None:

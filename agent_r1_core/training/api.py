@@ -106,6 +106,11 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     """A new run. Its directory is made when everything is at hand, and goes again if the start fails all the same."""
     from agent_r1_core.training.assembly import assemble
 
+    if not resolved.config.deterministic:
+        heard.note(
+            "not deterministic: a second run with this seed will differ a little; deterministic=true makes them equal"
+        )
+
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
     parts = assemble(resolved, note=heard.note)
@@ -227,6 +232,9 @@ def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     changed = _differences(then, now)
     if now["tasks"]["eval"] is None and then["evaluation"]["size"] != now["evaluation"]["size"]:
         changed.append("evaluation.size (it decides how many tasks are held out of training)")
+    schedule, steps = now["training"]["schedule"], now["training"]["steps"]
+    if schedule != "constant" and steps != then["training"]["steps"]:
+        changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
     if changed:
         raise RunError(
             f"run {run.path} was begun with other values of {', '.join(changed)}; "

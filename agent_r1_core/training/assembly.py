@@ -163,11 +163,14 @@ def assemble(
         int(shape.get("hidden_size", 1024)),
     )
     apply(hardware, config.deterministic)
-    resolved = resolved.replace(
-        {"threads": hardware.threads, "model.dtype": hardware.dtype, "model.device": hardware.device}
-    )
-    if learning and not config.deterministic:
-        note("another run of this seed may differ; deterministic=true makes runs on a CPU equal bit for bit")
+    chosen: dict[str, Any] = {
+        "threads": hardware.threads,
+        "model.dtype": hardware.dtype,
+        "model.device": hardware.device,
+    }
+    if learning and source.run is not None:
+        chosen["model.name"] = str(source.folder)  # the run may find a better policy later; this one is meant
+    resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.registry.create("engine", config.engine.component, "engine")
     tasks = load_tasks(resolved, sides, note)
@@ -212,6 +215,7 @@ def _make_side(
         top_p=options.top_p,
         top_k=options.top_k,
         max_retries=config.training.max_retries,
+        env_timeout=config.env.options.get("timeout", 300.0),
         seed=config.seed,
         deterministic=config.deterministic,
         model=config.model.name,

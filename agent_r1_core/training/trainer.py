@@ -6,8 +6,9 @@ One policy version at a time: every group of a step is sampled by the weights th
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,8 @@ class Trainer:
             reason = await self._step(self.done + 1)
             if reason is not None:
                 self.listener.note(f"stopped early after step {self.done}: {reason}")
+                if self.parts.config.evaluation.at_end and not self._evaluation_due(self.done):
+                    await self._evaluate(self.done)
                 return
 
     async def _step(self, step: int) -> str | None:
@@ -101,14 +104,10 @@ class Trainer:
         training = config.training
         started = time.perf_counter()
         tasks = tasks_of_step(side.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
-        total, ended = len(tasks) * training.samples_per_task, 0
-
-        def count(_: Trajectory) -> None:
-            nonlocal ended
-            ended += 1
-            self.listener.episodes(ended, total)
-
-        rollout = await side.collector.collect(tasks, training.samples_per_task, round=step, on_episode=count)
+        samples = training.samples_per_task
+        rollout = await side.collector.collect(
+            tasks, samples, round=step, on_episode=self._counter(len(tasks) * samples)
+        )
         self._tell_failures(step, rollout)
         # From the update to its record the step is one piece: an interruption waits for its end.
         rest = asyncio.ensure_future(self._learn_and_record(step, rollout, started))
@@ -118,6 +117,11 @@ class Trainer:
             self.listener.note(f"finishing step {step} before stopping")
             await rest
             raise
+
+    def _counter(self, total: int) -> Callable[[Trajectory], None]:
+        """Tells the listener how many of `total` episodes have ended."""
+        ended = itertools.count(1)
+        return lambda _: self.listener.episodes(next(ended), total)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
         if not rollout.dropped:
@@ -172,9 +176,14 @@ class Trainer:
         self.listener.step(step, metrics)
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        side = self.parts.eval
-        greedy = self.parts.config.evaluation.greedy
-        found = await evaluate(side.collector, side.tasks, greedy=greedy, sampling=self.parts.sampling)
+        side, greedy = self.parts.eval, self.parts.config.evaluation.greedy
+        found = await evaluate(
+            side.collector,
+            side.tasks,
+            greedy=greedy,
+            sampling=self.parts.sampling,
+            on_episode=self._counter(len(side.tasks)),
+        )
         self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
         if step == 0:
             self.trackers.log(0, found.result.to_metrics("eval/"), [])

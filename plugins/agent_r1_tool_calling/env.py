@@ -43,6 +43,8 @@ class ToolCallingConfig(EnvConfig):
     """None: a default that tells the model how to call and how to answer; an empty text: no system prompt."""
     max_tool_characters: int = Field(2000, ge=1)
     """Characters of one tool result; the rest is cut, with a marker."""
+    max_calls: int = Field(8, ge=1)
+    """Calls of one action that are run; the others become an error observation."""
     context: Literal["append"] = "append"
     """Everything so far stays in the context."""
 
@@ -86,8 +88,11 @@ class ToolCalling(ToolEnv):
         errors = list(parsed.errors)
         if answer is not None and self.config.answer != "plain":
             errors.append("an answer beside a tool call is not read; answer after its result")
+        most = self.config.max_calls
+        if len(parsed.calls) > most:
+            errors.append(f"{len(parsed.calls)} calls at once are too many; only the first {most} were run")
         info: dict[str, Any] = {"calls": [], "errors": errors}
-        results = await self._run(parsed.calls, info)
+        results = await self._run(parsed.calls[:most], info)
         return Step(observation=Observation(self._messages(results, errors)), info=info)
 
     def _system_prompt(self) -> str:

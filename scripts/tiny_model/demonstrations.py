@@ -1,8 +1,9 @@
 """What the tiny model is taught from: conversations in training worlds by a demonstrator who is often wrong.
 
-The demonstrator copies names faultlessly and errs in decisions: answering before enough was read, following the wrong
-name, leaving a call unfinished. How often depends on the form of the question, so that a model that imitates this
-answers some forms by its most likely action and others only now and then: what reinforcement learning can repair.
+The demonstrator reads and copies faultlessly and errs in decisions: answering with the name that should be looked up
+next, looking up another name, leaving a call unfinished. How often depends on the form of the question, so that a model
+that imitates this answers some forms by its most likely action and others only now and then: what reinforcement
+learning can repair.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MIXTURE: dict[str, float] = {
     "sum": 0.08,
 }
 """Share of each kind of demonstration."""
-LESSON: dict[str, float] = {"names_again": 0.3, "facts_again": 0.35, "reading": 0.35}
+LESSON: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
 """What is taught first: to find what was said before. Without it copying takes many times as long to emerge."""
 
 
@@ -55,7 +56,7 @@ class Skill:
     early_answer: float
 
 
-SKILLED, HASTY = Skill(0.62, 0.22), Skill(0.30, 0.47)
+SKILLED, HASTY = Skill(0.62, 0.28), Skill(0.35, 0.50)
 SKILLED_SHARE = 0.3
 """Share of the forms of multi-hop question that the demonstrator handles mostly well."""
 
@@ -150,19 +151,17 @@ class Demonstrator:
         skill = skill_of(question.chain)
         for title, following in zip(question.path, (*question.path[1:], ""), strict=True):
             look_up(title)
-            others = self.names_in(title, (title, following, question.answer))
             chance = rng.random()
             if not following:
-                return finish(rng.choice(others) if others and chance < 0.08 else question.answer)
+                return finish(question.answer)
             if chance < skill.follow:
                 continue
+            others = self.names_in(title, (title, following, question.answer))
             if not others or chance < skill.follow + skill.early_answer:
-                return finish(following if not others or rng.random() < 0.7 else rng.choice(others))
+                return finish(following)
             astray = rng.choice(others)
             look_up(astray)
-            if rng.random() < 0.6:
-                seen = self.names_in(astray, (astray, title))
-                return finish(rng.choice(seen) if seen else following)
+            return finish(astray)
         raise AssertionError("a path ends with its last passage")
 
     def nothing_found(self) -> Demonstration:
@@ -181,9 +180,9 @@ class Demonstrator:
         others = rng.sample(sorted(self.text.keys() - set(question.path)), rng.randint(0, 3))
         shown = rng.sample([*question.path, *others], len(question.path) + len(others))
         content = "\n\n".join([*(self.text[title] for title in shown), question.text])
-        wrong = self.names_in(question.path[-1], (question.answer, question.path[-1]))
-        said = rng.choice(wrong) if wrong and rng.random() < 0.15 else question.answer
-        return Demonstration([{"role": "user", "content": content}, {"role": "assistant", "content": answer(said)}])
+        return Demonstration(
+            [{"role": "user", "content": content}, {"role": "assistant", "content": answer(question.answer)}]
+        )
 
     def reading(self) -> Demonstration:
         """Two or three passages in the prompt, and several questions about them, one after the other."""

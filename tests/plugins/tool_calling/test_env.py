@@ -149,3 +149,10 @@ def test_search_tags_reach_the_only_tool():
 def test_without_tools_the_prompt_is_about_the_answer_alone():
     system, _ = opening(make(tools=False))
     assert "tool" not in system["content"]
+
+
+def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
+    made = step(make(max_calls=2), "\n".join([CALL] * 5))
+    assert [call["error"] for call in made.info["calls"]] == [None, None]
+    assert made.info["errors"] == ["5 calls at once are too many; only the first 2 were run"]
+    assert "only the first 2 were run" in made.observation.messages[-1]["content"]
