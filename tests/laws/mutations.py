@@ -469,8 +469,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         11,
         "unrepeatable-and-silent",
-        "agent_r1_core/training/assembly.py",
-        "    if learning and not config.deterministic:\n",
+        "agent_r1_core/training/api.py",
+        "    if not resolved.config.deterministic:\n",
         "    if False:\n",
         "says_so",
     ),
