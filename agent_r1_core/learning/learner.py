@@ -189,7 +189,7 @@ class Learner:
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         if not losses:
             raise ConfigError(
-                f"algorithm {self.algorithm.name!r} has a critic and gives no value_loss, so training.critic_warmup would "
+                f"algorithm {self.algorithm.name!r} has a critic and no value_loss, so training.critic_warmup would "
                 "learn nothing; set training.critic_warmup=0"
             )
         torch.stack(losses).sum().backward()
