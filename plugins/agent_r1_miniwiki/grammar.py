@@ -1,7 +1,7 @@
 """The English of the world: how facts are told in passages and asked for in questions.
 
-A question is composed: `the film X` -> `the director of the film X` -> `Where was the director of the film X born?`,
-so that every chain of relations whose types fit can be asked for.
+A question is composed: `the film X` -> `the director of the film X` -> `What is the birthplace of the director of the
+film X?`, so that every chain of relations whose types fit can be asked for.
 """
 
 from __future__ import annotations
@@ -24,49 +24,53 @@ class Relation:
 
 
 RELATIONS: dict[str, Relation] = {
-    "director": Relation("film", "person", "Who directed {}?", "the director of {}"),
-    "star": Relation("film", "person", "Who starred in {}?", "the star of {}"),
-    "producer": Relation("film", "company", "Which company produced {}?", "the company that produced {}"),
-    "release_year": Relation("film", "year", "When did {} come out?"),
-    "birthplace": Relation("person", "city", "Where was {} born?", "the city where {} was born"),
-    "birth_year": Relation("person", "year", "When was {} born?"),
-    "employer": Relation("person", "company", "Which company does {} work for?", "the company that {} works for"),
-    "directed": Relation("person", "film", "Which film did {} direct?", "the film that {} directed", "director"),
-    "starred": Relation("person", "film", "Which film starred {}?", "the film that starred {}", "star"),
-    "founded": Relation("person", "company", "Which company did {} found?", "the company that {} founded", "founder"),
-    "founder": Relation("company", "person", "Who founded {}?", "the founder of {}"),
-    "founding_year": Relation("company", "year", "When was {} founded?"),
-    "headquarters": Relation("company", "city", "Where is {} based?", "the city where {} is based"),
-    "country": Relation("city", "country", "In which country is {}?"),
+    "director": Relation("film", "person", "Who is the director of {}?", "the director of {}"),
+    "star": Relation("film", "person", "Who is the star of {}?", "the star of {}"),
+    "producer": Relation("film", "company", "What is the producer of {}?", "the producer of {}"),
+    "release_year": Relation("film", "year", "What is the year of {}?"),
+    "birthplace": Relation("person", "city", "What is the birthplace of {}?", "the birthplace of {}"),
+    "birth_year": Relation("person", "year", "What is the birth year of {}?"),
+    "employer": Relation("person", "company", "What is the employer of {}?", "the employer of {}"),
+    "directed": Relation("person", "film", "What is the film of {}?", "the film of {}", "director"),
+    "starred": Relation("person", "film", "What is the film of {}?", "the film of {}", "star"),
+    "founded": Relation("person", "company", "What is the company of {}?", "the company of {}", "founder"),
+    "founder": Relation("company", "person", "Who is the founder of {}?", "the founder of {}"),
+    "founding_year": Relation("company", "year", "What is the founding year of {}?"),
+    "headquarters": Relation("company", "city", "What is the seat of {}?", "the seat of {}"),
+    "country": Relation("city", "country", "What is the country of {}?"),
     "mayor": Relation("city", "person", "Who is the mayor of {}?", "the mayor of {}"),
 }
+"""Passages and questions use the same noun for a relation, as 2WikiMultihopQA's do. A person made one film at most, as
+its director or its star."""
 
 NOUN_PHRASES = {"film": "the film {}", "person": "{}", "company": "the company {}", "city": "the city {}"}
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "film": (
         "{name} is a film.",
-        "{name} was directed by {director}.",
-        "It starred {star}.",
-        "It was produced by {producer}.",
-        "It came out in {release_year}.",
+        "The director is {director}.",
+        "The star is {star}.",
+        "The producer is {producer}.",
+        "The year is {release_year}.",
     ),
     "person": (
         "{name} is a person.",
-        "{name} was born in {birthplace} in {birth_year}.",
-        "{name} works for {employer}.",
-        "{name} directed the film {directed}.",
-        "{name} starred in the film {starred}.",
-        "{name} founded the company {founded}.",
+        "The birthplace is {birthplace}.",
+        "The birth year is {birth_year}.",
+        "The employer is {employer}.",
+        "The film is {directed}.",
+        "The film is {starred}.",
+        "The company is {founded}.",
     ),
     "company": (
         "{name} is a company.",
-        "{name} was founded by {founder} in {founding_year}.",
-        "It is based in {headquarters}.",
+        "The founder is {founder}.",
+        "The founding year is {founding_year}.",
+        "The seat is {headquarters}.",
     ),
-    "city": ("{name} is a city.", "{name} is in {country}.", "Its mayor is {mayor}."),
+    "city": ("{name} is a city.", "The country is {country}.", "The mayor is {mayor}."),
 }
-"""A sentence is told when the entity has all the facts that it names."""
+"""A sentence is told when the entity has the fact that it names."""
 
 COMPARISONS = {
     "birth_year": "Who was born first, {} or {}?",

@@ -225,8 +225,10 @@ class Demonstrator:
         return self.again(self.rng.sample(sorted(self.text), 10))
 
     def facts_again(self) -> Demonstration:
-        """The facts of two entities, and the same facts in another order."""
-        entities = [self.world.entities[name] for name in self.rng.sample(sorted(self.text), 2)]
+        """The facts of two entities of different types, and the same facts in another order."""
+        types = self.rng.sample(["film", "person", "company", "city"], 2)
+        every = self.world.entities.values()
+        entities = [self.rng.choice([entity for entity in every if entity.type == type_]) for type_ in types]
         return self.again([fact.rstrip(".") for entity in entities for fact in entity.sentences()[1:]])
 
     def again(self, said: list[str]) -> Demonstration:

@@ -68,5 +68,5 @@ def test_greedily_it_hands_a_sum_to_the_calculator(
 
 
 def test_without_tools_it_answers_at_once(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    prompt = prompt_of(tokenizer, "Where was the director of the film Karimo born?")
+    prompt = prompt_of(tokenizer, "What is the birthplace of the director of the film Karimo?")
     assert greedy(model, tokenizer, prompt) == "<answer>unknown</answer><|im_end|>"
