@@ -106,11 +106,6 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     """A new run. Its directory is made when everything is at hand, and goes again if the start fails all the same."""
     from agent_r1_core.training.assembly import assemble
 
-    if not resolved.config.deterministic:
-        heard.note(
-            "not deterministic: a second run with this seed will differ a little; deterministic=true makes them equal"
-        )
-
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
     parts = assemble(resolved, note=heard.note)

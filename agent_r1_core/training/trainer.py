@@ -75,6 +75,8 @@ class Trainer:
         self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
         try:
             await self.parts.start(version=self.done)
+            if not config.deterministic:
+                self.listener.note("not deterministic: a second run with this seed will differ; see deterministic=true")
             if self.done == 0 and config.evaluation.at_start:
                 await self._evaluate(0)
             await self._steps()

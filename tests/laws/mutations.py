@@ -469,9 +469,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         11,
         "unrepeatable-and-silent",
-        "agent_r1_core/training/api.py",
-        "    if not resolved.config.deterministic:\n",
-        "    if False:\n",
+        "agent_r1_core/training/trainer.py",
+        "            if not config.deterministic:\n",
+        "            if False:\n",
         "says_so",
     ),
     Mutation(
