@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from agent_r1_cli.output import print_json, print_table, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
-from agent_r1_cli.recipe_arguments import Arguments, split_arguments
-
-if TYPE_CHECKING:
-    from agent_r1_core.config import ResolvedConfig
+from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
 
 def evaluate(
     arguments: Arguments = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
-    ] = None,
+    model: ModelName = None,
     samples: Annotated[
         int, typer.Option("--samples", min=1, help="Episodes per task; several are sampled and report pass@k.")
     ] = 1,
@@ -55,24 +49,3 @@ def evaluate(
         say(f"{name}: {scorer}")
     say(f"sampling: {', '.join(f'{key} {value}' for key, value in found.result.sampling.items())}")
     say(f"written to {path}")
-
-
-def resolve_for_model(
-    arguments: list[str] | None,
-    model: str | None,
-    plugin: list[Path] | None = None,
-    disabled: list[str] | None = None,
-    greedy: bool = True,
-) -> ResolvedConfig:
-    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default."""
-    from agent_r1_core.runs.run import Run
-    from agent_r1_core.training.api import resolve
-
-    recipe, overrides = split_arguments(arguments)
-    if recipe is None and model is not None and Run.is_run(model):
-        recipe = model
-    if model is not None:
-        overrides = [f"model.name={model}", *overrides]
-    if not greedy:
-        overrides = ["evaluation.greedy=false", *overrides]
-    return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
 
 Arguments = Annotated[
     list[str] | None,
@@ -13,6 +17,9 @@ Arguments = Annotated[
         help="A recipe's name or file (default: default), then keys of it to change.",
         show_default=False,
     ),
+]
+ModelName = Annotated[
+    str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
 ]
 
 
@@ -30,3 +37,24 @@ def split_arguments(arguments: list[str] | None) -> tuple[str | None, list[str]]
         if "=" not in text:
             raise ConfigError(f"argument {text!r} is no override; write KEY=VALUE, and the recipe before all of them")
     return recipe, given
+
+
+def resolve_for_model(
+    arguments: list[str] | None,
+    model: str | None,
+    plugin: list[Path] | None = None,
+    disabled: list[str] | None = None,
+    greedy: bool = True,
+) -> ResolvedConfig:
+    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default."""
+    from agent_r1_core.runs.run import Run
+    from agent_r1_core.training.api import resolve
+
+    recipe, overrides = split_arguments(arguments)
+    if recipe is None and model is not None and Run.is_run(model):
+        recipe = model
+    if model is not None:
+        overrides = [f"model.name={model}", *overrides]
+    if not greedy:
+        overrides = ["evaluation.greedy=false", *overrides]
+    return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False)

@@ -8,7 +8,7 @@ import typer
 
 from agent_r1_cli.output import print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
-from agent_r1_cli.recipe_arguments import Arguments
+from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 SideOption = Annotated[
     Literal["eval", "train"], typer.Option("--side", help="Whose tasks and corpus: training's or evaluation's.")
 ]
-ModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
-]
 FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
 
 
 def rollout(
     arguments: Arguments = None,
-    model: ModelOption = None,
+    model: ModelName = None,
     tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="How many tasks.")] = 2,
     samples: Annotated[int, typer.Option("--samples", "-s", min=1, help="Episodes of each task.")] = 1,
     task: FirstTask = 0,
@@ -42,7 +39,6 @@ def rollout(
     agent-r1 rollout                              the bundled model on the default recipe
     agent-r1 rollout --model runs/default-1 -n 5  a run's best policy on its own recipe
     """
-    from agent_r1_cli.eval_command import resolve_for_model
     from agent_r1_core.training.api import run_async
 
     resolved = resolve_for_model(arguments, model, plugin, disable_plugin)

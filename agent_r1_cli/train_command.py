@@ -69,9 +69,9 @@ def _train(resolved: ResolvedConfig, resume: bool, force: bool) -> None:
 
 def _finish(run: Run) -> None:
     """The answer: where the run lies, how it scored before and after, what to do next."""
-    evaluations = [(name, found) for name, found in run.evaluations().items() if found["step"] is not None]
-    for name, found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
-        print(f"{_when(name, found['step'])}: {_score(found)}")
+    evaluations = [found for found in run.evaluations().values() if found["step"] is not None]
+    for found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
+        print(f"{_when(found['step'])}: {_score(found)}")
     print(f"run: {run.path}")
     print(f"policy: {run.model}")
     say(f"next: {' | '.join(_what_next(run))}")
@@ -86,7 +86,7 @@ def _what_next(run: Run) -> list[str]:
     return commands
 
 
-def _when(name: str, step: int) -> str:
+def _when(step: int) -> str:
     return "before training" if step == 0 else f"after step {step}"
 
 

@@ -1,4 +1,4 @@
-"""Draws the README's learning curves: every recipe with every seed, from real runs.
+"""Draws learning curves: every recipe with every seed, from real runs.
 
     python scripts/learning_curves.py --home runs/curves --out docs/learning_curves.png
 
