@@ -23,19 +23,16 @@ _RECENT = 8
 class TrainDisplay:
     """Listens to a run (see training/listener.py) and shows it; use it as a context manager."""
 
-    def __init__(
-        self, total_steps: int, *, done: int = 0, stream: TextIO | None = None, live: bool | None = None
-    ) -> None:
+    def __init__(self, total_steps: int, *, stream: TextIO | None = None, live: bool | None = None) -> None:
         """Prepare; nothing is shown yet.
 
         Args:
             total_steps: steps of the whole run; 0: there are none, and the bar counts episodes.
-            done: steps that an earlier attempt made.
             stream: where to; None: stderr.
             live: a bar that moves; None: where the stream is a terminal.
         """
         self.total = total_steps
-        self.done = done
+        self.done = 0
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
         self._seconds: deque[float] = deque(maxlen=_RECENT)
@@ -45,8 +42,8 @@ class TrainDisplay:
 
     def __enter__(self) -> TrainDisplay:
         if self.live:
-            self._bar = self._stack.enter_context(_Bar(self.total, self.done, self.stream))
-            self._bar.show(self.done, "starting", "")
+            self._bar = self._stack.enter_context(_Bar(self.total, self.stream))
+            self._bar.show(0, "starting", "")
         return self
 
     def __exit__(
@@ -54,6 +51,12 @@ class TrainDisplay:
     ) -> None:
         self._stack.close()
         self._bar = None
+
+    def begin(self, done: int) -> None:
+        """Training begins; an earlier attempt made `done` of its steps."""
+        self.done = done
+        if self._bar is not None:
+            self._bar.show(done, "starting", "")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete."""
@@ -103,7 +106,7 @@ class TrainDisplay:
 class _Bar:
     """A bar, with the last step's figures on the line below, drawn by rich."""
 
-    def __init__(self, total: int, done: int, stream: TextIO) -> None:
+    def __init__(self, total: int, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
@@ -113,7 +116,7 @@ class _Bar:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[doing]}", markup=False),
         )
-        self._task = self._progress.add_task("", total=total, completed=done, step=done, doing="")
+        self._task = self._progress.add_task("", total=total, step=0, doing="")
         self._figures = ""
         console = Console(file=stream, force_terminal=True)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)

@@ -29,6 +29,7 @@ _HOMES = {
     "EpisodeError": "errors",
     "Generation": "contracts.engine",
     "Group": "trajectory",
+    "LocalPath": "contracts.component",
     "Message": "trajectory",
     "Observation": "contracts.env",
     "ParsedAction": "contracts.tool_format",

@@ -12,14 +12,14 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_r1_core.contracts.component import ComponentConfig
+from agent_r1_core.contracts.component import ComponentConfig, LocalPath
 from agent_r1_core.errors import TaskError
 
 
 class RecordsConfig(ComponentConfig):
     """Options of a task source that reads records; a subclass sets `hub` (and `subset`)."""
 
-    path: str | None = None
+    path: LocalPath | None = None
     """A local file (.json, .jsonl, .parquet) or folder; null: the hub."""
     hub: str = ""
     """Name of the data set on the hub."""

@@ -5,9 +5,10 @@ Components are blocks (blocks.py): their own options are validated by their own 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, Section, ToolBlock
 
@@ -37,6 +38,13 @@ class ModelConfig(Section):
     lora: LoraSettings | None = None
     gradient_checkpointing: bool = False
     """Compute activations again in the backward pass: much less memory for about a third more time."""
+
+    @field_validator("name")
+    @classmethod
+    def _absolute(cls, name: str) -> str:
+        """A path to something that exists is kept absolute, so that a run can be resumed from anywhere."""
+        path = Path(name).expanduser()
+        return str(path.absolute()) if len(path.parts) > 1 and path.exists() else name
 
 
 class TasksConfig(Section):

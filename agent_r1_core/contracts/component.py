@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+LocalPath = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
+"""An option that names a file or folder: kept absolute, so that a run can be resumed from anywhere."""
 
 
 class ComponentConfig(BaseModel):

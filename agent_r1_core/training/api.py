@@ -150,6 +150,7 @@ def _fit(parts: Assembly, run: Run, heard: Listener, done: int = 0, resumed: boo
     """
     from agent_r1_core.training.trainer import Trainer
 
+    heard.begin(done)
     try:
         run_async(Trainer(parts, run, heard, done, resumed).fit())
     except KeyboardInterrupt:

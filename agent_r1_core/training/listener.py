@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 class Listener(Protocol):
     """Hears a run; methods return at once."""
 
+    def begin(self, done: int) -> None:
+        """Training begins; an earlier attempt made `done` of its steps."""
+
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete and recorded."""
 
@@ -27,6 +30,9 @@ class Listener(Protocol):
 
 class Silence:
     """A listener that shows nothing."""
+
+    def begin(self, done: int) -> None:
+        """Ignored."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Ignored."""

@@ -6,7 +6,16 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_r1_core import ComponentConfig, Passage, Tool, ToolArguments, ToolContext, ToolError, ToolResources
+from agent_r1_core import (
+    ComponentConfig,
+    LocalPath,
+    Passage,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolError,
+    ToolResources,
+)
 from agent_r1_wiki_search.corpus import read_corpus, source_corpus
 from agent_r1_wiki_search.index import Index, Words, open_index
 
@@ -20,7 +29,7 @@ class WikiSearch(Tool):
     class Config(ComponentConfig):
         top_k: int = Field(1, ge=1, le=100)
         """Passages per query."""
-        corpus: str | None = None
+        corpus: LocalPath | None = None
         """A .jsonl, .json or .parquet file of passages with `title` and `text`; null: the task source's corpus."""
         source: str = "auto"
         """Which task source's corpus: `train`, `eval`, or `auto` for every one that the tool may use."""

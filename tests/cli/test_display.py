@@ -74,9 +74,16 @@ def test_figures_that_were_not_measured_are_left_out() -> None:
 
 def test_the_last_step_has_no_time_left() -> None:
     stream = io.StringIO()
-    with TrainDisplay(2, done=1, stream=stream, live=False) as display:
+    with TrainDisplay(2, stream=stream, live=False) as display:
         display.step(2, METRICS)
     assert "left" not in stream.getvalue()
+
+
+def test_the_bar_of_a_resumed_run_begins_where_it_stood() -> None:
+    stream = io.StringIO()
+    with TrainDisplay(30, stream=stream, live=True) as display:
+        display.begin(12)
+    assert "12/30" in stream.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])

@@ -90,3 +90,11 @@ def test_options_of_the_hub_are_idle_beside_a_path() -> None:
 def test_a_record_without_the_text_is_named(record: Any) -> None:
     with pytest.raises(TaskError, match="record 7 has no text under 'question'"):
         text_field(record, "question", "record 7")
+
+
+def test_a_relative_path_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "data.json", RECORDS)
+    monkeypatch.chdir(tmp_path)
+    config = RecordsConfig(path="data.json")
+    monkeypatch.chdir("/")
+    assert [record for _, record in config.read()] == RECORDS

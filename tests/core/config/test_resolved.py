@@ -57,6 +57,13 @@ def test_plugin_files_are_absolute_in_the_dump_and_given_once(load: Load, folder
     assert resolved.registry.find("tool", "search").plugin == "parts"
 
 
+def test_a_model_by_path_is_absolute_in_the_dump(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert load("model.name=models/mine").config.model.name == str(tmp_path / "models" / "mine")
+    assert load("model.name=Qwen/Qwen2.5-3B").config.model.name == "Qwen/Qwen2.5-3B"
+
+
 def test_a_block_makes_its_component(load: Load) -> None:
     resolved = load("tools[0].top_k=4")
     block = resolved.config.tools[0]
