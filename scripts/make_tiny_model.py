@@ -19,7 +19,7 @@ from tiny_model.measure import measure
 from tiny_model.training import new_model, train
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-LESSON, STEPS, BATCH = 250, 600, 48
+LESSON, STEPS, BATCH = 200, 700, 48
 
 
 def main() -> None:

@@ -41,6 +41,11 @@ class Entity:
         told = (s for s in SENTENCES[self.type] if _needs(s) <= self.facts.keys())
         return [s.format(name=self.name, **self.facts) for s in told]
 
+    def sentence(self, relation: str) -> str:
+        """How its page tells one fact."""
+        told = next(s for s in SENTENCES[self.type] if relation in _needs(s))
+        return told.format(name=self.name, **self.facts)
+
 
 @dataclass(frozen=True)
 class Question:

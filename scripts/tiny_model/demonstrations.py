@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ Message = dict[str, str]
 NOTHING = "No passage found."
 UNKNOWN = "unknown"
 BAD_CALL = 'Error: a tool call is not valid JSON; write {"name": ..., "arguments": {...}}.'
+CALL = re.compile(r"<tool_call>\n(.*)\n</tool_call>")
 SEARCH_TAGS_PROMPT = "Search with <search>name</search>."
 
 MIXTURE: dict[str, float] = {
@@ -56,8 +58,8 @@ class Skill:
     early_answer: float
 
 
-SKILLED, HASTY = Skill(0.62, 0.28), Skill(0.35, 0.50)
-SKILLED_SHARE = 0.3
+SKILLED, HASTY = Skill(0.62, 0.28), Skill(0.28, 0.57)
+SKILLED_SHARE = 0.25
 """Share of the forms of multi-hop question that the demonstrator handles mostly well."""
 
 
@@ -70,6 +72,11 @@ def skill_of(chain: tuple[str, ...]) -> Skill:
 def call(name: str, **arguments: str) -> str:
     """A tool call in the hermes format."""
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def think(*sentences: str) -> str:
+    """What was read, said again before acting on it."""
+    return f"<think>{' '.join(sentences).rstrip('.')}</think>"
 
 
 def answer(text: str) -> str:
@@ -122,47 +129,58 @@ class Demonstrator:
             forms.setdefault(question.chain, []).append(question)
         return self.rng.choice(forms[self.rng.choice(sorted(forms))])
 
-    def names_in(self, title: str, but: tuple[str, ...]) -> list[str]:
-        """Names of pages that the page of `title` mentions."""
-        facts = self.world.entities[title].facts.values()
-        return [name for name in facts if name in self.world.entities and name not in but]
+    def others_in(self, title: str, but: tuple[str, ...]) -> list[str]:
+        """Relations by which the page of `title` mentions the name of another page."""
+        facts = self.world.entities[title].facts
+        return [relation for relation, name in facts.items() if name in self.world.entities and name not in but]
+
+    def fact(self, title: str, relation: str) -> str:
+        """The sentence of the page of `title` that tells the fact."""
+        return self.world.entities[title].sentence(relation)
 
     def search(self, question: Question, malformed: float = 0.03) -> Demonstration:
         """Look passages up one by one, then answer; with the faults of the demonstrator."""
         rng, messages = self.rng, [{"role": "user", "content": question.text}]
 
+        thought = ""
+
         def look_up(name: str) -> None:
             if rng.random() < malformed:
                 broken = call("wiki_search", query=name).replace('"}}', rng.choice(('"', '"}')))
-                messages.append({"role": "assistant", "content": broken})
+                messages.append({"role": "assistant", "content": thought + broken})
                 messages.append({"role": "tool", "content": BAD_CALL})
-            messages.append({"role": "assistant", "content": call("wiki_search", query=name)})
+            messages.append({"role": "assistant", "content": thought + call("wiki_search", query=name)})
             messages.append({"role": "tool", "content": self.text[name]})
 
         def finish(text: str) -> Demonstration:
-            messages.append({"role": "assistant", "content": answer(text)})
+            messages.append({"role": "assistant", "content": thought + answer(text)})
             return Demonstration(messages, ("wiki_search",))
 
         if question.kind == "comparison":
             for title in question.path:
                 look_up(title)
+                thought = think(self.fact(title, *question.chain))
             wrong = next(title for title in question.path if title != question.answer)
             return finish(question.answer if rng.random() < 0.85 else wrong)
         skill = skill_of(question.chain)
-        for title, following in zip(question.path, (*question.path[1:], ""), strict=True):
+        for title, relation in zip(question.path[:-1], question.chain[:-1], strict=True):
             look_up(title)
-            chance = rng.random()
-            if not following:
-                return finish(question.answer)
+            thought = think(self.fact(title, relation))
+            following, chance = self.world.entities[title].facts[relation], rng.random()
             if chance < skill.follow:
                 continue
-            others = self.names_in(title, (title, following, question.answer))
+            others = self.others_in(title, (title, following, question.answer))
             if not others or chance < skill.follow + skill.early_answer:
                 return finish(following)
-            astray = rng.choice(others)
+            relation = rng.choice(others)
+            thought, astray = think(self.fact(title, relation)), self.world.entities[title].facts[relation]
             look_up(astray)
-            return finish(astray)
-        raise AssertionError("a path ends with its last passage")
+            found = self.world.entities[astray].facts.get(question.chain[-1])
+            thought = think(self.fact(astray, question.chain[-1])) if found else ""
+            return finish(found or UNKNOWN)
+        look_up(question.path[-1])
+        thought = think(self.fact(question.path[-1], question.chain[-1]))
+        return finish(question.answer)
 
     def nothing_found(self) -> Demonstration:
         """A search that finds nothing: once more, then give up."""
@@ -181,8 +199,13 @@ class Demonstrator:
         shown = rng.sample([*question.path, *others], len(question.path) + len(others))
         content = "\n\n".join([*(self.text[title] for title in shown), question.text])
         return Demonstration(
-            [{"role": "user", "content": content}, {"role": "assistant", "content": answer(question.answer)}]
+            [{"role": "user", "content": content}, {"role": "assistant", "content": self.solved(question)}]
         )
+
+    def solved(self, question: Question) -> str:
+        """The facts of the question's path, then its answer."""
+        facts = map(self.fact, question.path, question.chain)
+        return think(*facts) + answer(question.answer)
 
     def reading(self) -> Demonstration:
         """Two or three passages in the prompt, and several questions about them, one after the other."""
@@ -193,7 +216,7 @@ class Demonstrator:
         messages: list[Message] = []
         for question in asked:
             messages.append({"role": "user", "content": question.text if messages else f"{said}\n\n{question.text}"})
-            messages.append({"role": "assistant", "content": answer(question.answer)})
+            messages.append({"role": "assistant", "content": self.solved(question)})
         return Demonstration(messages)
 
     def closed_book(self) -> Demonstration:
@@ -237,6 +260,11 @@ class Demonstrator:
         return Demonstration([{"role": "user", "content": first}, {"role": "assistant", "content": second}])
 
 
+def as_search(match: re.Match[str]) -> str:
+    """A tool call, written in search tags."""
+    return f"<search>{json.loads(match[1])['arguments']['query']}</search>"
+
+
 def in_search_tags(demonstration: Demonstration) -> Demonstration:
     """The same search in the format of `<search>` and `<information>` tags."""
     messages = [{"role": "system", "content": SEARCH_TAGS_PROMPT}]
@@ -244,9 +272,6 @@ def in_search_tags(demonstration: Demonstration) -> Demonstration:
         content = message["content"]
         if message["role"] == "tool":
             messages.append({"role": "user", "content": f"<information>{content}</information>"})
-        elif content.startswith("<tool_call>"):
-            query = json.loads(content.split("\n")[1])["arguments"]["query"]
-            messages.append({"role": "assistant", "content": f"<search>{query}</search>"})
         else:
-            messages.append(message)
+            messages.append({**message, "content": CALL.sub(as_search, content)})
     return Demonstration(messages)

@@ -114,7 +114,7 @@ def _answer(episode: Episode, tokenizer: PreTrainedTokenizerFast, action: list[i
 
 def read_query(text: str) -> str | None:
     """The query of a well-formed call, or None."""
-    found = re.fullmatch(r"\s*<tool_call>(.*)</tool_call>\s*", text, re.DOTALL)
+    found = re.search(r"<tool_call>(.*)</tool_call>\s*$", text, re.DOTALL)
     try:
         made = json.loads(found.group(1)) if found else None
         query = made["arguments"]["query"] if made and made["name"] == "wiki_search" else None

@@ -1,0 +1,28 @@
+"""The first run of the README, shortened: the default recipe teaches the bundled model to search, not to guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import Run, train
+from agent_r1_core.training.api import evaluate, resolve
+from agent_r1_core.training.evaluator import EvaluationPlan
+
+
+@pytest.mark.slow
+def test_ten_steps_of_the_default_recipe_teach_the_search(tmp_path: Path) -> None:
+    size = "tasks.eval.size=80"
+    run = train("default", ["training.steps=10", "evaluation.every=0", size, f"run.dir={tmp_path}"])
+    before, after = (found["metrics"]["exact_match"] for found in run.evaluations().values())
+    assert before["mean"] <= 0.45
+    assert after["low"] >= 0.75
+    assert with_silent_tools(run, size) <= 0.05
+
+
+def with_silent_tools(run: Run, size: str) -> float:
+    """Exact match of the run's policy when the tool finds nothing."""
+    resolved = resolve("default", [f"model.name={run.path}", size], training=False)
+    found, _ = evaluate(EvaluationPlan(resolved, silence_tools=True))
+    return found.result.metrics["exact_match"].mean
