@@ -85,6 +85,10 @@ class TrainingConfig(Section):
     would reach."""
     max_tokens_per_microbatch: int = Field(default=4096, ge=1)
     """Bounds memory; the gradient does not depend on it."""
+    share_prefixes: bool = True
+    """Compute tokens that the episodes of a task share from their first id on once; the gradient is the same."""
+    skip_without_gradient: bool = True
+    """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
     max_retries: int = Field(default=2, ge=0)
     """How often a failed episode is started again before it is dropped."""
     shuffle: bool = True

@@ -21,7 +21,7 @@ from agent_r1_core.learning.kl import kl_estimate
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
-from agent_r1_core.learning.packing import Packed, micro_batches, pack
+from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.schedule import lr_factor
 from agent_r1_core.learning.scoring import add_gaps, fill_frozen_scores
@@ -138,6 +138,7 @@ class Learner:
             critic=self.critic,
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
+            share=self._shares,
         )
         if batch.old_logprobs is not None:
             add_gaps(meter, batch.old_logprobs[batch.action_mask], batch.sampler_logprobs[batch.action_mask])
@@ -151,6 +152,11 @@ class Learner:
         if self.critic is not None and made.value_targets is not None:
             value_mask = batch.action_mask if made.value_mask is None else made.value_mask
         return Work(batch, made, loss_mask, value_mask)
+
+    @property
+    def _shares(self) -> bool:
+        """Whether sequences share prefixes: it gains nothing where the decoder runs one sequence at a time."""
+        return self.settings.share_prefixes and self.policy.decoder.packs
 
     def _shuffled(self, rows: int, step: int, epoch: int) -> list[list[int]]:
         """Mini-batches of rows, as equal as can be; a single one keeps the order."""
@@ -167,8 +173,8 @@ class Learner:
         kept = work.with_advantage(rows) if skips else rows
         meter.add("update/skipped_share", float(len(rows) - len(kept)), float(len(rows)))
         learns = self.critic is None or step > self.settings.critic_warmup
-        for part in micro_batches(work.batch, kept, self.settings.max_tokens_per_microbatch):
-            self._backward(work, part, learns, meter)
+        for packed in micro_batches(work.batch, kept, self.settings.max_tokens_per_microbatch, self._shares):
+            self._backward(work, packed, learns, meter)
         meter.add("update/loss", 0.0, 1.0)
         if self.critic is not None:
             meter.add("update/value_loss", 0.0, 1.0)
@@ -178,9 +184,8 @@ class Learner:
         if self.critic_optimiser is not None:
             self.critic_optimiser.step(factor, meter)
 
-    def _backward(self, work: Work, rows: list[int], learns: bool, meter: Meter) -> None:
+    def _backward(self, work: Work, packed: Packed, learns: bool, meter: Meter) -> None:
         """Add a micro-batch's gradient."""
-        packed = pack(work.batch, rows)
         chosen = work.scored[packed.rows][packed.valid]
         if not bool(chosen.any()):
             return

@@ -8,7 +8,7 @@ from torch import Tensor
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.packing import Packed, micro_batches, pack
+from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy
 
 
@@ -22,6 +22,7 @@ def fill_frozen_scores(
     critic: Critic | None,
     temperature: float,
     max_tokens: int,
+    share: bool = True,
 ) -> None:
     """Fill `old_logprobs`, `reference_logprobs` at the tokens of `mask`, and `values`, `bootstrap` of the batch, each
     where its network is given. Values stand at every response token, whether masked or not."""
@@ -33,8 +34,7 @@ def fill_frozen_scores(
         batch.values = torch.zeros(batch.ids.shape)
     if policy is None and reference is None and critic is None:
         return
-    for rows in micro_batches(batch, range(batch.size), max_tokens):
-        packed = pack(batch, rows)
+    for packed in micro_batches(batch, range(batch.size), max_tokens, share):
         for network, home in ((policy, batch.old_logprobs), (reference, batch.reference_logprobs)):
             at = _chosen(packed, mask)
             if network is not None and home is not None and len(at):

@@ -34,6 +34,9 @@ class LearnerSettings:
     max_tokens_per_microbatch: int = 4096
     importance_clip: float | None = None
     """Bound of truncated importance weights that correct for an engine that disagrees with the learner; None: off."""
+    share_prefixes: bool = True
+    """Compute tokens that the trajectories of a group share from their first id on once; the gradient is the same
+    (LAW 6)."""
     skip_without_gradient: bool = True
     """Leave out trajectories on which every loss term has zero gradient; the gradient is the same (LAW 6)."""
 

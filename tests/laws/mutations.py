@@ -259,10 +259,27 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "packed-neighbours-see-each-other",
-        "agent_r1_core/learning/packing.py",
-        "return Packed(index, batch.ids[index][valid], positions, boundaries, valid)",
-        "return Packed(index, batch.ids[index][valid], positions, [0, boundaries[-1]], valid)",
+        "agent_r1_core/learning/attention.py",
+        "seen = (*span.above, number)",
+        "seen = range(number + 1)",
         "by_the_book and dapo",
+    ),
+    Mutation(
+        6,
+        "shared-prefix-scores-its-token-after-another-one",
+        "agent_r1_core/learning/policy.py",
+        ".scatter_(0, shared, packed.place[tokens - 1])",
+        ".add_(packed.place[tokens - 1].min())",
+        "sharing and dapo",
+    ),
+    Mutation(
+        6,
+        "groups-share-across-tasks-by-their-length",
+        "agent_r1_core/learning/prefixes.py",
+        "            if common < len(child.ids):\n                _split(child, common)\n",
+        "            common = min(len(child.ids), len(sequence))\n"
+        "            if common < len(child.ids):\n                _split(child, common)\n",
+        "sharing and dapo",
     ),
     Mutation(
         7,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import Group, Trajectory
 
 PRESET = {preset.name: dict(preset.config) for preset in PRESETS}
 ALGORITHMS: dict[str, Algorithm] = {
@@ -57,6 +58,22 @@ def rollout() -> list[Group]:
         cut,
         random_group(3, 2, longest=30),
     ]
+
+
+def branching() -> list[Group]:
+    """Two groups under equal prompts: actions part early, late, or not at all; segments extend one another."""
+    prompt, answer = (20, 21, 22, 23), (30, 31, 32)
+    ways = [((5, 6), (7, 8)), ((5, 6), (7, 9)), ((5, 6), (7, 8, 4)), ((3,), (7, 8)), ((5, 6), (7, 8))]
+    plain = [((prompt, first), (answer, second)) for first, second in ways]
+    extended = [((prompt, first), ((*prompt, *first, *answer), second)) for first, second in ways]
+    return [
+        Group(make_task("plain"), [_rewarded(index, turns) for index, turns in enumerate(plain)]),
+        Group(make_task("extended"), [_rewarded(i, turns, new_segment_at=(1,)) for i, turns in enumerate(extended)]),
+    ]
+
+
+def _rewarded(sample: int, turns: Any, **more: Any) -> Trajectory:
+    return make_trajectory(turns, sample=sample, reward=0.3 * sample + 0.1, turn_rewards=(0.1, 0.0), **more)
 
 
 def found(name: str, groups: list[Group] | None = None, **settings) -> Tensor:
@@ -160,6 +177,15 @@ def test_micro_batches_and_skipping_leave_it_alone(name: str) -> None:
         for skip in (False, True):
             part = found(name, max_tokens_per_microbatch=tokens, skip_without_gradient=skip)
             assert relative_difference(part, whole) < BOUND, (tokens, skip)
+
+
+@every_algorithm
+def test_sharing_prefixes_leaves_it_alone(name: str) -> None:
+    """Groups whose trajectories share a prompt, a first action and what the environment said to it."""
+    expected = found(name, branching(), share_prefixes=False)
+    for tokens in (1, 40, 100_000):
+        part = found(name, branching(), max_tokens_per_microbatch=tokens)
+        assert relative_difference(part, expected) < BOUND, tokens
 
 
 @every_algorithm
