@@ -251,7 +251,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "normaliser-per-micro-batch",
         LEARNER,
         "        terms = self.algorithm.loss(tokens)\n",
-        "        work.weigh(rows, self.algorithm.config)\n"
+        "        work.weigh(packed.rows.tolist(), self.algorithm.config)\n"
         "        tokens = self._loss_tokens(work, packed, chosen, learns, meter)\n"
         "        terms = self.algorithm.loss(tokens)\n",
         "micro_batches and dapo",
@@ -259,9 +259,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "packed-neighbours-see-each-other",
-        "agent_r1_core/learning/attention.py",
-        "seen = (*span.above, number)",
-        "seen = range(number + 1)",
+        "agent_r1_core/learning/prefixes.py",
+        "tuple(one.number for one in above)",
+        "tuple(range(len(spans)))",
         "by_the_book and dapo",
     ),
     Mutation(
@@ -270,7 +270,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "agent_r1_core/learning/policy.py",
         ".scatter_(0, shared, packed.place[tokens - 1])",
         ".add_(packed.place[tokens - 1].min())",
-        "sharing and dapo",
+        "by_the_book and dapo",
     ),
     Mutation(
         6,
