@@ -101,7 +101,9 @@ class PrefixForest:
                 ids.append(node.ids)
                 positions.append(numpy.arange(depth, depth + len(node.ids)))
                 offset += len(node.ids)
-        places = [numpy.arange(n.offset, n.offset + len(n.ids)) for key, seq in self._added for n in self._path(key, seq)]
+        places = [
+            numpy.arange(n.offset, n.offset + len(n.ids)) for key, seq in self._added for n in self._path(key, seq)
+        ]
         tree = Tree(_tensor(ids), _tensor(positions), tuple(spans))
         return tree, _tensor([numpy.zeros(0, numpy.int64), *places])
 

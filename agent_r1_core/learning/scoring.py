@@ -8,7 +8,7 @@ from torch import Tensor
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.packing import Packed, micro_batches
+from agent_r1_core.learning.packing import Packed, micro_batches, pack
 from agent_r1_core.learning.policy import Policy
 
 
@@ -41,6 +41,19 @@ def fill_frozen_scores(
                 _put(home, packed, at, network.scores(packed, at, temperature).logprobs)
         if critic is not None and batch.values is not None:
             _fill_values(batch, packed, critic)
+
+
+@torch.no_grad()
+def engine_agrees(batch: Batch, policy: Policy, temperature: float, rows: int = 3, bound: float = 1e-4) -> bool:
+    """Whether the engine's log-probs are the policy's, within `bound` nats (LAW 2), on a few trajectories from all
+    over the batch."""
+    chosen = sorted({index * (batch.size - 1) // max(rows - 1, 1) for index in range(rows)})
+    packed = pack(batch, chosen)
+    at = _chosen(packed, batch.action_mask)
+    if not len(at):
+        return False
+    found = policy.scores(packed, at, temperature).logprobs.cpu()
+    return bool((found - packed.take(batch.sampler_logprobs, at)).abs().max() <= bound)
 
 
 def add_gaps(meter: Meter, logprobs: Tensor, sampler_logprobs: Tensor) -> None:

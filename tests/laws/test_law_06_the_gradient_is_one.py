@@ -19,6 +19,7 @@ from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 from torch import Tensor, nn
 
 from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning import head
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Batch
@@ -222,6 +223,23 @@ def test_logits_in_chunks_leave_it_alone(name: str, monkeypatch: pytest.MonkeyPa
 def test_a_pass_of_their_own_for_old_log_probs_leaves_it_alone(name: str) -> None:
     """The first mini-batch of the first of two passes has the gradient of a single pass."""
     assert relative_difference(found(name, epochs=2), found(name)) < BOUND
+
+
+@every_algorithm
+@pytest.mark.parametrize("source", ["engine", "auto"])
+def test_old_log_probs_from_an_engine_that_agrees_leave_it_alone(name: str, source: str) -> None:
+    if source == "engine" and not ALGORITHMS[name].config.loss_mask:
+        with pytest.raises(ConfigError, match="old_logprobs"):
+            found(name, old_logprobs=source)
+        return
+    groups = rollout()
+    batch = Batch.from_groups(groups)
+    for trajectory, row in zip(batch.trajectories, logprobs_of(tiny_model(), batch).tolist(), strict=True):
+        for segment in trajectory.segments:
+            here, row = row[: len(segment.ids)], row[len(segment.ids) :]
+            segment.logprobs[:] = [value * bit for value, bit in zip(here, segment.mask, strict=True)]
+    expected = found(name, groups, epochs=2, old_logprobs="learner")
+    assert relative_difference(found(name, groups, epochs=2, old_logprobs=source), expected) < BOUND
 
 
 def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:
