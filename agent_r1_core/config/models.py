@@ -85,6 +85,13 @@ class TrainingConfig(Section):
     would reach."""
     max_tokens_per_microbatch: int = Field(default=4096, ge=1)
     """Bounds memory; the gradient does not depend on it."""
+    old_logprobs: Literal["auto", "engine", "learner"] = "auto"
+    """Log-probs before the update, where several passes or mini-batches need them: the engine's, or a pass of the
+    learner's own; `auto`: the engine's where a sample of the rollout agrees to 1e-4 nats, as in float32."""
+    share_prefixes: bool = True
+    """Compute tokens that the episodes of a task share from their first id on once; the gradient is the same."""
+    skip_without_gradient: bool = True
+    """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
     max_retries: int = Field(default=2, ge=0)
     """How often a failed episode is started again before it is dropped."""
     shuffle: bool = True

@@ -44,9 +44,9 @@ class Critic:
         (LAW 3).
 
         Args:
-            positions: long [k], indices into the packed row.
+            positions: long [k], indices into the packed row, on the CPU.
         """
-        hidden = self.decoder.hidden(packed)[positions.to(self.decoder.device)]
+        hidden = self.decoder.hidden(packed.tree)[packed.place[positions].to(self.decoder.device)]
         return self.head(hidden.float())[:, 0]
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,21 +1,20 @@
-"""Hidden states of packed segments, from any decoder of transformers; the common ground of policy and critic.
+"""Hidden states of packed prefix trees, from any decoder of transformers; the common ground of policy and critic.
 
 Whether an architecture packs exactly is tried out when it is wrapped, on a few tokens. One that does not (recurrent
-state, own attention, no position ids) runs one segment at a time, which is slower, and says so in the log.
+state, own attention, no position ids) runs one sequence at a time, which is slower, and says so in the log.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_core.learning.attention import NAME, packed_forward
-from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.prefixes import PrefixForest, Tree
 
 _log = logging.getLogger(__name__)
 
@@ -48,17 +47,14 @@ class Decoder:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def hidden(self, packed: Packed) -> Tensor:
-        """Hidden states [tokens, width] after the last layer and its norm."""
+    def hidden(self, tree: Tree) -> Tensor:
+        """Hidden states [computed tokens, width] after the last layer and its norm."""
         wanted = self.training_mode and torch.is_grad_enabled()
         if self.module.training != wanted:
             self.module.train(wanted)
-        packed = packed.to(self.device)
+        tree = tree.to(self.device)
         with self.precision():
-            if self.packs:
-                return _packed_hidden(self.module, packed.ids, packed.positions, packed.boundaries)
-            spans = pairwise(packed.boundaries)
-            return torch.cat([_plain_hidden(self.module, packed.ids[start:stop]) for start, stop in spans])
+            return _packed_hidden(self.module, tree) if self.packs else _hidden_by_span(self.module, tree)
 
 
 def switch_off_dropout(module: nn.Module) -> None:
@@ -70,17 +66,24 @@ def switch_off_dropout(module: nn.Module) -> None:
             part.attention_dropout = 0.0  # type: ignore[assignment]
 
 
-def _packed_hidden(module: PreTrainedModel, ids: Tensor, positions: Tensor, boundaries: list[int]) -> Tensor:
-    """No attention mask and no cache: with either, transformers would let packed segments see one another."""
+def _packed_hidden(module: PreTrainedModel, tree: Tree) -> Tensor:
+    """No attention mask and no cache: with either, transformers would let packed sequences see one another."""
     with packed_forward():
         out = module(
-            input_ids=ids[None],
-            position_ids=positions[None],
+            input_ids=tree.ids[None],
+            position_ids=tree.positions[None],
             attention_mask=None,
             use_cache=False,
-            segment_boundaries=boundaries,
+            spans=tree.spans,
         )
     return out.last_hidden_state[0]
+
+
+def _hidden_by_span(module: PreTrainedModel, tree: Tree) -> Tensor:
+    """Every span by a pass of its own over its whole sequence so far."""
+    parts = tree.ids.split([span.length for span in tree.spans])
+    paths = [torch.cat([parts[one] for one in (*span.above, number)]) for number, span in enumerate(tree.spans)]
+    return torch.cat([_plain_hidden(module, p)[-s.length :] for p, s in zip(paths, tree.spans, strict=True)])
 
 
 def _plain_hidden(module: PreTrainedModel, ids: Tensor) -> Tensor:
@@ -89,23 +92,25 @@ def _plain_hidden(module: PreTrainedModel, ids: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _packs_exactly(module: PreTrainedModel) -> bool:
-    """Compare two packed segments with the same two alone, under the model's own attention."""
+    """Compare packed sequences, two of which begin alike, with the same ones alone, under the model's own attention."""
     device = next(module.parameters()).device
     vocabulary = int(module.get_input_embeddings().num_embeddings)  # type: ignore[arg-type]
-    lengths = (7, 5)
-    ids = (torch.arange(12, device=device) * 7 + 3) % vocabulary
-    positions = torch.cat([torch.arange(length, device=device) for length in lengths])
-    expected = torch.cat([_plain_hidden(module, part) for part in ids.split(lengths)])
+    ids = ((torch.arange(12) * 7 + 3) % vocabulary).tolist()
+    forest = PrefixForest()
+    for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
+        forest.add(sequence, 0)
+    tree = forest.build()[0].to(device)
+    expected = _hidden_by_span(module, tree)
     own = module.config._attn_implementation
     try:
         module.set_attn_implementation(NAME)
-        found = _packed_hidden(module, ids, positions, [0, 7, 12])
+        found = _packed_hidden(module, tree)
         tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
         if module.config._attn_implementation == NAME and torch.allclose(found, expected, tolerance, tolerance):
             return True
-        why = "its packed segments see one another"
+        why = "its packed sequences see one another"
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
     module.set_attn_implementation(own)
-    _log.warning("%s cannot be packed (%s); the learner runs one segment at a time", type(module).__name__, why)
+    _log.warning("%s cannot be packed (%s); the learner runs one sequence at a time", type(module).__name__, why)
     return False

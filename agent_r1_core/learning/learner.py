@@ -21,10 +21,10 @@ from agent_r1_core.learning.kl import kl_estimate
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
-from agent_r1_core.learning.packing import Packed, micro_batches, pack
+from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.schedule import lr_factor
-from agent_r1_core.learning.scoring import add_gaps, fill_frozen_scores
+from agent_r1_core.learning.scoring import add_gaps, engine_agrees, fill_frozen_scores
 from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.work import Update, Work
@@ -42,7 +42,7 @@ class Learner:
         seed: of the run; shuffles mini-batches.
 
     Raises:
-        ConfigError: the algorithm needs a reference and none is given.
+        ConfigError: the algorithm needs a reference and none is given, or log-probs that the engine has not.
     """
 
     def __init__(
@@ -61,6 +61,11 @@ class Learner:
             raise ConfigError(
                 f"algorithm {algorithm.name or type(algorithm).__name__} has a KL term and the learner was given no "
                 "reference policy; pass the run's first policy as `reference`, or set the KL coefficient to 0"
+            )
+        if settings.old_logprobs == "engine" and not algorithm.config.loss_mask:
+            raise ConfigError(
+                "training.old_logprobs=engine has no log-probs of the environment's tokens, which algorithm.loss_mask="
+                "false trains on; set training.old_logprobs=learner"
             )
         self.policy = policy
         self.algorithm = algorithm
@@ -130,16 +135,21 @@ class Learner:
         """Scores without gradient where they are needed, then advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
         several = self.settings.epochs * self.settings.minibatches > 1
+        wanted = several or self.algorithm.needs_old_logprobs()
+        if wanted and self._engine_knows_old(batch):
+            batch.old_logprobs = batch.sampler_logprobs.clone()
+        own_pass = wanted and batch.old_logprobs is None
         fill_frozen_scores(
             batch,
             loss_mask,
-            policy=self.policy if several or self.algorithm.needs_old_logprobs() else None,
+            policy=self.policy if own_pass else None,
             reference=self.reference,
             critic=self.critic,
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
+            share=self._shares,
         )
-        if batch.old_logprobs is not None:
+        if own_pass and batch.old_logprobs is not None:
             add_gaps(meter, batch.old_logprobs[batch.action_mask], batch.sampler_logprobs[batch.action_mask])
         made = self.algorithm.advantages(batch)
         if made.advantages.shape != batch.ids.shape:
@@ -150,7 +160,18 @@ class Learner:
         value_mask = None
         if self.critic is not None and made.value_targets is not None:
             value_mask = batch.action_mask if made.value_mask is None else made.value_mask
-        return Work(batch, made, loss_mask, value_mask)
+        return Work(batch, made, loss_mask, value_mask, gap_open=not own_pass)
+
+    def _engine_knows_old(self, batch: Batch) -> bool:
+        """Whether the engine's log-probs stand for those before the update; it has none of the environment's tokens."""
+        if self.settings.old_logprobs == "auto" and self.algorithm.config.loss_mask:
+            return engine_agrees(batch, self.policy, self.temperature)
+        return self.settings.old_logprobs == "engine"
+
+    @property
+    def _shares(self) -> bool:
+        """Whether sequences share prefixes: it gains nothing where the decoder runs one sequence at a time."""
+        return self.settings.share_prefixes and self.policy.decoder.packs
 
     def _shuffled(self, rows: int, step: int, epoch: int) -> list[list[int]]:
         """Mini-batches of rows, as equal as can be; a single one keeps the order."""
@@ -167,20 +188,20 @@ class Learner:
         kept = work.with_advantage(rows) if skips else rows
         meter.add("update/skipped_share", float(len(rows) - len(kept)), float(len(rows)))
         learns = self.critic is None or step > self.settings.critic_warmup
-        for part in micro_batches(work.batch, kept, self.settings.max_tokens_per_microbatch):
-            self._backward(work, part, learns, meter)
+        for packed in micro_batches(work.batch, kept, self.settings.max_tokens_per_microbatch, self._shares):
+            self._backward(work, packed, learns, meter)
         meter.add("update/loss", 0.0, 1.0)
         if self.critic is not None:
             meter.add("update/value_loss", 0.0, 1.0)
         factor = lr_factor(step, self.settings.steps, self.settings.warmup_steps, self.settings.schedule)
         if learns:
             self.optimiser.step(factor, meter)
+            work.gap_open = False
         if self.critic_optimiser is not None:
             self.critic_optimiser.step(factor, meter)
 
-    def _backward(self, work: Work, rows: list[int], learns: bool, meter: Meter) -> None:
+    def _backward(self, work: Work, packed: Packed, learns: bool, meter: Meter) -> None:
         """Add a micro-batch's gradient."""
-        packed = pack(work.batch, rows)
         chosen = work.scored[packed.rows][packed.valid]
         if not bool(chosen.any()):
             return
@@ -216,7 +237,7 @@ class Learner:
         current = scores.logprobs.detach()
         old = current if batch.old_logprobs is None else take(batch.old_logprobs)
         sampler, action, advantages = take(batch.sampler_logprobs), take(batch.action_mask), take(work.made.advantages)
-        if batch.old_logprobs is None:
+        if work.gap_open:
             add_gaps(meter, current[action], sampler[action])
         if self.settings.importance_clip is not None:
             correction = truncated_importance(old, sampler, self.settings.importance_clip)

@@ -1,4 +1,4 @@
-"""The policy: log-probs of chosen tokens of packed segments, weights by their Hugging Face names, a folder to save to.
+"""The policy: log-probs of chosen tokens of packed sequences, weights by their Hugging Face names, a folder to save to.
 
 Weights are float32 whatever the precision of the computation is, so that small updates are not lost. Activation
 checkpointing and LoRA are options. Models of several devices are not handled here.
@@ -131,13 +131,16 @@ class Policy:
         """Log-probs and entropies of packed tokens: log softmax(logits / temperature) at the token before each.
 
         Args:
-            tokens: long [k], indices into the packed row; none is first in its segment.
+            tokens: long [k], indices into the packed row; on the CPU; none is first in its segment.
         """
-        packed, tokens = packed.to(self.device), tokens.to(self.device)
-        hidden = self.decoder.hidden(packed)[tokens - 1]
+        # A token that several sequences share has one score, so it is taken once and handed to each of them.
+        nodes, shared = packed.place[tokens].unique(return_inverse=True)
+        before = torch.zeros_like(nodes).scatter_(0, shared, packed.place[tokens - 1])
+        hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]
+        ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)
         with self.decoder.precision():
-            logprobs, entropy = self.head.scores(hidden, packed.ids[tokens], temperature)
-        return TokenScores(logprobs, entropy)
+            logprobs, entropy = self.head.scores(hidden, ids, temperature)
+        return TokenScores(logprobs[shared], entropy[shared])
 
     def weights(self) -> dict[str, Tensor]:
         """Every tensor by its Hugging Face name, tied ones once, adapters merged; views of the live weights where

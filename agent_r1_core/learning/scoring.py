@@ -22,6 +22,7 @@ def fill_frozen_scores(
     critic: Critic | None,
     temperature: float,
     max_tokens: int,
+    share: bool = True,
 ) -> None:
     """Fill `old_logprobs`, `reference_logprobs` at the tokens of `mask`, and `values`, `bootstrap` of the batch, each
     where its network is given. Values stand at every response token, whether masked or not."""
@@ -33,14 +34,26 @@ def fill_frozen_scores(
         batch.values = torch.zeros(batch.ids.shape)
     if policy is None and reference is None and critic is None:
         return
-    for rows in micro_batches(batch, range(batch.size), max_tokens):
-        packed = pack(batch, rows)
+    for packed in micro_batches(batch, range(batch.size), max_tokens, share):
         for network, home in ((policy, batch.old_logprobs), (reference, batch.reference_logprobs)):
             at = _chosen(packed, mask)
             if network is not None and home is not None and len(at):
                 _put(home, packed, at, network.scores(packed, at, temperature).logprobs)
         if critic is not None and batch.values is not None:
             _fill_values(batch, packed, critic)
+
+
+@torch.no_grad()
+def engine_agrees(batch: Batch, policy: Policy, temperature: float, rows: int = 3, bound: float = 1e-4) -> bool:
+    """Whether the engine's log-probs are the policy's, within `bound` nats (LAW 2), on a few trajectories from all
+    over the batch."""
+    chosen = sorted({index * (batch.size - 1) // max(rows - 1, 1) for index in range(rows)})
+    packed = pack(batch, chosen)
+    at = _chosen(packed, batch.action_mask)
+    if not len(at):
+        return False
+    found = policy.scores(packed, at, temperature).logprobs.cpu()
+    return bool((found - packed.take(batch.sampler_logprobs, at)).abs().max() <= bound)
 
 
 def add_gaps(meter: Meter, logprobs: Tensor, sampler_logprobs: Tensor) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Schedule = Literal["constant", "linear", "cosine"]
+OldLogprobs = Literal["auto", "engine", "learner"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class LearnerSettings:
     max_tokens_per_microbatch: int = 4096
     importance_clip: float | None = None
     """Bound of truncated importance weights that correct for an engine that disagrees with the learner; None: off."""
+    old_logprobs: OldLogprobs = "auto"
+    """Where the log-probs before the update come from, if a loss needs them: what the engine sampled with, or a pass of
+    the learner's own; `auto`: the engine's where a sample of the rollout agrees to 1e-4 nats (LAW 2)."""
+    share_prefixes: bool = True
+    """Compute tokens that the trajectories of a group share from their first id on once; the gradient is the same
+    (LAW 6)."""
     skip_without_gradient: bool = True
     """Leave out trajectories on which every loss term has zero gradient; the gradient is the same (LAW 6)."""
 

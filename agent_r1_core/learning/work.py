@@ -40,6 +40,8 @@ class Work:
     """bool [n, T], tokens of the value loss; None without a critic."""
     weights: Tensor = field(init=False)
     value_weights: Tensor = field(init=False)
+    gap_open: bool = True
+    """Whether the gap to the engine is still to be measured: until the policy moves (LAW 2)."""
 
     def __post_init__(self) -> None:
         self.weights = torch.zeros(self.loss_mask.shape)

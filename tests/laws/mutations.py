@@ -251,7 +251,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "normaliser-per-micro-batch",
         LEARNER,
         "        terms = self.algorithm.loss(tokens)\n",
-        "        work.weigh(rows, self.algorithm.config)\n"
+        "        work.weigh(packed.rows.tolist(), self.algorithm.config)\n"
         "        tokens = self._loss_tokens(work, packed, chosen, learns, meter)\n"
         "        terms = self.algorithm.loss(tokens)\n",
         "micro_batches and dapo",
@@ -259,10 +259,27 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "packed-neighbours-see-each-other",
-        "agent_r1_core/learning/packing.py",
-        "return Packed(index, batch.ids[index][valid], positions, boundaries, valid)",
-        "return Packed(index, batch.ids[index][valid], positions, [0, boundaries[-1]], valid)",
+        "agent_r1_core/learning/prefixes.py",
+        "tuple(one.number for one in above)",
+        "tuple(range(len(spans)))",
         "by_the_book and dapo",
+    ),
+    Mutation(
+        6,
+        "shared-prefix-scores-its-token-after-another-one",
+        "agent_r1_core/learning/policy.py",
+        ".scatter_(0, shared, packed.place[tokens - 1])",
+        ".add_(packed.place[tokens - 1].min())",
+        "by_the_book and dapo",
+    ),
+    Mutation(
+        6,
+        "groups-share-across-tasks-by-their-length",
+        "agent_r1_core/learning/prefixes.py",
+        "            if common < len(child.ids):\n                _split(child, common)\n",
+        "            common = min(len(child.ids), len(sequence))\n"
+        "            if common < len(child.ids):\n                _split(child, common)\n",
+        "sharing and dapo",
     ),
     Mutation(
         7,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 from torch import Tensor, nn
 
 from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning import head
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Batch
@@ -26,7 +28,7 @@ from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import Group, Trajectory
 
 PRESET = {preset.name: dict(preset.config) for preset in PRESETS}
 ALGORITHMS: dict[str, Algorithm] = {
@@ -57,6 +59,22 @@ def rollout() -> list[Group]:
         cut,
         random_group(3, 2, longest=30),
     ]
+
+
+def branching() -> list[Group]:
+    """Two groups under equal prompts: actions part early, late, or not at all; segments extend one another."""
+    prompt, answer = (20, 21, 22, 23), (30, 31, 32)
+    ways = [((5, 6), (7, 8)), ((5, 6), (7, 9)), ((5, 6), (7, 8, 4)), ((3,), (7, 8)), ((5, 6), (7, 8))]
+    plain = [((prompt, first), (answer, second)) for first, second in ways]
+    extended = [((prompt, first), ((*prompt, *first, *answer), second)) for first, second in ways]
+    return [
+        Group(make_task("plain"), [_rewarded(index, turns) for index, turns in enumerate(plain)]),
+        Group(make_task("extended"), [_rewarded(i, turns, new_segment_at=(1,)) for i, turns in enumerate(extended)]),
+    ]
+
+
+def _rewarded(sample: int, turns: Any, **more: Any) -> Trajectory:
+    return make_trajectory(turns, sample=sample, reward=0.3 * sample + 0.1, turn_rewards=(0.1, 0.0), **more)
 
 
 def found(name: str, groups: list[Group] | None = None, **settings) -> Tensor:
@@ -163,6 +181,15 @@ def test_micro_batches_and_skipping_leave_it_alone(name: str) -> None:
 
 
 @every_algorithm
+def test_sharing_prefixes_leaves_it_alone(name: str) -> None:
+    """Groups whose trajectories share a prompt, a first action and what the environment said to it."""
+    expected = found(name, branching(), share_prefixes=False)
+    for tokens in (1, 40, 100_000):
+        part = found(name, branching(), max_tokens_per_microbatch=tokens)
+        assert relative_difference(part, expected) < BOUND, tokens
+
+
+@every_algorithm
 def test_the_order_of_groups_and_of_trajectories_leaves_it_alone(name: str) -> None:
     turned = [Group(group.task, group.trajectories[::-1]) for group in reversed(rollout())]
     assert relative_difference(found(name, turned, max_tokens_per_microbatch=40), found(name)) < BOUND
@@ -196,6 +223,23 @@ def test_logits_in_chunks_leave_it_alone(name: str, monkeypatch: pytest.MonkeyPa
 def test_a_pass_of_their_own_for_old_log_probs_leaves_it_alone(name: str) -> None:
     """The first mini-batch of the first of two passes has the gradient of a single pass."""
     assert relative_difference(found(name, epochs=2), found(name)) < BOUND
+
+
+@every_algorithm
+@pytest.mark.parametrize("source", ["engine", "auto"])
+def test_old_log_probs_from_an_engine_that_agrees_leave_it_alone(name: str, source: str) -> None:
+    if source == "engine" and not ALGORITHMS[name].config.loss_mask:
+        with pytest.raises(ConfigError, match="old_logprobs"):
+            found(name, old_logprobs=source)
+        return
+    groups = rollout()
+    batch = Batch.from_groups(groups)
+    for trajectory, row in zip(batch.trajectories, logprobs_of(tiny_model(), batch).tolist(), strict=True):
+        for segment in trajectory.segments:
+            here, row = row[: len(segment.ids)], row[len(segment.ids) :]
+            segment.logprobs[:] = [value * bit for value, bit in zip(here, segment.mask, strict=True)]
+    expected = found(name, groups, epochs=2, old_logprobs="learner")
+    assert relative_difference(found(name, groups, epochs=2, old_logprobs=source), expected) < BOUND
 
 
 def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:

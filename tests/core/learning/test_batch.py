@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.packing import micro_batches, pack
+from agent_r1_core.learning.prefixes import Span
 from agent_r1_core.testing import make_task, make_trajectory, random_group
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -85,15 +88,32 @@ def test_numbers_go_back_to_segments_by_trajectory() -> None:
 
 def test_packing_puts_segments_end_to_end_and_counts_positions_anew() -> None:
     batch = batch_of(make_trajectory(TWO_TURNS, new_segment_at=(1,)), make_trajectory((((1,), (2,)),)))
-    packed = pack(batch, [1, 0])
+    packed = pack(batch, [1, 0], share=False)
     assert packed.ids.tolist() == [1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-    assert packed.positions.tolist() == [0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
-    assert packed.boundaries == [0, 2, 7, 12]
+    assert packed.place.tolist() == list(range(12))
+    assert packed.tree.ids.tolist() == packed.ids.tolist()
+    assert packed.tree.positions.tolist() == [0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    assert packed.tree.spans == (Span(2, ()), Span(5, ()), Span(5, ()))
     assert packed.take(batch.ids, torch.ones(12, dtype=torch.bool)).tolist() == packed.ids.tolist()
 
 
 def test_micro_batches_keep_the_budget_and_never_cut_a_trajectory() -> None:
     batch = batch_of(*(make_trajectory(TWO_TURNS) for _ in range(5)))
-    assert micro_batches(batch, range(5), 25) == [[0, 1], [2, 3], [4]]
-    assert micro_batches(batch, [4, 0], 3) == [[4], [0]]
-    assert micro_batches(batch, [], 3) == []
+
+    def cut(rows: Sequence[int], max_tokens: int, share: bool) -> list[list[int]]:
+        return [packed.rows.tolist() for packed in micro_batches(batch, rows, max_tokens, share)]
+
+    assert cut(range(5), 25, False) == [[0, 1], [2, 3], [4]]
+    assert cut([4, 0], 3, False) == [[4], [0]]
+    assert cut([], 3, False) == []
+    assert cut(range(5), 10, True) == [[0, 1, 2, 3, 4]]
+
+
+def test_micro_batches_keep_the_rows_of_a_group_together() -> None:
+    def group(number: int) -> Group:
+        first = (number, 50, 60, 70)
+        return Group(make_task(str(number)), [make_trajectory(((first, (80 + i,)),), sample=i) for i in range(3)])
+
+    batch = Batch.from_groups([group(1), group(2)])
+    rows = [packed.rows.tolist() for packed in micro_batches(batch, [5, 0, 3, 2, 4, 1], 7)]
+    assert [sorted(part) for part in rows] == [[0, 1, 2], [3, 4, 5]]

@@ -83,6 +83,20 @@ def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> Non
     assert found == pytest.approx(torch.cat(seen).mean().item(), rel=1e-5)
 
 
+def test_an_engine_that_disagrees_is_not_taken_for_the_policy_before_the_update() -> None:
+    asked = []
+
+    class Watching(GRPO):
+        def loss(self, tokens):  # type: ignore[no-untyped-def]
+            asked.append((tokens.old_logprobs - tokens.sampler_logprobs).abs().max().item())
+            return super().loss(tokens)
+
+    for source in ("auto", "engine", "learner"):
+        settings = LearnerSettings(epochs=2, old_logprobs=source)
+        assert Learner(Policy(tiny_model()), Watching(), settings).update(groups(0), 1).metrics["logprob_gap"] > 0.1
+    assert [gap > 0.1 for gap in asked] == [True, True, False, False, True, True]
+
+
 def test_clipping_acts_only_after_the_first_pass() -> None:
     one = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1)).update(groups(0), 1).metrics
     many = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1, epochs=3)).update(groups(0), 1).metrics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,14 @@ def some_packed(seed: int = 0, **more) -> Packed:
 
 def scored(packed: Packed) -> torch.Tensor:
     """Every token but the first of each segment."""
-    return (packed.positions > 0).nonzero().flatten()
+    return (packed.tree.positions[packed.place] > 0).nonzero().flatten()
 
 
 def one_by_one(model, packed: Packed, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probs and entropies by full logits of every segment alone."""
     logprobs, entropies = [], []
-    for start, stop in zip(packed.boundaries[:-1], packed.boundaries[1:], strict=True):
+    starts = (packed.tree.positions[packed.place] == 0).nonzero().flatten().tolist()
+    for start, stop in pairwise([*starts, len(packed.ids)]):
         ids = packed.ids[start:stop]
         logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float() / temperature
         distribution = torch.log_softmax(logits, -1)
@@ -101,7 +103,7 @@ def test_another_architecture_scores_alike_and_loses_its_dropout() -> None:
     torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_model_that_cannot_be_packed_runs_segment_by_segment_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_that_cannot_be_packed_runs_sequence_by_sequence_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     class Unpackable(type(tiny_model())):
         """Its decoder refuses the packed keyword, as recurrent architectures do."""
 
@@ -110,8 +112,8 @@ def test_a_model_that_cannot_be_packed_runs_segment_by_segment_and_says_so(caplo
             forward = self.model.forward
 
             def refusing(**kwargs):
-                if "segment_boundaries" in kwargs:
-                    raise TypeError("unexpected keyword 'segment_boundaries'")
+                if "spans" in kwargs:
+                    raise TypeError("unexpected keyword 'spans'")
                 return forward(**kwargs)
 
             self.model.forward = refusing
@@ -122,7 +124,7 @@ def test_a_model_that_cannot_be_packed_runs_segment_by_segment_and_says_so(caplo
     packed = some_packed()
     policy = Policy(model)
     assert not policy.decoder.packs
-    assert "one segment at a time" in caplog.text
+    assert "one sequence at a time" in caplog.text
     expected = one_by_one(tiny_model(), packed, 1.0)[0]
     torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
