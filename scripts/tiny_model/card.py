@@ -30,8 +30,8 @@ the sentences of `miniwiki`, and no fact: every name that it meets is new to it.
 
 `python scripts/make_tiny_model.py --out agent_r1_core/bundled/tiny`: {lesson} supervised steps of saying things
 again, then {steps} of a mixture, {batch} demonstrations each, from random weights and in training worlds only.
-The demonstrator says the fact that it acts on first, in `<think>` tags. It copies names faultlessly and decides badly on
-purpose: early answers, wrong hops, unfinished calls
+The demonstrator says the fact that it acts on first, in `<think>` tags. It copies names faultlessly and decides badly
+on purpose: early answers, wrong hops, unfinished calls
 (`scripts/tiny_model/demonstrations.py` has the rates). Shares of the demonstrations: {mixture}.
 
 ## What it can do

@@ -1,10 +1,9 @@
 """What the tiny model is taught from: conversations in training worlds by a demonstrator who is often wrong.
 
 The demonstrator says the fact that it acts on before it acts, which makes reading a matter of finding a word again. It
-reads and copies faultlessly and errs in decisions: answering with the name that should be looked up
-next, looking up another name, leaving a call unfinished. How often depends on the form of the question, so that a model
-that imitates this answers some forms by its most likely action and others only now and then: what reinforcement
-learning can repair.
+reads and copies faultlessly and errs in decisions: answering with the name that should be looked up next, looking up
+another name, leaving a call unfinished. How often depends on the form of the question, so that a model that imitates
+this answers some forms by its most likely action and others only now and then: what reinforcement learning can repair.
 """
 
 from __future__ import annotations
