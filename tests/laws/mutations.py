@@ -96,8 +96,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "read-one-token-late",
         "agent_r1_core/learning/policy.py",
-        "hidden = self.decoder.hidden(packed)[tokens - 1]",
-        "hidden = self.decoder.hidden(packed)[tokens]",
+        "packed.place[tokens - 1])",
+        "packed.place[tokens])",
         "gap_is_nothing",
     ),
     Mutation(
