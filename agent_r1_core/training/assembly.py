@@ -160,7 +160,7 @@ def assemble(
         config.model.dtype,
         config.threads,
         config.deterministic,
-        int(shape.get("hidden_size", 1024)),
+        source.folder,
     )
     apply(hardware, config.deterministic)
     chosen: dict[str, Any] = {

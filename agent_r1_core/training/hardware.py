@@ -1,23 +1,27 @@
-"""Chooses device, precision and threads: by what the machine does fast, measured in about a second.
+"""Chooses device, precision and threads: by what the machine does fast, measured in under two seconds.
 
 The choice is written into the run's configuration. In deterministic mode nothing is measured: one thread, float32.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     import torch
 
 _DECODING, _LEARNING = 64, 512
 """Rows of the measured products: one decoding step of many episodes, and a small micro-batch."""
+_UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, ModelError)
+"""What making and running one layer of a model raises whose configuration has names or parts of its own."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Hardware:
     threads: int
 
 
-def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: bool, hidden: int) -> Hardware:
-    """Resolve `auto` settings; `hidden` is the model's width, which decides what is fast.
+def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: bool, folder: Path) -> Hardware:
+    """Resolve `auto` settings for the model in `folder`.
 
     Raises:
         ConfigError: CUDA is asked for and absent, or asked for in deterministic mode.
@@ -49,9 +53,10 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
         return Hardware("cuda", chosen if dtype == "auto" else dtype, torch.get_num_threads())
     if deterministic:
         return Hardware("cpu", "float32" if dtype == "auto" else dtype, 1 if threads == "auto" else int(threads))
-    count = _fast_threads(hidden) if threads == "auto" else int(threads)
-    torch.set_num_threads(count)
-    return Hardware("cpu", _fast_dtype(hidden) if dtype == "auto" else dtype, count)
+    counts = _thread_counts() if threads == "auto" else [int(threads)]
+    dtypes = ["float32", "bfloat16"] if dtype == "auto" else [dtype]
+    count, kind = _fastest(folder, list(itertools.product(counts, dtypes)))
+    return Hardware("cpu", kind, count)
 
 
 def apply(hardware: Hardware, deterministic: bool) -> None:
@@ -67,37 +72,40 @@ def apply(hardware: Hardware, deterministic: bool) -> None:
     torch.set_float32_matmul_precision("highest")
 
 
-def _fast_threads(hidden: int) -> int:
-    """The thread count with the best time of a layer-like product; more threads must win by a tenth to be worth it."""
-    import torch
-
-    best, best_seconds = 1, float("inf")
-    count = 1
+def _thread_counts() -> list[int]:
+    """1, 2, 4, ... up to the cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    while count <= cores:
-        torch.set_num_threads(count)
-        seconds = _token_seconds(hidden, torch.float32)
-        if seconds < 0.9 * best_seconds:
-            best, best_seconds = count, seconds
-        count *= 2
-    return best
+    return [2**power for power in range(cores.bit_length())]
 
 
-def _fast_dtype(hidden: int) -> str:
-    """bfloat16 where it is at least 1.3 times as fast: it costs precision, so a draw goes to float32."""
+def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+    """Threads and precision with the best time; several threads must win by a tenth to be worth it, and bfloat16, which
+    costs precision, by 15 %."""
+    if len(choices) == 1:
+        return choices[0]
+    from agent_r1_core.training.probe import Probe
+
+    try:
+        seconds = Probe(folder).seconds(choices)
+    except _UNKNOWN_MODEL:
+        seconds = {choice: _products(*choice) for choice in choices}
+    return min(choices, key=lambda choice: seconds[choice] * _handicap(*choice))
+
+
+def _handicap(threads: int, dtype: str) -> float:
+    return (1.1 if threads > 1 else 1.0) * (1.15 if dtype == "bfloat16" else 1.0)
+
+
+def _products(threads: int, dtype: str) -> float:
+    """Relative cost of a token by a wide layer's products alone; a backward pass costs twice its forward."""
     import torch
 
-    fast = _token_seconds(hidden, torch.bfloat16) * 1.3 < _token_seconds(hidden, torch.float32)
-    return "bfloat16" if fast else "float32"
+    torch.set_num_threads(threads)
+    kind = getattr(torch, dtype)
+    return _product_seconds(_DECODING, kind) / _DECODING + 3 * _product_seconds(_LEARNING, kind) / _LEARNING
 
 
-def _token_seconds(hidden: int, dtype: torch.dtype) -> float:
-    """Relative cost of a token that is decoded once and learnt from once; a backward pass costs twice its forward."""
-    decoding = _product_seconds(_DECODING, hidden, dtype) / _DECODING
-    return decoding + 3 * _product_seconds(_LEARNING, hidden, dtype) / _LEARNING
-
-
-def _product_seconds(rows: int, hidden: int, dtype: torch.dtype) -> float:
+def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float:
     """Median seconds of a feed-forward block's products on `rows` tokens."""
     import torch
 

@@ -1,0 +1,79 @@
+"""Device, precision and threads: measured where `auto` leaves a choice, fixed in deterministic mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import GPT2Config
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training import hardware
+from agent_r1_core.training.hardware import Hardware, choose_hardware
+from agent_r1_core.training.probe import Probe
+
+
+@pytest.fixture(autouse=True)
+def threads_stay_as_they_were():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> Hardware:
+    """The choice between measured seconds, named like `float32_1`."""
+    named = {(int(name.split("_")[1]), name.split("_")[0]): value for name, value in seconds.items()}
+    monkeypatch.setattr(Probe, "seconds", lambda self, choices: {choice: named[choice] for choice in choices})
+    monkeypatch.setattr(hardware, "_thread_counts", lambda: [1, 2])
+    return choose_hardware("cpu", "auto", "auto", False, tiny_model_folder(folder / "model"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ((1.0, 0.5, 1.0, 0.5), Hardware("cpu", "bfloat16", 1)),
+        ((1.0, 0.9, 0.95, 0.9), Hardware("cpu", "float32", 1)),
+        ((1.0, 1.0, 0.6, 0.58), Hardware("cpu", "float32", 2)),
+        ((1.0, 0.7, 0.9, 0.4), Hardware("cpu", "bfloat16", 2)),
+    ],
+)
+def test_threads_and_bfloat16_must_be_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], expected: Hardware
+) -> None:
+    names = ("float32_1", "bfloat16_1", "float32_2", "bfloat16_2")
+    assert chosen(tmp_path, monkeypatch, **dict(zip(names, seconds, strict=True))) == expected
+
+
+def test_deterministic_runs_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "_fastest", lambda *args: pytest.fail("it was measured"))
+    assert choose_hardware("cpu", "auto", "auto", True, tmp_path) == Hardware("cpu", "float32", 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ConfigError, match="deterministic"):
+        choose_hardware("cuda", "auto", "auto", True, tmp_path)
+
+
+def test_what_is_set_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Probe, "__init__", lambda *args: pytest.fail("it was measured"))
+    assert choose_hardware("cpu", "bfloat16", 2, False, tmp_path) == Hardware("cpu", "bfloat16", 2)
+
+
+def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_r1_core.training.probe.SECONDS", 0.0)
+    found = Probe(tiny_model_folder(tmp_path / "model")).seconds([(1, "float32"), (1, "bfloat16")])
+    assert set(found) == {(1, "float32"), (1, "bfloat16")}
+    assert all(0 < seconds < 1 for seconds in found.values())
+
+
+def test_a_layer_that_is_too_large_or_unknown_is_decided_by_products(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(hardware, "_products", lambda threads, dtype: asked.append(dtype) or 1.0)
+    GPT2Config(n_embd=8192, n_head=64, n_layer=2).save_pretrained(tmp_path / "wide")
+    (tmp_path / "unknown").mkdir()
+    (tmp_path / "unknown" / "config.json").write_text('{"model_type": "of its own"}')
+    for folder in ("wide", "unknown"):
+        assert choose_hardware("cpu", "auto", 1, False, tmp_path / folder).dtype == "float32"
+    assert asked == ["float32", "bfloat16"] * 2
