@@ -8,7 +8,7 @@ arrival; the last is read by the step that samples the next one, so that samplin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_r1_core.errors import EngineError
@@ -43,15 +43,27 @@ class Statistics:
 class RunningBatch:
     """The rows in flight, in slots without gaps."""
 
-    def __init__(self, decoder: Decoder, stops: StopStrings | None, max_rows: int, cache_tokens: int | None) -> None:
+    def __init__(self, decoder: Decoder, stops: StopStrings | None, parking: Parking, total_tokens: int | None) -> None:
+        """Begin without rows; `total_tokens` bounds what rows and parking hold together."""
         self._decoder = decoder
         self._stops = stops
-        self.parking = Parking(max_rows, cache_tokens)
+        self.parking = parking
+        self._total = total_tokens
         self.rows: list[Row] = []
         self.statistics = Statistics()
 
+    def fitting(self, waiting: Iterable[Row]) -> int:
+        """How many of the waiting rows, from the first on, fit beside those that run, each grown to its limit. Slots
+        are as long as the longest row."""
+        count, longest = len(self.rows), max((row.longest for row in self.rows), default=0)
+        for fitting, row in enumerate(waiting):
+            count, longest = count + 1, max(longest, row.longest)
+            if self._total is not None and count * longest > self._total:
+                return fitting
+        return count - len(self.rows)
+
     def admit(self, arrivals: Sequence[Row]) -> None:
-        """Take rows in and read their contexts."""
+        """Take rows in and read their contexts; what waits between turns makes room for them."""
         cache = self._decoder.cache
         if cache is None:
             self.rows += arrivals
@@ -67,6 +79,7 @@ class RunningBatch:
         for slot, row in enumerate(readers, first):
             if row in parked:
                 cache.put(slot, parked[row].row, len(row.fed))
+        self._leave_room_to_rows(self.rows)
         self._read_all(first, readers)
         for slot, (row, source) in enumerate(followers, first + len(readers)):
             row.fed += row.unread()[:-1]
@@ -148,6 +161,11 @@ class RunningBatch:
             row.fed.clear()
         self.admit(rows)
 
+    def _leave_room_to_rows(self, rows: Sequence[Row]) -> None:
+        """Bound what waits between turns by what these rows do not need."""
+        if self._total is not None:
+            self.parking.bound(self._total - len(rows) * max((row.longest for row in rows), default=0))
+
     def _outcome(self, row: Row) -> str:
         """`running`, `stop`, `length`, or `broken` where the model gave no numbers."""
         if not math.isfinite(row.logprobs[-1]):
@@ -162,6 +180,7 @@ class RunningBatch:
     def _leave(self, slot: int, park: bool) -> None:
         """Take a row out; the last row moves into its slot."""
         row, last = self.rows[slot], len(self.rows) - 1
+        self._leave_room_to_rows(self.rows[:slot] + self.rows[slot + 1 :])
         cache = self._decoder.cache
         if cache is not None:
             if not park:

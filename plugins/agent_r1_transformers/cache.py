@@ -6,7 +6,9 @@ reader. Running rows fill the slots 0 .. n-1 without a gap, so that one slice se
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -67,6 +69,12 @@ class RowCache:
                 held[layer] = new
         self._slots, self._places = slots, places
 
+    def affordable_tokens(self) -> int:
+        """Tokens that a quarter of the memory holds which is free on the cache's device now."""
+        per_token = sum(shape.heads * (shape.key_width + shape.value_width) for shape in self._shapes)
+        first = self._keys[0]
+        return max(1, free_memory(first.device) // 4 // (per_token * first.element_size()))
+
     def place(self, first: int, positions: Tensor, span: int) -> None:
         """Say where the next `write` of every layer goes.
 
@@ -107,6 +115,17 @@ class RowCache:
             self._values[layer][slot, :, :tokens] = values[:, :tokens]
 
 
+def free_memory(device: torch.device) -> int:
+    """Bytes that may still be taken on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    with suppress(OSError), open("/proc/meminfo") as lines:
+        available = next((line for line in lines if line.startswith("MemAvailable:")), None)
+        if available is not None:
+            return int(available.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 @dataclass(frozen=True)
 class Parked:
     """A row between two turns of its episode."""
@@ -123,6 +142,7 @@ class Parking:
         self._max_rows = max_rows
         self._max_tokens = max_tokens
         self._rows: OrderedDict[str, Parked] = OrderedDict()
+        self._room: int | None = None
         self.tokens = 0
 
     def __len__(self) -> int:
@@ -135,7 +155,16 @@ class Parking:
             return
         self._rows[episode] = parked
         self.tokens += len(parked.ids)
-        while len(self._rows) > self._max_rows or (self._max_tokens is not None and self.tokens > self._max_tokens):
+        self._drop()
+
+    def bound(self, tokens: int) -> None:
+        """Hold at most so many tokens until the next call, what else bounds it aside."""
+        self._room = tokens
+        self._drop()
+
+    def _drop(self) -> None:
+        bounds = [bound for bound in (self._max_tokens, self._room) if bound is not None]
+        while self._rows and (len(self._rows) > self._max_rows or self.tokens > min(bounds, default=self.tokens)):
             self.pop(next(iter(self._rows)))
 
     def pop(self, episode: str) -> Parked | None:

@@ -32,6 +32,9 @@ class TransformersEngine(Engine):
         cache_tokens: int | None = Field(default=None, ge=0)
         """Tokens whose keys and values are kept for episodes that wait for a tool; the least recently used episodes
         are dropped first and read again. None: those of `max_episodes` episodes; 0: none."""
+        max_total_tokens: int | None = Field(default=None, ge=1)
+        """Tokens whose keys and values are held at once, running requests first; further requests wait for room. None:
+        what a quarter of the free memory holds, and in deterministic runs no bound."""
 
     _worker: Worker | None = None
     _limits: Limits
@@ -39,7 +42,7 @@ class TransformersEngine(Engine):
 
     async def start(self, model: EngineModel) -> None:
         await self.close()
-        worker = Worker(model, max(1, self.config.max_episodes), self.config.cache_tokens)
+        worker = Worker(model, max(1, self.config.max_episodes), self.config.cache_tokens, self.config.max_total_tokens)
         self._limits = await asyncio.wrap_future(worker.started)
         self._model, self._worker = model, worker
 
@@ -108,4 +111,11 @@ class TransformersEngine(Engine):
             )
         if request.stop_strings and self._model.tokenizer is None:
             raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")
-        return request.max_new_tokens if positions is None else min(request.max_new_tokens, positions - len(ids))
+        limit = request.max_new_tokens if positions is None else min(request.max_new_tokens, positions - len(ids))
+        room = self._limits.total_tokens
+        if room is not None and len(ids) + limit > room:
+            raise EngineError(
+                f"a context of {len(ids)} ids and {limit} new ones needs more than the {room} tokens of the cache; "
+                "raise engine.max_total_tokens, or lower env.max_tokens or engine.max_new_tokens"
+            )
+        return limit

@@ -28,6 +28,11 @@ class Row:
     def __post_init__(self) -> None:
         self.stop_ids = frozenset(self.request.stop_ids)
 
+    @property
+    def longest(self) -> int:
+        """Ids that it has at most, sampled ones included."""
+        return len(self.request.ids) + self.limit
+
     def unread(self) -> list[int]:
         """Ids that the model has to read before the next one can be sampled; never empty."""
         return [*self.request.ids, *self.sampled][len(self.fed) :]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +24,7 @@ from agent_r1_core import Request
 from agent_r1_core.contracts.engine import EngineModel, Generation
 from agent_r1_core.errors import AgentR1Error, EngineError
 from agent_r1_transformers.batch import RunningBatch
+from agent_r1_transformers.cache import Parking
 from agent_r1_transformers.choice import choose_decoder
 from agent_r1_transformers.row import Row
 from agent_r1_transformers.stops import StopStrings
@@ -39,6 +41,8 @@ class Limits:
     vocabulary: int
     positions: int | None
     """Ids that a context may have in all, the generated ones included; None: no bound."""
+    total_tokens: int | None
+    """Tokens that the cache may hold; None: there is no cache."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,11 @@ class _Call:
 class Worker:
     """Runs the model in a daemon thread of its own."""
 
-    def __init__(self, model: EngineModel, max_rows: int, cache_tokens: int | None) -> None:
+    def __init__(self, model: EngineModel, max_rows: int, cache_tokens: int | None, total: int | None) -> None:
         self._model = model
         self._max_rows = max_rows
         self._cache_tokens = cache_tokens
+        self._total = total
         self._inbox: deque[_Admit | _Call] = deque()
         self._news = threading.Condition()
         self._stopped: EngineError | None = None
@@ -132,9 +137,12 @@ class Worker:
             self._module = module = load_model(self._model)
             decoder = choose_decoder(module)
         stops = None if self._model.tokenizer is None else StopStrings(self._model.tokenizer)
-        self._batch = RunningBatch(decoder, stops, self._max_rows, self._cache_tokens)
+        total = self._total
+        if total is None and decoder.cache is not None and not self._model.deterministic:
+            total = decoder.cache.affordable_tokens()
+        self._batch = RunningBatch(decoder, stops, Parking(self._max_rows, self._cache_tokens), total)
         positions = getattr(module.config, "max_position_embeddings", None)
-        self.started.set_result(Limits(vocabulary_size(module), positions))
+        self.started.set_result(Limits(vocabulary_size(module), positions, total))
 
     def _take_news(self) -> bool:
         """Handle what has arrived, waiting while there is nothing to do; False: stop."""
@@ -170,7 +178,8 @@ class Worker:
     def _step(self) -> None:
         room = self._max_rows - len(self._batch.rows)
         if room > 0 and self._waiting:
-            self._batch.admit([self._waiting.popleft() for _ in range(min(room, len(self._waiting)))])
+            fitting = self._batch.fitting(islice(self._waiting, room))
+            self._batch.admit([self._waiting.popleft() for _ in range(fitting)])
         self._batch.step(self._version)
 
     def _load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:

@@ -166,6 +166,29 @@ def test_the_cache_keeps_to_its_bound_and_forgets_the_least_recent(cache_tokens,
     assert asyncio.run(run()) == reused
 
 
+@pytest.mark.parametrize(("total", "steps", "reused"), [(None, 9, 50), (80, 9, 50), (40, 26, 10), (16, 45, 0)])
+def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, model, serving, logprobs_of):
+    """Five requests of 8 ids and 8 new ones: a slot has 16 places."""
+    module, folder = model("qwen2")
+    source = random.Random(5)
+    contexts = [tuple(source.randrange(97) for _ in range(8)) for _ in range(5)]
+
+    async def run():
+        async with serving(folder, max_total_tokens=total) as engine:
+            requests = [Request(ids, 8, 0, episode=str(ids)) for ids in contexts]
+            first = await engine.generate_batch(requests)
+            later = [
+                Request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in zip(requests, first, strict=True)
+            ]
+            await engine.generate_batch(later)
+            return first, engine.statistics
+
+    answers, statistics = asyncio.run(run())
+    for ids, answer in zip(contexts, answers, strict=True):
+        assert answer.logprobs == pytest.approx(logprobs_of(module, ids, answer.ids), abs=1e-4)
+    assert (statistics["steps"], statistics["reused"]) == (steps, reused)
+
+
 def test_release_drops_what_an_episode_kept(model, serving, prompts):
     _, folder = model("qwen2")
 

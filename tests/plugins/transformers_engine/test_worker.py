@@ -53,6 +53,21 @@ def test_a_generation_stops_where_the_positions_end(model, serving):
     assert (len(answer.ids), answer.finish) == (6, "length")
 
 
+def test_a_request_larger_than_the_memory_is_refused(model, serving):
+    _, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder, max_total_tokens=12) as engine:
+            assert len((await engine.generate(Request((5,) * 8, 4, 0))).ids) == 4
+            await engine.generate(Request((5,) * 8, 5, 0))
+
+    with pytest.raises(
+        EngineError,
+        match=r"8 ids and 5 new ones needs more than the 12 tokens of the cache; raise engine\.max_total_tokens",
+    ):
+        asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
