@@ -34,9 +34,9 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["-p", "broken.py"], 3, "names the plugin broken, which is failed: importing"),
         ("default", ["model.name=./gone"], 1, "is neither a Hugging Face folder (no config.json) nor a run"),
         ("default", ["model.name=nobody/nothing"], 1, "could not be had from the hub"),
-        ("hotpotqa-tiny", ["tasks.train.path=gone.json"], 1, "there is no data set at gone.json"),
+        ("hotpotqa-tiny", ["tasks.train.path=gone.json"], 1, "/gone.json; give the path of an existing file"),
         ("hotpotqa-tiny", ["tasks.train.path=empty.json"], 1, "empty.json holds no record"),
-        ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "there is no data set at gone.jsonl"),
+        ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an existing file"),
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
         ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
         ("default", ["stray"], 2, "argument 'stray' is no override; write KEY=VALUE"),
@@ -151,7 +151,7 @@ def test_a_model_without_policy_says_so(agent_r1: Invoke, small: list[str], tmp_
     done = agent_r1("eval", "default", "--model", "runs/empty")
     assert (done.exit_code, done.stderr) == (
         1,
-        "error: run runs/empty holds no policy yet; let it train until its first checkpoint\n",
+        f"error: run {tmp_path / 'runs' / 'empty'} holds no policy yet; let it train until its first checkpoint\n",
     )
 
 
