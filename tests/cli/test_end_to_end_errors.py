@@ -36,7 +36,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["model.name=nobody/nothing"], 1, "could not be had from the hub"),
         ("hotpotqa-tiny", ["tasks.train.path=gone.json"], 1, "/gone.json; give the path of an existing file"),
         ("hotpotqa-tiny", ["tasks.train.path=empty.json"], 1, "empty.json holds no record"),
-        ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an existing file"),
+        ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an"),
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
         ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
         ("default", ["stray"], 2, "argument 'stray' is no override; write KEY=VALUE"),
