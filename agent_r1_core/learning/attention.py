@@ -67,7 +67,7 @@ def packed_attention(
 def _attend(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
     """The queries are the last of the keys' places."""
     new, places = query.shape[2], key.shape[2]
-    if query.device.type == "cpu" and query.dtype == torch.bfloat16 and new * places <= _SMALL:
+    if query.device.type == "cpu" and new * places <= _SMALL and _in_bfloat16(query):
         return _products(query, key, value, scale, window)
     groups = query.shape[1] // key.shape[1]
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
@@ -86,6 +86,11 @@ def _products(query: Tensor, key: Tensor, value: Tensor, scale: float, window: i
     hidden = ~_visible(new, key.shape[2], window, query.device).repeat(groups, 1)
     weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).to(value.dtype)
     return (weights @ value[0]).view(1, heads, new, value.shape[-1])
+
+
+def _in_bfloat16(query: Tensor) -> bool:
+    """Whether products of it are computed in bfloat16."""
+    return query.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu")
 
 
 def _visible(new: int, places: int, window: int | None, device: torch.device) -> Tensor:

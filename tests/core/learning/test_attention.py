@@ -1,0 +1,43 @@
+"""Attention along the paths of a prefix tree, by either way of computing it, against every whole sequence alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from agent_r1_core.learning import attention
+from agent_r1_core.learning.attention import packed_attention
+from agent_r1_core.learning.prefixes import PrefixForest
+
+SEQUENCES = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2, 3, 7, 8, 9, 10], [5])
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("plain_products", [False, True])
+def test_each_token_sees_its_own_prefix(
+    window: int | None, plain_products: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "_in_bfloat16", lambda query: plain_products)
+    forest = PrefixForest()
+    for ids in SEQUENCES:
+        forest.add(ids, 0)
+    tree, place = forest.build()
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, len(tree.ids), 8, generator=draw) for heads in (4, 2, 2))
+    module = SimpleNamespace(num_key_value_groups=2)
+    found, _ = packed_attention(module, query, key, value, None, sliding_window=window, spans=tree.spans)  # type: ignore[arg-type]
+    for at in place.split([len(ids) for ids in SEQUENCES]):
+        expected = by_the_book(query[:, :, at], key[:, :, at], value[:, :, at], window)
+        torch.testing.assert_close(found[:, at], expected, atol=1e-5, rtol=1e-5)
+
+
+def by_the_book(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None) -> torch.Tensor:
+    """softmax(QK' / sqrt(d)) V under the causal mask, [1, tokens, heads, width]."""
+    key, value = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)
+    at = torch.arange(query.shape[2])
+    distance = at[:, None] - at
+    seen = (distance >= 0) & (distance < (window or len(at)))
+    scores = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(~seen, float("-inf"))
+    return (scores.softmax(-1) @ value).transpose(1, 2)
