@@ -1,8 +1,9 @@
 """RunningBatch: rows that generate together; they come and go between steps, and their keys and values outlive a turn.
 
-A row that arrives brings what its episode's last turn left, reads only the ids that are new, and copies what a row with
-the same context has read already (the samples of a group share their prompt). All its ids but the last are read on
-arrival; the last is read by the step that samples the next one, so that sampling has one way through the model.
+A row that arrives copies what a row with the same context has read already: the samples of a group share their prompt,
+and after equal actions their observations too. Else it brings what its episode's last turn left and reads the new ids.
+All its ids but the last are read on arrival; the last is read by the step that samples the next one, so that sampling
+has one way through the model.
 """
 
 from __future__ import annotations
@@ -95,16 +96,16 @@ class RunningBatch:
         parked: dict[Row, Parked] = {}
         for row in arrivals:
             left = self.parking.pop(row.request.episode)
+            holder = None if row.sampled else holders.get(row.request.ids)
+            if holder is not None:
+                followers.append((row, holder))
+                continue
             if left is not None:
                 row.fed += left.ids[: min(_common(left.ids, row.request.ids), len(row.request.ids) - 1)]
                 self.statistics.reused += len(row.fed)
                 parked[row] = left
-            holder = holders.get(row.request.ids)
-            if holder is not None and not row.fed and not row.sampled:
-                followers.append((row, holder))
-            else:
-                readers.append(row)
-                holders.setdefault(row.request.ids, row)
+            readers.append(row)
+            holders.setdefault(row.request.ids, row)
         readers.sort(key=lambda row: -len(row.unread()))
         return readers, followers, parked
 

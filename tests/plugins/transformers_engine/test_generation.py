@@ -189,6 +189,25 @@ def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, model, s
     assert (statistics["steps"], statistics["reused"]) == (steps, reused)
 
 
+def test_episodes_that_went_the_same_way_read_their_observation_once(model, serving, prompts, logprobs_of):
+    module, folder = model("qwen2")
+
+    async def run():
+        async with serving(folder) as engine:
+            first = await engine.generate_batch([Request(prompts[1], 4, 7, episode=str(n)) for n in range(3)])
+            assert len({answer.ids for answer in first}) == 1
+            context = (*prompts[1], *first[0].ids, 11, 12, 13)
+            requests = [Request(context, 4, seed, episode=str(seed)) for seed in range(3)]
+            return requests, await engine.generate_batch(requests), engine.statistics
+
+    requests, answers, statistics = asyncio.run(run())
+    for request, answer in zip(requests, answers, strict=True):
+        assert answer.logprobs == pytest.approx(logprobs_of(module, request.ids, answer.ids), abs=1e-4)
+    prompt, context = len(prompts[1]), len(requests[0].ids)
+    assert statistics["read"] == (prompt - 1) + (context - 1) - statistics["reused"]
+    assert statistics["shared"] == 2 * (prompt - 1) + 2 * (context - 1)
+
+
 def test_release_drops_what_an_episode_kept(model, serving, prompts):
     _, folder = model("qwen2")
 
