@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from agent_r1_core.errors import ModelError
 
-_CHUNK = 2**25
-"""Logits at a time: 128 MiB in float32."""
+_CHUNK = 2**24
+"""Logits at a time: 64 MiB in float32; a backward pass holds about four times that."""
 
 
 class Head:
@@ -48,12 +48,13 @@ class Head:
         return self.finish(self.linear(hidden).float())
 
     def _chunk(self, hidden: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        logits = self.logits(hidden) / temperature
+        logits = self.logits(hidden)
+        logits = logits if temperature == 1.0 else logits / temperature
         normaliser = torch.logsumexp(logits, -1)
         logprobs = logits.gather(1, ids[:, None])[:, 0] - normaliser
         with torch.no_grad():
             probabilities = torch.exp(logits - normaliser[:, None])
-            entropy = normaliser - (probabilities * logits).nan_to_num(0.0).sum(-1)
+            entropy = normaliser - probabilities.mul_(logits).nan_to_num_(0.0).sum(-1)
         return logprobs, entropy
 
     @torch.no_grad()

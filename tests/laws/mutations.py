@@ -80,8 +80,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "learner-forgets-the-temperature",
         "agent_r1_core/learning/head.py",
-        "logits = self.logits(hidden) / temperature",
-        "logits = self.logits(hidden)",
+        "        logits = logits if temperature == 1.0 else logits / temperature\n",
+        "",
         "gap_is_nothing",
     ),
     Mutation(
