@@ -1,0 +1,75 @@
+"""Starting vLLM without disturbing the process around it.
+
+vLLM reads its settings from environment variables while it is imported and started, reseeds the global random number
+generators, and on a CPU replaces `torch.set_num_threads` by a function that does nothing. All of it is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+@contextmanager
+def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]:
+    """The surroundings in which vLLM is imported and an engine is made.
+
+    A `VLLM_*` variable that the user has set is left alone where it decides about logging or about pinning to cores.
+
+    Args:
+        separate: whether the engine gets processes of its own.
+        eager_cpu: whether it computes on a CPU without compiling.
+        threads: of torch, in each process of the engine.
+    """
+    environment, generators = dict(os.environ), _random_states()
+    set_num_threads = torch.set_num_threads
+    _prepare(separate, eager_cpu, threads)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads = set_num_threads
+        torch.set_num_threads(threads)
+        _restore_random_states(generators)
+        _restore_environment(environment)
+
+
+def _prepare(separate: bool, eager_cpu: bool, threads: int) -> None:
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if separate else "0"
+    os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"  # a fork of a process with OpenMP threads hangs
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for the answer of a command
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else every engine is pinned to the same cores
+    if eager_cpu:
+        # Else the first log-prob waits seconds for one tiny function to compile. Read when vLLM is imported; torch's
+        # own switch is imported before, so that the caller may still compile.
+        import torch._dynamo.config  # noqa: F401
+
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+
+
+def _random_states() -> tuple[object, object, torch.Tensor]:
+    return random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+
+
+def _restore_random_states(states: tuple) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.random.set_rng_state(states[2])
+
+
+def _restore_environment(before: dict[str, str]) -> None:
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    for name, value in before.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
