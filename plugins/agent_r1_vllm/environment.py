@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +29,7 @@ def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]
         eager_cpu: whether it computes on a CPU without compiling.
         threads: of torch, in each process of the engine.
     """
-    environment, generators = dict(os.environ), _random_states()
+    environment, generators, script = dict(os.environ), _random_states(), _hidden_script()
     set_num_threads = torch.set_num_threads
     _prepare(separate, eager_cpu, threads)
     try:
@@ -37,6 +39,7 @@ def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]
     finally:
         torch.set_num_threads = set_num_threads
         torch.set_num_threads(threads)
+        sys.modules["__main__"].__dict__.update(script)
         _restore_random_states(generators)
         _restore_environment(environment)
 
@@ -48,6 +51,7 @@ def _prepare(separate: bool, eager_cpu: bool, threads: int) -> None:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for the answer of a command
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else every engine is pinned to the same cores
     if eager_cpu:
         # Else the first log-prob waits seconds for one tiny function to compile. Read when vLLM is imported; torch's
@@ -55,6 +59,16 @@ def _prepare(separate: bool, eager_cpu: bool, threads: int) -> None:
         import torch._dynamo.config  # noqa: F401
 
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
+
+
+def _hidden_script() -> dict[str, Any]:
+    """Take from the main module what would make each spawned process run the caller's script again; vLLM's processes
+    need nothing of it."""
+    main = sys.modules["__main__"].__dict__
+    taken = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    main.pop("__file__", None)
+    main["__spec__"] = None
+    return taken
 
 
 def _random_states() -> tuple[object, object, torch.Tensor]:
