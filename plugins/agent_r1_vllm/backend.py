@@ -18,13 +18,18 @@ from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
 from agent_r1_vllm.requests import sampling_params
+from agent_r1_vllm.watch import watch
 from agent_r1_vllm.weights import KnownWeights, handed_over
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     from agent_r1_core.contracts.engine import EngineModel
 
 _FIRST = 0
 """Version of the weights that the folder holds."""
+_PATIENCE = 10.0
+"""Seconds that a process of vLLM gets to end after it was killed."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,13 @@ class Backend:
         self._separate = config.processes == "separate"
         self._known = KnownWeights(model.folder)
         self._asleep = False
+        self._processes: list[BaseProcess] = []
         eager_cpu = model.device == "cpu" and config.enforce_eager is not False
         with starting(separate=self._separate, eager_cpu=eager_cpu, threads=torch.get_num_threads()):
             self._llm = _start(model, config, self._separate)
+            if self._separate:
+                self._processes = watch(self._llm.engine_core)
+            self._try_out(model)
         described: Any = self._llm.model_config
         self.limits = Limits(int(described.get_vocab_size()), int(described.max_model_len))
         self._llm.set_weight_version(str(_FIRST))
@@ -112,6 +121,18 @@ class Backend:
     def close(self) -> None:
         """Stop vLLM and its processes."""
         self._llm.engine_core.shutdown()
+        for process in self._processes:
+            process.join(_PATIENCE)
+
+    def _try_out(self, model: EngineModel) -> None:
+        """Sample one id: vLLM notices only then that it has no kernel for the model's sizes."""
+        try:
+            self.add("trial", Request((0,), 1, 0))
+            while self.busy:
+                self.step()
+        except Exception as error:
+            self.close()
+            raise _cannot_serve(model, error) from error
 
     def _call(self, name: str, *arguments: Any) -> None:
         """A call of the engine core that vLLM's synchronous client does not offer by name."""
@@ -124,6 +145,7 @@ class Backend:
 
 def _start(model: EngineModel, config: Any, separate: bool) -> Any:
     try:
+        import vllm  # noqa: F401
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
         from vllm.v1.executor import Executor
@@ -136,10 +158,14 @@ def _start(model: EngineModel, config: Any, separate: bool) -> Any:
         settings = EngineArgs(**engine_arguments(model, config)).create_engine_config()
         return LLMEngine(settings, Executor.get_class(settings), log_stats=False, multiprocess_mode=separate)
     except Exception as error:
-        raise EngineError(
-            f"vLLM cannot serve the model in {model.folder} on {model.device} ({_reason(error)}); "
-            "change the options of engine, or set engine.name=transformers"
-        ) from error
+        raise _cannot_serve(model, error) from error
+
+
+def _cannot_serve(model: EngineModel, error: Exception) -> EngineError:
+    return EngineError(
+        f"vLLM cannot serve the model in {model.folder} on {model.device} ({_reason(error)}); "
+        "change the options of engine, or set engine.name=transformers"
+    )
 
 
 def _reason(error: BaseException) -> str:

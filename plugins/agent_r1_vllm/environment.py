@@ -1,7 +1,9 @@
 """Starting vLLM without disturbing the process around it.
 
 vLLM reads its settings from environment variables while it is imported and started, reseeds the global random number
-generators, and on a CPU replaces `torch.set_num_threads` by a function that does nothing. All of it is put back.
+generators, and on a CPU replaces `torch.set_num_threads` by a function that does nothing. All of it is put back. What
+stays, where the engine is in this process and on a CPU: memory is bound to one NUMA node, and each step draws numbers
+from torch's global generator, on which no sample depends.
 """
 
 from __future__ import annotations
