@@ -67,17 +67,17 @@ def _hidden_script() -> dict[str, Any]:
     """Take from the main module what would make each spawned process run the caller's script again; vLLM's processes
     need nothing of it."""
     main = sys.modules["__main__"].__dict__
-    taken = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    taken: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
     main.pop("__file__", None)
     main["__spec__"] = None
     return taken
 
 
-def _random_states() -> tuple[object, object, torch.Tensor]:
+def _random_states() -> tuple[Any, Any, torch.Tensor]:
     return random.getstate(), np.random.get_state(), torch.random.get_rng_state()
 
 
-def _restore_random_states(states: tuple) -> None:
+def _restore_random_states(states: tuple[Any, Any, torch.Tensor]) -> None:
     random.setstate(states[0])
     np.random.set_state(states[1])
     torch.random.set_rng_state(states[2])

@@ -22,7 +22,7 @@ class EngineContract(ComponentContract):
     kind = "engine"
     tolerance: ClassVar[float] = 1e-4
     """Largest difference of a log-prob to a plain forward pass in float32, nats (LAW 2)."""
-    sizes: ClassVar[Mapping[str, int]] = {}
+    sizes: ClassVar[Mapping[str, Any]] = {}
     """Fields of the tiny model's configuration, for an engine whose kernels need larger heads."""
 
     def model(self, folder: Path) -> EngineModel:
