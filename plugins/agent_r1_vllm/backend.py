@@ -6,7 +6,7 @@ In-process and separate engines differ in two places only: how a pause is asked 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +119,10 @@ class Backend:
             self._asleep = True
 
     def close(self) -> None:
-        """Stop vLLM and its processes."""
+        """Stop vLLM and its processes; requests that run are dropped."""
+        if self._separate:
+            with suppress(Exception):  # processes that have died need no rest
+                self._call("pause_scheduler", "abort", False)  # stopped within a step they would complain
         self._llm.engine_core.shutdown()
         for process in self._processes:
             process.join(_PATIENCE)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import torch
 
 @contextmanager
 def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]:
-    """The surroundings in which vLLM is imported and an engine is made.
+    """The surroundings in which vLLM is imported and an engine is made, by a thread that does nothing else.
 
     A `VLLM_*` variable that the user has set is left alone where it decides about logging or about pinning to cores.
 
@@ -61,6 +63,11 @@ def _prepare(separate: bool, eager_cpu: bool, threads: int) -> None:
         import torch._dynamo.config  # noqa: F401
 
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    if separate:
+        # An interruption is for the caller, who ends vLLM's processes in order: they inherit this thread's mask. The
+        # tracker of multiprocessing comes first, since its start takes the mask away.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _hidden_script() -> dict[str, Any]:

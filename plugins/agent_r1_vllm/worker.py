@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -125,8 +124,6 @@ class Worker:
     # The thread.
 
     def _run(self) -> None:
-        # An interruption is for the main thread; processes that vLLM starts from here inherit the mask.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         torch.set_num_threads(self._threads)
         backend: Backend | None = None
         try:

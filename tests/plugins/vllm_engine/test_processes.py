@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import signal
 
 import pytest
 
@@ -35,6 +37,8 @@ def test_separate_processes_serve_the_same_until_they_die(model, folder, serving
             assert fresh.logprobs == pytest.approx(logprobs_of(new, prompts[1], fresh.ids), abs=1e-4)
 
             [core] = multiprocessing.active_children()
+            os.kill(core.pid, signal.SIGINT)
+            await engine.generate(Request(prompts[1], 20, 2))
             endless = asyncio.ensure_future(engine.generate(Request(prompts[0], 4000, 1)))
             await engine.generate(Request(prompts[1], 3, 1))
             core.kill()
