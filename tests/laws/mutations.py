@@ -118,6 +118,22 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         2,
+        "vllm-keeps-its-tied-head",
+        "plugins/agent_r1_vllm/extension.py",
+        "        refresh_tied_head(worker.model_runner.get_model())\n",
+        "",
+        "vllm_agrees",
+    ),
+    Mutation(
+        2,
+        "vllm-forgets-the-temperature",
+        "plugins/agent_r1_vllm/arguments.py",
+        '"logprobs_mode": "processed_logprobs"',
+        '"logprobs_mode": "raw_logprobs"',
+        "vllm_agrees",
+    ),
+    Mutation(
+        2,
         "gap-not-measured",
         SCORING,
         "(logprobs - sampler_logprobs).abs().double().sum()",

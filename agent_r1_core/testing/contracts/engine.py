@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,10 +22,12 @@ class EngineContract(ComponentContract):
     kind = "engine"
     tolerance: ClassVar[float] = 1e-4
     """Largest difference of a log-prob to a plain forward pass in float32, nats (LAW 2)."""
+    sizes: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the tiny model's configuration, for an engine whose kernels need larger heads."""
 
     def model(self, folder: Path) -> EngineModel:
         """The model to serve."""
-        path = tiny_model_folder(folder / "model")
+        path = tiny_model_folder(folder / "model", **self.sizes)
         return EngineModel(folder=str(path), dtype="float32", tokenizer=tiny_tokenizer())
 
     def serve(self, folder: Path, use: Callable[[Engine], Awaitable[Any]]) -> Any:
@@ -58,7 +60,7 @@ class EngineContract(ComponentContract):
 
     def test_new_weights_are_served_with_their_version(self, tmp_path: Path) -> None:
         async def use(engine: Engine) -> Generation:
-            await engine.load_weights(dict(tiny_model(seed=5).named_parameters()), 3)
+            await engine.load_weights(dict(tiny_model(seed=5, **self.sizes).named_parameters()), 3)
             return await engine.generate(_request(PROMPTS[1]))
 
         generation = self.serve(tmp_path, use)
@@ -77,7 +79,7 @@ class EngineContract(ComponentContract):
     def test_greedy_takes_the_likeliest(self, tmp_path: Path) -> None:
         request = _request(PROMPTS[1], temperature=0.0)
         generation = self.serve(tmp_path, lambda engine: engine.generate(request))
-        logprobs = _logprobs(request.ids, generation.ids, 1.0, seed=0)
+        logprobs = self._logprobs(request.ids, generation.ids, 1.0, seed=0)
         for position, token in enumerate(generation.ids):
             best = float(logprobs[position].max())
             assert best - float(logprobs[position, token]) <= self.tolerance, f"token {position} is not the likeliest"
@@ -117,10 +119,19 @@ class EngineContract(ComponentContract):
         self.serve(tmp_path, use)
 
     def _compare(self, request: Request, generation: Generation, seed: int) -> None:
-        logprobs = _logprobs(request.ids, generation.ids, request.temperature, seed)
+        logprobs = self._logprobs(request.ids, generation.ids, request.temperature, seed)
         for position, (token, claimed) in enumerate(zip(generation.ids, generation.logprobs, strict=True)):
             gap = abs(float(logprobs[position, token]) - claimed)
             assert gap <= self.tolerance, f"the log-prob of token {position} is off by {gap:.2g} nats (LAW 2)"
+
+    def _logprobs(self, context: tuple[int, ...], ids: tuple[int, ...], temperature: float, seed: int) -> Any:
+        """log softmax(logits / temperature) of the model at each generated position, [ids, vocabulary]."""
+        import torch
+
+        model = tiny_model(seed, **self.sizes)
+        with torch.no_grad():
+            logits = model(torch.tensor([[*context, *ids]])).logits[0, len(context) - 1 : -1].float()
+        return torch.log_softmax(logits / (temperature or 1.0), dim=-1)
 
 
 def _ids(text: str) -> tuple[int, ...]:
@@ -137,12 +148,3 @@ async def _all(engine: Engine, requests: list[Request]) -> list[Generation]:
 
 async def _one_by_one(engine: Engine, requests: list[Request]) -> list[Generation]:
     return [await engine.generate(request) for request in requests]
-
-
-def _logprobs(context: tuple[int, ...], ids: tuple[int, ...], temperature: float, seed: int) -> Any:
-    """log softmax(logits / temperature) of the model at each generated position, [ids, vocabulary]."""
-    import torch
-
-    with torch.no_grad():
-        logits = tiny_model(seed)(torch.tensor([[*context, *ids]])).logits[0, len(context) - 1 : -1].float()
-    return torch.log_softmax(logits / (temperature or 1.0), dim=-1)

@@ -1,0 +1,1 @@
+"""The vLLM engine: generation by vLLM's continuous batching, in this process or in processes of its own."""

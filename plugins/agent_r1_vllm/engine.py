@@ -1,0 +1,148 @@
+"""VllmEngine: rollouts by vLLM, whose scheduler batches requests as they come and keeps prefixes across turns.
+
+Log-probs are log softmax(logits / temperature) of the sampled ids (vLLM's `processed_logprobs`). vLLM renormalises them
+over what top-p and top-k leave; training refuses both options, so this touches evaluations alone, which read no
+log-probs. `sleep_mode` needs CUDA. On a CPU, vLLM's attention has kernels for certain head sizes only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from agent_r1_core import Engine, EngineConfig, Generation, Request
+from agent_r1_core.errors import EngineError
+from agent_r1_vllm.worker import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+    from agent_r1_core.contracts.engine import EngineModel
+    from agent_r1_vllm.backend import Limits
+
+
+class VllmEngine(Engine):
+    """Generates with vLLM, driven by a thread of its own."""
+
+    class Config(EngineConfig):
+        """Options of the `vllm` engine; names that vLLM has too mean the same."""
+
+        processes: Literal["in_process", "separate"] = "in_process"
+        """`in_process`: in this process, ready in seconds, weights handed over in memory. `separate`: in processes of
+        its own, which compute beside this one; weights go through a file in memory."""
+        tensor_parallel_size: int = Field(1, ge=1)
+        """GPUs (on a CPU: processes) that share each layer; more than one needs `processes: separate`."""
+        max_model_len: int | None = Field(default=None, ge=1)
+        """Ids that a context may have in all, the generated ones included. None: the model's positions."""
+        block_size: int = Field(32, ge=1)
+        """Ids per block of the KV cache; whole blocks are found again on the next turn. A multiple of 32 on a CPU."""
+        enable_prefix_caching: bool = True
+        """Keep the keys and values of contexts, so that a turn reads only what is new; off in deterministic runs."""
+        kv_cache_memory: float | None = Field(default=None, gt=0)
+        """GiB of keys and values. None: 1 on a CPU, and what `gpu_memory_utilization` leaves on CUDA."""
+        gpu_memory_utilization: float = Field(0.4, gt=0, le=1)
+        """Share of a GPU's memory for vLLM in all, CUDA alone; the learner needs the rest."""
+        enforce_eager: bool | None = None
+        """False: compile the model, with CUDA graphs on a GPU. None: compiled on CUDA, eager on a CPU."""
+        sleep_mode: bool = False
+        """Give the GPU's memory back while the learner works on it. Needs CUDA."""
+
+        @model_validator(mode="after")
+        def _shards_need_processes(self) -> Self:
+            if self.tensor_parallel_size > 1 and self.processes == "in_process":
+                raise ValueError(
+                    f"tensor_parallel_size={self.tensor_parallel_size} needs processes of its own; "
+                    "set processes=separate"
+                )
+            return self
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        if config.kv_cache_memory is not None:
+            return {"gpu_memory_utilization": "kv_cache_memory says how much memory the cache gets"}
+        return {}
+
+    _worker: Worker | None = None
+    _limits: Limits
+    _model: EngineModel
+
+    async def start(self, model: EngineModel) -> None:
+        await self.close()
+        worker = Worker(model, self.config)
+        self._limits = await asyncio.wrap_future(worker.started)
+        self._model, self._worker = model, worker
+
+    async def generate(self, request: Request) -> Generation:
+        return (await self.generate_batch([request]))[0]
+
+    async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
+        """Serve requests that are admitted together in this order; one that is cancelled is aborted in vLLM.
+
+        Raises:
+            EngineError: one of them cannot be served (none is, then), or the engine has stopped.
+        """
+        worker = self._running()
+        for request in requests:
+            self._check(request)
+        futures = [asyncio.wrap_future(future) for future in worker.submit(requests)]
+        return list(await asyncio.gather(*futures))
+
+    async def sleep(self) -> None:
+        """With `sleep_mode`, drop the weights and the cache from the GPU until the next `load_weights`.
+
+        Raises:
+            EngineError: the engine has stopped.
+        """
+        if self.config.sleep_mode:
+            await asyncio.wrap_future(self._running().sleep())
+
+    async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Serve these weights from the next token on, also to requests in flight, whose contexts are read again.
+
+        Raises:
+            EngineError: names or shapes do not fit the model (it keeps its weights, then), or the engine has stopped.
+        """
+        await asyncio.wrap_future(self._running().load_weights(weights, version))
+
+    async def close(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await asyncio.to_thread(worker.close)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Counts of tokens since the start: of contexts, of contexts that the cache held, sampled; and of aborts."""
+        return asdict(self._running().statistics)
+
+    def _running(self) -> Worker:
+        if self._worker is None:
+            raise EngineError("the vllm engine is not running; await start(model) first")
+        return self._worker
+
+    def _check(self, request: Request) -> None:
+        ids, vocabulary, positions = request.ids, self._limits.vocabulary, self._limits.positions
+        if not ids:
+            raise EngineError("a request has no ids to continue; send at least one")
+        for token in (*ids, *request.stop_ids):
+            if not 0 <= token < vocabulary:
+                raise EngineError(
+                    f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
+                )
+        if len(ids) >= positions:
+            raise EngineError(
+                f"a context of {len(ids)} ids leaves no room in the {positions} positions that vLLM serves; "
+                "lower env.max_turns, env.max_tokens or the length of tool results, or raise engine.max_model_len"
+            )
+        if request.max_new_tokens < 1:
+            raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
+        if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
+            raise EngineError(
+                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
+                "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
+            )
+        if request.stop_strings and self._model.tokenizer is None:
+            raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")

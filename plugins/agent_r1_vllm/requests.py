@@ -1,0 +1,54 @@
+"""Requests and answers in vLLM's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_r1_core import Generation, Request
+from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.errors import EngineError
+
+
+def sampling_params(request: Request) -> Any:
+    """vLLM's `SamplingParams`: the request's options, ids and their log-probs at the end, no stop of vLLM's own.
+
+    Stop strings are matched on the decoded text, special tokens included; vLLM keeps the whole token that completes
+    one.
+    """
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=request.max_new_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=request.top_k,
+        seed=request.seed,
+        stop=list(request.stop_strings),
+        stop_token_ids=list(request.stop_ids),
+        ignore_eos=True,
+        logprobs=0,
+        detokenize=bool(request.stop_strings),
+        skip_special_tokens=False,
+        spaces_between_special_tokens=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def generation(output: Any) -> Generation:
+    """The contract's `Generation` of vLLM's finished `RequestOutput`; `context` digests the ids that vLLM recorded.
+
+    Raises:
+        EngineError: vLLM gave the request up.
+    """
+    [said] = output.outputs
+    if said.finish_reason not in ("stop", "length"):
+        raise EngineError(
+            f"vLLM ended a request with {said.finish_reason!r} after {len(said.token_ids)} ids; "
+            "generate it again, or start the engine anew"
+        )
+    ids = tuple(said.token_ids)
+    logprobs = tuple(float(place[token].logprob) for place, token in zip(said.logprobs, ids, strict=True))
+    spans = said.weight_versions
+    version = int(spans[-1].version) if spans else 0
+    return Generation(ids, logprobs, said.finish_reason, context_digest(output.prompt_token_ids), version)

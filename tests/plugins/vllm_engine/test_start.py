@@ -1,0 +1,156 @@
+"""Starting: what cannot be served is said in one sentence, and the process around the engine stays as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from agent_r1_vllm import plugin
+from agent_r1_vllm.backend import Backend
+from agent_r1_vllm.engine import VllmEngine
+from pydantic import ValidationError
+
+from agent_r1_core.contracts.engine import EngineModel, Request
+from agent_r1_core.errors import EngineError
+from agent_r1_core.testing import PluginContract, tiny_model_folder
+
+
+class TestPlugin(PluginContract):
+    plugin = plugin
+
+
+def start(model: EngineModel, **options: Any) -> None:
+    asyncio.run(VllmEngine(VllmEngine.Config(**options)).start(model))
+
+
+def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(EngineError, match=r"needs vLLM.*pip install 'agent-r1\[vllm\]'"):
+        start(EngineModel(folder(), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("options", "changed", "words"),
+    [
+        ({"sleep_mode": True}, {}, "engine.sleep_mode needs CUDA"),
+        ({"gpu_memory_utilization": 0.3}, {}, "set engine.kv_cache_memory instead"),
+        ({"processes": "separate"}, {"deterministic": True}, "set engine.processes=in_process"),
+        ({}, {"dtype": "float16"}, "choose one of float32, bfloat16"),
+        ({"block_size": 33}, {}, "vLLM cannot serve the model"),
+        ({"kv_cache_memory": 1e-4}, {}, "vLLM cannot serve the model"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(folder, options, changed, words):
+    with pytest.raises(EngineError, match=words):
+        start(EngineModel(**{"folder": folder(), "dtype": "float32", **changed}), **options)
+
+
+def test_a_model_without_kernels_is_refused_at_the_start(tmp_path):
+    with pytest.raises(EngineError, match="head_dim=8"):
+        start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
+
+
+def test_a_folder_without_weights_is_refused(tmp_path):
+    with pytest.raises(EngineError, match="no safetensors file"):
+        start(EngineModel(str(tmp_path), "float32"))
+
+
+def test_options_that_depend_on_each_other():
+    with pytest.raises(ValidationError, match="set processes=separate"):
+        VllmEngine.Config(tensor_parallel_size=2)
+    assert VllmEngine.idle_options(VllmEngine.Config()) == {}
+    assert "gpu_memory_utilization" in VllmEngine.idle_options(VllmEngine.Config(kv_cache_memory=1))
+
+
+def test_an_engine_that_is_not_running_says_so(folder, serving):
+    async def run():
+        with pytest.raises(EngineError, match=r"await start\(model\) first"):
+            await VllmEngine().generate(Request((1,), 1, 0))
+        async with serving(folder()) as engine:
+            worker = engine._worker
+            waiting = asyncio.ensure_future(engine.generate(Request((1,), 4000, 0)))
+            await engine.generate(Request((2,), 1, 0))
+        with pytest.raises(EngineError, match="is closed"):
+            await waiting
+        with pytest.raises(EngineError, match="is closed"):
+            worker.submit([Request((1,), 1, 0)])
+
+    asyncio.run(run())
+
+
+def test_the_process_around_it_stays_as_it_was(folder, serving):
+    set_num_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    random.seed(1)
+    np.random.seed(2)
+    torch.manual_seed(3)
+    wanted = surroundings()
+
+    async def run():
+        async with serving(folder()) as engine:
+            assert surroundings() == wanted
+            await engine.generate(Request((1, 2), 3, 0))
+            torch.set_num_threads(threads + 1)
+            assert torch.get_num_threads() == threads + 1, "vLLM took the choice of threads away"
+
+    try:
+        asyncio.run(run())
+    finally:
+        set_num_threads(threads)
+    assert torch.set_num_threads is set_num_threads
+
+
+def surroundings() -> tuple[Any, ...]:
+    return (
+        dict(os.environ),
+        random.getstate(),
+        str(np.random.get_state()),
+        torch.random.get_rng_state().tolist(),
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        sys.modules["__main__"].__dict__.get("__file__"),
+    )
+
+
+class Recorder:
+    """Stands for vLLM where sleeping is concerned, which only CUDA can do; remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.engine_core = self
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments, **named: self.asked.append((name, *arguments))
+
+
+def test_a_sleeping_engine_wakes_for_its_weights_and_then_for_its_cache(folder, model):
+    backend = object.__new__(Backend)
+    backend._llm = recorder = Recorder()
+    backend._separate, backend._asleep = False, False
+    from agent_r1_vllm.weights import KnownWeights
+
+    backend._known = KnownWeights(folder())
+    for _ in range(2):
+        backend.sleep()
+    for version in (1, 2):
+        backend.load_weights(dict(model(5).named_parameters()), version)
+    assert recorder.asked == [
+        ("sleep", 2, "keep"),
+        ("pause_scheduler", "keep", True),
+        ("wake_up", ["weights"]),
+        ("collective_rpc", "load_agent_r1_weights"),
+        ("wake_up", ["kv_cache"]),
+        ("set_weight_version", "1"),
+        ("resume_scheduler",),
+        ("pause_scheduler", "keep", True),
+        ("collective_rpc", "load_agent_r1_weights"),
+        ("set_weight_version", "2"),
+        ("resume_scheduler",),
+    ]
