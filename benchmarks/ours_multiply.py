@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clock import engine_clock
+from clock import StepClock, step_clock
 
 from agent_r1_core import train
 from agent_r1_core.chat import ChatTokenizer
@@ -29,14 +29,26 @@ COMPLETION = 96
 
 
 class StepEnds(Silence):
-    """Notes when steps end."""
+    """Notes what the clock and the event loop's thread have counted when a step ends."""
 
-    def __init__(self) -> None:
-        self.moments: list[float] = []
+    def __init__(self, clock: StepClock) -> None:
+        self._clock = clock
+        self.engine: list[float] = []
+        """Seconds in which the engine computed, per step."""
+        self.loop_cpu: list[float] = []
+        """Processor seconds of the event loop's thread outside updates, per step."""
+        self._cpu = 0.0
+
+    def begin(self, done: int) -> None:
+        """Counting begins."""
+        self._cpu = time.thread_time()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Now."""
-        self.moments.append(time.perf_counter())
+        """Note the step."""
+        now, cpu = time.perf_counter(), time.thread_time() - self._clock.learner_cpu
+        self.engine.append(self._clock.engine_seconds(now - metrics["time/step"], now))
+        self.loop_cpu.append(cpu - self._cpu)
+        self._cpu = cpu
 
 
 def arguments() -> argparse.Namespace:
@@ -63,8 +75,9 @@ def prompt_tokens(model: Path) -> int:
 
 def main() -> None:
     options = arguments()
-    prompt, listener = prompt_tokens(options.model), StepEnds()
-    with tempfile.TemporaryDirectory() as folder, engine_clock() as clock:
+    prompt = prompt_tokens(options.model)
+    with tempfile.TemporaryDirectory() as folder, step_clock() as clock:
+        listener = StepEnds(clock)
         overrides = [
             f"model.name={options.model}",
             f"model.dtype={options.dtype}",
@@ -79,7 +92,6 @@ def main() -> None:
         ]
         lines = train(RECIPE, overrides, listener=listener).metrics()
     seconds = [line["time/step"] for line in lines]
-    busy = [clock.seconds(end - own, end) for end, own in zip(listener.moments, seconds, strict=True)]
     means = {
         "reward": "reward/mean",
         "without_spread": "health/groups_without_spread",
@@ -91,7 +103,8 @@ def main() -> None:
         own: statistics.fmean(line[name] for line in lines if name in line) for own, name in means.items()
     }
     parts = {part: [line[f"time/{part}"] for line in lines] for part in ("rollout", "update", "weights", "tools")}
-    print(json.dumps({"seconds": seconds, "engine": busy, **parts, **found, "prompt_tokens": prompt}))
+    own = {"engine": listener.engine, "loop_cpu": listener.loop_cpu, "prompt_tokens": prompt}
+    print(json.dumps({"seconds": seconds, **parts, **found, **own}))
 
 
 if __name__ == "__main__":

@@ -87,18 +87,21 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--prompt", type=int, default=512, help="tokens of a prompt of `continue`")
     options.add_argument("--completion", type=int, default=96)
     options.add_argument("--bf16", action="store_true", help="bfloat16 autocast")
+    options.add_argument("--micro", type=int, help="rollouts of one backward pass; all where it is left out")
     options.add_argument("--threads", type=int, default=1)
     return options.parse_args()
 
 
 def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
     """Of GRPOConfig: group advantages, token mean, no KL."""
+    micro = options.micro or options.rollouts
     return {
         "output_dir": tempfile.mkdtemp(),
         "use_cpu": not cuda,
         "bf16": options.bf16,
         "max_steps": options.steps,
-        "per_device_train_batch_size": options.rollouts,
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": options.rollouts // micro,
         "num_generations": 8,
         "max_completion_length": options.completion,
         "learning_rate": 1e-4 if options.task == "multiply" else 1e-6,

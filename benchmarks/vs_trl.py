@@ -9,7 +9,8 @@ step (8 questions x 8 samples), at most 96 tokens after the prompt, group advant
 first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
 
 The rows `agent-r1, all groups` send groups without spread through the model, too (training.skip_without_gradient=false):
-the difference to `agent-r1` is what skipping them gains. On Linux, pip's own torch brings gigabytes of CUDA; let pip
+the difference to `agent-r1` is what skipping them gains. `outside %` is the share of a step in which neither engine nor
+learner computed, nor weights moved; `loop cpu %` the processor time of everything else, most of it beside the engine. On Linux, pip's own torch brings gigabytes of CUDA; let pip
 find a CPU build first, for instance by PIP_FIND_LINKS.
 """
 
@@ -94,7 +95,9 @@ def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, A
         "reward": mean("reward"),
         "rollout s": median("rollout") if ours else None,
         "update s": median("update") if ours else None,
+        "engine s": median("engine") if ours else None,
         "outside %": outside(runs) if ours else None,
+        "loop cpu %": 100 * median("loop_cpu") / seconds if ours else None,
     }
 
 
