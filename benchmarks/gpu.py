@@ -1,4 +1,4 @@
-"""How much of a GPU do rollout and learner use, with a model of Qwen2.5-3B's shape, and how fast is TRL on the same card?
+"""How much of a GPU do rollout and learner use, with a model of Qwen2.5-3B's shape, and how fast is TRL on the card?
 
     python benchmarks/gpu.py
     python benchmarks/gpu.py --trl-python PATH --micro 8
@@ -133,7 +133,10 @@ class Bench:
         names = ("rollout", "update", "weights")
         took = {name: after - before for name, before, after in zip(names, moments, moments[1:], strict=False)}
         trained = [one for group in result.groups for one in group.trajectories]
-        return took | {"sampled": sum(one.action_tokens for one in trained), "tokens": sum(one.tokens for one in trained)}
+        return took | {
+            "sampled": sum(one.action_tokens for one in trained),
+            "tokens": sum(one.tokens for one in trained),
+        }
 
 
 async def ours(folder: Path, options: argparse.Namespace, rate: float) -> list[dict[str, Any]]:

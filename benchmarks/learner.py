@@ -177,7 +177,10 @@ def savings(options: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     for name, own in chosen.items():
         found = ask(_case(options, folder, form) | own)
         rows.append({"options": name, "s/update": found["seconds"], "peak MiB": found["bytes"] / 2**20})
-        rows[-1] |= {"time": found["seconds"] / rows[0]["s/update"], "memory": rows[-1]["peak MiB"] / rows[0]["peak MiB"]}
+        rows[-1] |= {
+            "time": found["seconds"] / rows[0]["s/update"],
+            "memory": rows[-1]["peak MiB"] / rows[0]["peak MiB"],
+        }
     return rows
 
 

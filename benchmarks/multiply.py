@@ -1,4 +1,4 @@
-"""Plugin of the comparison with TRL: the tool `multiply`, its questions and their reward, as the peer's side has them."""
+"""Plugin of the comparison with TRL: the tool `multiply`, its questions and their reward, as on the peer's side."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Multiply(Tool):
 
 
 class Products(TaskSource):
-    """"What is a * b?" for digits from 1 to 9; 80 of the 81, so that every step has as many episodes."""
+    """ "What is a * b?" for digits from 1 to 9; 80 of the 81, so that every step has as many episodes."""
 
     def load(self) -> list[Task]:
         """The questions."""

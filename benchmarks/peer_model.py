@@ -9,6 +9,7 @@ to say what came back: good enough that groups of samples differ.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 from pathlib import Path
@@ -92,10 +93,10 @@ def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[in
     said = conversation(a, b)
 
     def ids(messages: int, prompt: bool) -> list[int]:
-        found: list[int] = tokenizer.apply_chat_template(
+        found: Any = tokenizer.apply_chat_template(
             said[:messages], tools=[multiply], add_generation_prompt=prompt, return_dict=False
         )
-        return found
+        return list(found)
 
     labels: list[int] = []
     for messages in (2, 4):
@@ -138,7 +139,7 @@ def main() -> None:
     teach(model, tokenizer, rng, chosen.steps)
     model.save_pretrained(chosen.folder)
     tokenizer.save_pretrained(chosen.folder)
-    print('{"parameters": %d, "vocabulary": %d}' % (model.num_parameters(), len(tokenizer)))
+    print(json.dumps({"parameters": model.num_parameters(), "vocabulary": len(tokenizer)}))
 
 
 if __name__ == "__main__":

@@ -73,17 +73,20 @@ async def play(stage: Any, options: argparse.Namespace, episodes: int, **walk: A
 
 async def by_episodes(stage: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Tokens a second by episodes at once, two turns each."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for episodes in options.episodes:
         took, _ = await play(stage, options, episodes, turns=2)
         rate = took["tokens"] / took["seconds"]
-        rows.append({"episodes": episodes, "s": took["seconds"], "tokens/s": rate, "episodes/s": episodes / took["seconds"]})
+        rows.append(
+            {"episodes": episodes, "s": took["seconds"], "tokens/s": rate, "episodes/s": episodes / took["seconds"]}
+        )
     return rows
 
 
 async def by_turns(stage: Any, options: argparse.Namespace, learner: Any) -> list[dict[str, Any]]:
     """Cost of an episode by its turns, 32 at once; and of learning from it."""
-    rows, episodes = [], 32 if not options.quick else 8
+    rows: list[dict[str, Any]] = []
+    episodes = 32 if not options.quick else 8
     for turns in options.turns:
         took, groups = await play(stage, options, episodes, turns=turns)
         updates = [_update(learner, groups) for _ in range(options.repeats + 1)]
@@ -109,7 +112,8 @@ def _update(learner: Any, groups: Any) -> float:
 
 async def by_latency(stage: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Tokens a second by the mean latency of observations with a heavy tail, 64 episodes of four turns."""
-    rows, episodes = [], 64 if not options.quick else 8
+    rows: list[dict[str, Any]] = []
+    episodes = 64 if not options.quick else 8
     for latency in options.latencies:
         took, _ = await play(stage, options, episodes, turns=4, latency=latency, tail=1.0)
         rows.append(

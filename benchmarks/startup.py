@@ -19,7 +19,13 @@ from collections.abc import Sequence
 import report
 
 COMMAND = "from agent_r1_cli.main import main; main()"
-SHORT = ["training.steps=1", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.every=0", "tasks.eval=null"]
+SHORT = [
+    "training.steps=1",
+    "evaluation.at_start=false",
+    "evaluation.at_end=false",
+    "evaluation.every=0",
+    "tasks.eval=null",
+]
 CASES: dict[str, list[str]] = {
     "python alone": ["-c", "pass"],
     "import torch": ["-c", "import torch"],

@@ -8,10 +8,12 @@ step (8 questions x 8 samples), at most 96 tokens after the prompt, group advant
 1e-4. Every measurement is a fresh process with one thread; the sides take turns, and medians over the steps after the
 first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
 
-The rows `agent-r1, all groups` send groups without spread through the model, too (training.skip_without_gradient=false):
-the difference to `agent-r1` is what skipping them gains. `outside %` is the share of a step in which neither engine nor
-learner computed, nor weights moved; `loop cpu %` the processor time of everything else, most of it beside the engine. On Linux, pip's own torch brings gigabytes of CUDA; let pip
-find a CPU build first, for instance by PIP_FIND_LINKS.
+The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
+(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `outside %` is the
+share of a step in which neither engine nor learner computed, nor weights moved; `loop cpu %` the processor time of
+everything else, most of it beside the engine.
+
+On Linux, pip's own torch brings gigabytes of CUDA; let pip find a CPU build first, for instance by PIP_FIND_LINKS.
 """
 
 from __future__ import annotations
@@ -130,7 +132,9 @@ def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argpar
                 added = tables[title(dtype, latency)][place]["s/step"] - tables[title(dtype, 0.0)][place]["s/step"]
                 whole = tables[title(dtype, latency)][place]["s/step"]
                 beyond = 100 * (added - latency) / whole
-                rows.append({"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond})
+                rows.append(
+                    {"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond}
+                )
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Every benchmark runs in its quick form, prints its tables and writes finite numbers; how fast is no test's business."""
+"""Every benchmark runs in its quick form, prints its tables and writes finite numbers; how fast is not tested."""
 
 from __future__ import annotations
 
