@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -111,12 +112,15 @@ def warm(seconds: Sequence[float], first: int = 2) -> list[float]:
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Least squares: `intercept`, `slope`, `r2`, and `worst`, the largest relative distance of a point."""
+    """Least squares through positive points: `intercept`, `slope`, `r2`, `worst`, the largest relative distance of a
+    point, and `exponent`, the slope of the logarithms: 1 is growth in proportion, 2 that of a square."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     fitted = [intercept + slope * x for x in xs]
     mean = statistics.fmean(ys)
     residual = sum((y - f) ** 2 for y, f in zip(ys, fitted, strict=True))
     spread = sum((y - mean) ** 2 for y in ys)
-    worst = max(abs(y - f) / f for y, f in zip(ys, fitted, strict=True))
-    return {"intercept": intercept, "slope": slope, "r2": 1 - residual / spread if spread else 1.0, "worst": worst}
+    worst = max(abs(y - f) / y for y, f in zip(ys, fitted, strict=True))
+    exponent = statistics.linear_regression([math.log(x) for x in xs], [math.log(y) for y in ys]).slope
+    r2 = 1 - residual / spread if spread else 1.0
+    return {"intercept": intercept, "slope": slope, "r2": r2, "worst": worst, "exponent": exponent}
