@@ -39,7 +39,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 typecheck: $(READY)
-	$(BIN)/mypy agent_r1_core agent_r1_cli plugins scripts
+	$(BIN)/mypy agent_r1_core agent_r1_cli plugins scripts benchmarks
 
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir dist .

@@ -1,0 +1,88 @@
+"""Plugin of the comparison with TRL: the tool `multiply`, its questions and their reward, as on the peer's side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import Field
+
+from agent_r1_core import ComponentConfig, RewardFn, RewardSpec, Task, TaskSource, TaskSpec, Tool, ToolSpec, hookimpl
+from agent_r1_core.contracts.tool import ToolArguments
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Multiply(Tool):
+    """Multiplies two integers."""
+
+    class Config(ComponentConfig):
+        """Options of `multiply`."""
+
+        latency: float = Field(0.0, ge=0)
+        """Seconds that a call takes."""
+
+    class Arguments(ToolArguments):
+        """What a call gives."""
+
+        a: int
+        """The first integer."""
+        b: int
+        """The second integer."""
+
+    def schema(self) -> dict[str, Any]:
+        """What transformers makes of the peer's function: both sides' prompts are equal token by token."""
+        properties = {
+            "a": {"type": "integer", "description": "The first integer."},
+            "b": {"type": "integer", "description": "The second integer."},
+        }
+        return {
+            "type": "function",
+            "function": {
+                "name": "multiply",
+                "description": "Multiplies two integers.",
+                "parameters": {"type": "object", "properties": properties, "required": ["a", "b"]},
+                "return": {"type": "integer", "description": "The product of the two integers."},
+            },
+        }
+
+    async def run(self, arguments: Any, context: Any) -> int:
+        """The product, after the latency."""
+        if self.config.latency:
+            await asyncio.sleep(self.config.latency)
+        return int(arguments.a * arguments.b)
+
+
+class Products(TaskSource):
+    """ "What is a * b?" for digits from 1 to 9; 80 of the 81, so that every step has as many episodes."""
+
+    def load(self) -> list[Task]:
+        """The questions."""
+        pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)][:80]
+        return [Task(f"{a}x{b}", f"What is {a} * {b}?", (str(a * b),)) for a, b in pairs]
+
+
+class Correct(RewardFn):
+    """1 where the last reply is the product."""
+
+    def score(self, trajectory: Any) -> float:
+        """Compare the stripped texts, as the peer does."""
+        return float(trajectory.answer is not None and trajectory.answer.strip() == trajectory.task.answers[0])
+
+
+@hookimpl
+def register_tools() -> list[ToolSpec]:
+    """The tool."""
+    return [ToolSpec("multiply", ":Multiply", "multiplies two integers")]
+
+
+@hookimpl
+def register_tasks() -> list[TaskSpec]:
+    """The questions."""
+    return [TaskSpec("products", ":Products", "products of two digits")]
+
+
+@hookimpl
+def register_rewards() -> list[RewardSpec]:
+    """The reward."""
+    return [RewardSpec("correct", ":Correct", "1 where the last reply is the product")]

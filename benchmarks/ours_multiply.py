@@ -1,0 +1,111 @@
+"""The agent-r1 side of the comparison with TRL, in a process of its own.
+
+    python ours_multiply.py --model FOLDER --steps 8 --rollouts 64 --latency 0.05 --dtype bfloat16
+
+Trains by the recipe multiply.yaml. A step is `time/step` of the run's metrics: rollout, rewards, gradient, optimiser,
+new weights in the engine, and the trajectories written to disk; no evaluation and no checkpoint falls into it. The
+last line is JSON: seconds of every step and of its parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clock import StepClock, step_clock
+
+from agent_r1_core import train
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.training.listener import Silence
+
+RECIPE = Path(__file__).resolve().parent / "multiply.yaml"
+COMPLETION = 96
+
+
+class StepEnds(Silence):
+    """Notes what the clock and the event loop's thread have counted when a step ends."""
+
+    def __init__(self, clock: StepClock) -> None:
+        self._clock = clock
+        self.engine: list[float] = []
+        """Seconds in which the engine computed, per step."""
+        self.loop_cpu: list[float] = []
+        """Processor seconds of the event loop's thread outside updates, per step."""
+        self._cpu = 0.0
+
+    def begin(self, done: int) -> None:
+        """Counting begins."""
+        self._cpu = time.thread_time()
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Note the step."""
+        now, cpu = time.perf_counter(), time.thread_time() - self._clock.learner_cpu
+        self.engine.append(self._clock.engine_seconds(now - metrics["time/step"], now))
+        self.loop_cpu.append(cpu - self._cpu)
+        self._cpu = cpu
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--model", type=Path, required=True)
+    options.add_argument("--steps", type=int, default=8)
+    options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
+    options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
+    options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    options.add_argument("--keep-all", action="store_true", help="groups without spread go through the model, too")
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="further overrides")
+    return options.parse_args()
+
+
+def prompt_tokens(model: Path) -> int:
+    """Of every question: digits have one token each."""
+    from multiply import Multiply
+
+    messages: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]
+    tokenizer = ChatTokenizer.from_folder(model)
+    return len(tokenizer.encode(tokenizer.template.render(messages, [Multiply().schema()])))
+
+
+def main() -> None:
+    options = arguments()
+    prompt = prompt_tokens(options.model)
+    with tempfile.TemporaryDirectory() as folder, step_clock() as clock:
+        listener = StepEnds(clock)
+        overrides = [
+            f"model.name={options.model}",
+            f"model.dtype={options.dtype}",
+            "model.device=cpu",
+            f"tools=[{{name: multiply, latency: {options.latency}}}]",
+            f"env.max_tokens={prompt + COMPLETION}",
+            f"training.steps={options.steps}",
+            f"training.tasks_per_step={options.rollouts // 8}",
+            f"training.skip_without_gradient={str(not options.keep_all).lower()}",
+            f"run.dir={folder}",
+            *options.set,
+        ]
+        lines = train(RECIPE, overrides, listener=listener).metrics()
+    seconds = [line["time/step"] for line in lines]
+    means = {
+        "reward": "reward/mean",
+        "without_spread": "health/groups_without_spread",
+        "action_tokens": "episode/action_tokens",
+        "calls": "tools/calls",
+        "turns": "episode/turns",
+    }
+    found: dict[str, Any] = {
+        own: statistics.fmean(line[name] for line in lines if name in line) for own, name in means.items()
+    }
+    parts = {part: [line[f"time/{part}"] for line in lines] for part in ("rollout", "update", "weights", "tools")}
+    own = {"engine": listener.engine, "loop_cpu": listener.loop_cpu, "prompt_tokens": prompt}
+    print(json.dumps({"seconds": seconds, **parts, **found, **own}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Make the tiny model of the comparison with TRL; runs in TRL's environment, whose chat template it uses.
+
+    python peer_model.py FOLDER [--steps 250]
+
+A random Qwen2 of 0.85 M parameters with a BPE tokenizer of its own, taught by supervised steps to call `multiply` and
+to say what came back: good enough that groups of samples differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import trl
+from peer_trl import multiply
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TAGS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+
+
+def conversation(a: int, b: int) -> list[dict[str, Any]]:
+    """A question, a call, its result and the answer."""
+    call = {"type": "function", "function": {"name": "multiply", "arguments": {"a": a, "b": b}}}
+    return [
+        {"role": "system", "content": "Use tools."},
+        {"role": "user", "content": f"What is {a} * {b}?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "multiply", "content": str(a * b)},
+        {"role": "assistant", "content": str(a * b)},
+    ]
+
+
+def digits(rng: random.Random) -> tuple[int, int]:
+    """The factors of a question."""
+    return rng.randint(1, 9), rng.randint(1, 9)
+
+
+def make_tokenizer(rng: random.Random) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of 768 pieces, trained on conversations in TRL's Qwen2.5 template."""
+    template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
+    pieces = Tokenizer(models.BPE())
+    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pieces.decoder = decoders.ByteLevel()
+    renderer = PreTrainedTokenizerFast(tokenizer_object=pieces, chat_template=template)
+    texts = [
+        renderer.apply_chat_template(conversation(*digits(rng)), tools=[multiply], tokenize=False) for _ in range(400)
+    ]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=768, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    pieces.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=pieces,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        padding_side="left",
+        chat_template=template,
+    )
+    tokenizer.add_tokens(TAGS)
+    return tokenizer
+
+
+def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
+    """Random weights: 4 layers of 128."""
+    torch.manual_seed(0)
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=128,
+            intermediate_size=384,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[int], list[int]]:
+    """Ids of a conversation, and labels at what the assistant says."""
+    said = conversation(a, b)
+
+    def ids(messages: int, prompt: bool) -> list[int]:
+        found: Any = tokenizer.apply_chat_template(
+            said[:messages], tools=[multiply], add_generation_prompt=prompt, return_dict=False
+        )
+        return list(found)
+
+    labels: list[int] = []
+    for messages in (2, 4):
+        labels += [-100] * (len(ids(messages, True)) - len(labels))
+        labels += ids(messages + 1, False)[len(labels) :]
+    return ids(5, False), labels
+
+
+def teach(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, rng: random.Random, steps: int) -> None:
+    """Supervised steps of 16 conversations."""
+    known = {(a, b): example(tokenizer, a, b) for a in range(1, 10) for b in range(1, 10)}
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.0)
+    for step in range(steps):
+        optimiser.param_groups[0]["lr"] = 1.5e-3 * min((step + 1) / 30, max(0.05, 1 - step / steps))
+        pairs = [known[digits(rng)] for _ in range(16)]
+        width = max(len(ids) for ids, _ in pairs)
+        lengths = torch.tensor([len(ids) for ids, _ in pairs])
+        loss = model(
+            input_ids=torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in pairs]),
+            attention_mask=(torch.arange(width) < lengths[:, None]).long(),
+            labels=torch.tensor([labels + [-100] * (width - len(labels)) for _, labels in pairs]),
+        ).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        if step % 50 == 0:
+            print(f"step {step}: loss {loss.item():.4f}", file=sys.stderr)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--steps", type=int, default=250, help="supervised steps")
+    chosen = options.parse_args()
+    torch.set_num_threads(1)
+    rng = random.Random(0)
+    tokenizer = make_tokenizer(rng)
+    model = make_model(tokenizer)
+    teach(model, tokenizer, rng, chosen.steps)
+    model.save_pretrained(chosen.folder)
+    tokenizer.save_pretrained(chosen.folder)
+    print(json.dumps({"parameters": model.num_parameters(), "vocabulary": len(tokenizer)}))
+
+
+if __name__ == "__main__":
+    main()

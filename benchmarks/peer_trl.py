@@ -1,0 +1,189 @@
+"""The peer's side of the comparisons: TRL's GRPOTrainer; runs in TRL's environment.
+
+    python peer_trl.py multiply --model FOLDER --steps 8 --rollouts 64 --latency 0.05 --bf16
+    python peer_trl.py continue --model FOLDER --steps 4 --rollouts 64 --prompt 512 --completion 256 --bf16
+
+`multiply`: "What is a * b?" with an asynchronous tool, groups of 8, at most two rounds of calls, 96 tokens of
+completion. `continue`: one turn without tools after prompts of random words, for models that have learnt nothing.
+A step is all that happens between on_step_begin and on_step_end: rollout, rewards, gradient, optimiser; neither
+logging nor saving. The last line is JSON: seconds of every step, and what TRL says about the rollouts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+LATENCY = 0.0
+
+
+def multiply(a: int, b: int) -> int:
+    """
+    Multiplies two integers.
+
+    Args:
+        a: The first integer.
+        b: The second integer.
+
+    Returns:
+        The product of the two integers.
+    """
+    return a * b
+
+
+async def slow_multiply(a: int, b: int) -> int:
+    await asyncio.sleep(LATENCY)
+    return a * b
+
+
+slow_multiply.__name__, slow_multiply.__doc__ = "multiply", multiply.__doc__
+
+
+def correct(completions: list[Any], answer: list[int], **kwargs: Any) -> list[float]:
+    """1 where the last message is the product."""
+    pairs = zip(completions, answer, strict=True)
+    return [float(completion[-1]["content"].strip() == str(right)) for completion, right in pairs]
+
+
+def parity(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """Noise of spread 1/2 in every group: whether the sum of the ids is even."""
+    return [float(sum(ids) % 2) for ids in completion_ids]
+
+
+def products() -> list[dict[str, Any]]:
+    """The questions."""
+    system = {"role": "system", "content": "Use tools."}
+    return [
+        {"prompt": [system, {"role": "user", "content": f"What is {a} * {b}?"}], "answer": a * b}
+        for a in range(1, 10)
+        for b in range(1, 10)
+    ]
+
+
+def words(tokenizer: Any, length: int, count: int = 256) -> list[dict[str, Any]]:
+    """Prompts of about `length` tokens."""
+    rng = random.Random(0)
+    letters = [tokenizer.encode(letter, add_special_tokens=False)[0] for letter in "abcdefghijklmnopqrstuvwxyz"]
+    return [{"prompt": tokenizer.decode(rng.choices(letters, k=length))} for _ in range(count)]
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("task", choices=["multiply", "continue"])
+    options.add_argument("--model", required=True)
+    options.add_argument("--steps", type=int, default=8)
+    options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
+    options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
+    options.add_argument("--prompt", type=int, default=512, help="tokens of a prompt of `continue`")
+    options.add_argument("--completion", type=int, default=96)
+    options.add_argument("--bf16", action="store_true", help="bfloat16 autocast")
+    options.add_argument("--micro", type=int, help="rollouts of one backward pass; all where it is left out")
+    options.add_argument("--threads", type=int, default=1)
+    return options.parse_args()
+
+
+def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
+    """Of GRPOConfig: group advantages, token mean, no KL."""
+    micro = options.micro or options.rollouts
+    return {
+        "output_dir": tempfile.mkdtemp(),
+        "use_cpu": not cuda,
+        "bf16": options.bf16,
+        "max_steps": options.steps,
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": options.rollouts // micro,
+        "num_generations": 8,
+        "max_completion_length": options.completion,
+        "learning_rate": 1e-4 if options.task == "multiply" else 1e-6,
+        "beta": 0.0,
+        "loss_type": "dapo",
+        "gradient_checkpointing": False,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "use_vllm": False,
+    }
+
+
+def main() -> None:
+    global LATENCY
+    options = arguments()
+    LATENCY = options.latency
+
+    import torch
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerFast, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    torch.set_num_threads(options.threads)
+    cuda = torch.cuda.is_available()
+    seconds: list[float] = []
+
+    class Clock(TrainerCallback):
+        """Times the steps."""
+
+        begun = 0.0
+
+        def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+            self.begun = time.perf_counter()
+
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            if cuda:
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - self.begun)
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(options.model, padding_side="left")
+    own: dict[str, Any] = {"reward_funcs": parity}
+    rows, more = words(tokenizer, options.prompt), {"max_steps": options.steps}
+    if options.task == "multiply":
+        own = {"reward_funcs": correct, "tools": [slow_multiply]}
+        rows, more = products(), {"max_tool_calling_iterations": 2}
+    trainer = GRPOTrainer(
+        model=options.model,
+        args=GRPOConfig(**(settings(options, cuda) | more)),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        callbacks=[Clock()],
+        **own,
+    )
+    trainer.train()
+    print(json.dumps({"seconds": seconds, **said(trainer.state.log_history), "peak_bytes": peak(cuda)}))
+
+
+def said(history: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Means over the steps of what TRL logs."""
+    names = {
+        "reward": "reward",
+        "without_spread": "frac_reward_zero_std",
+        "action_tokens": "completions/mean_length",
+        "calls": "tools/call_frequency",
+    }
+    found = {own: [line[name] for line in history if name in line] for own, name in names.items()}
+    return {own: statistics.fmean(values) if values else None for own, values in found.items()}
+
+
+def peak(cuda: bool) -> int:
+    """Bytes: of the card's memory, else of the process."""
+    if cuda:
+        import torch
+
+        return int(torch.cuda.max_memory_allocated())
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()

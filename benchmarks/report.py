@@ -1,0 +1,126 @@
+"""What every benchmark shares: tables, JSON, the machine, processes of their own, a straight line through points."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).resolve().parent
+CALM = {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment of measured processes: one thread each, which does not spin while it waits."""
+
+
+def parser(document: str | None, name: str) -> argparse.ArgumentParser:
+    """An argument parser with what all benchmarks take; its help is the script's docstring."""
+    made = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--out", type=Path, default=HOME / "results" / f"{name}.json", help="the JSON file to write")
+    made.add_argument("--quick", action="store_true", help="small sizes and few repetitions: does it run?")
+    return made
+
+
+def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as a table; columns are the keys of the first row."""
+    print(f"\n{title}\n")
+    if not rows:
+        print("(nothing was measured)")
+        return
+    columns = list(rows[0])
+    cells = [columns, *([_text(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
+    for number, line in enumerate(cells):
+        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |")
+        if number == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    sys.stdout.flush()
+
+
+def _text(value: Any) -> str:
+    """A cell; numbers with about three digits that count."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def save(path: Path, options: argparse.Namespace, tables: Mapping[str, Any]) -> None:
+    """Write tables, options and the machine as JSON."""
+    chosen = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"options": chosen, "machine": machine(), **tables}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {path}")
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores that this process may use, Python and torch."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found = {"processor": _processor(), "cores": cores, "python": platform.python_version(), "torch": torch.__version__}
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name(0)
+    return found
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a process of its own and return the JSON object that is its last line of output.
+
+    Raises:
+        SystemExit: it failed; its last lines are shown.
+    """
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, **CALM, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{tail}")
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def warm(seconds: Sequence[float], first: int = 2) -> list[float]:
+    """What was measured after the first steps, which warm caches and allocators up."""
+    return list(seconds[first:]) or list(seconds)
+
+
+def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Least squares through positive points: `intercept`, `slope`, `r2`, `worst`, the largest relative distance of a
+    point, and `exponent`, the slope of the logarithms: 1 is growth in proportion, 2 that of a square."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    slope, intercept = statistics.linear_regression(xs, ys)
+    fitted = [intercept + slope * x for x in xs]
+    mean = statistics.fmean(ys)
+    residual = sum((y - f) ** 2 for y, f in zip(ys, fitted, strict=True))
+    spread = sum((y - mean) ** 2 for y in ys)
+    worst = max(abs(y - f) / y for y, f in zip(ys, fitted, strict=True))
+    exponent = statistics.linear_regression([math.log(x) for x in xs], [math.log(y) for y in ys]).slope
+    r2 = 1 - residual / spread if spread else 1.0
+    return {"intercept": intercept, "slope": slope, "r2": r2, "worst": worst, "exponent": exponent}

@@ -1,0 +1,171 @@
+"""How many times as fast as TRL's GRPOTrainer is a training step, on the same machine, model and task?
+
+    python benchmarks/vs_trl.py --venv .trl-venv            # makes the environment, with pinned packages, on first use
+    python benchmarks/vs_trl.py --trl-python PATH           # or an environment that has TRL already
+
+Both sides train the same tiny model folder on "What is a * b?" with the tool `multiply`: 64 episodes of two turns a
+step (8 questions x 8 samples), at most 96 tokens after the prompt, group advantages, token mean, no KL, learning rate
+1e-4. Every measurement is a fresh process with one thread; the sides take turns, and medians over the steps after the
+first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
+
+The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
+(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `outside %` is the
+share of a step in which neither engine nor learner computed, nor weights moved; `loop cpu %` the processor time of
+everything else, most of it beside the engine.
+
+On Linux, pip's own torch brings gigabytes of CUDA; let pip find a CPU build first, for instance by PIP_FIND_LINKS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import venv
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import report
+
+PINS = ("trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0", "torch==2.13.0")
+SIDES = ("agent-r1", "agent-r1, all groups", "TRL")
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    options = report.parser(__doc__, "vs_trl")
+    where = options.add_mutually_exclusive_group(required=True)
+    where.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
+    where.add_argument("--venv", type=Path, help="folder of such an environment, made where it is missing")
+    options.add_argument("--model", type=Path, help="folder of the tiny model, made where it is missing")
+    options.add_argument("--steps", type=int, default=8, help="training steps of one process")
+    options.add_argument("--repeats", type=int, default=3, help="processes of each side")
+    options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
+    options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05], help="of the tool, seconds")
+    options.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.steps, chosen.repeats, chosen.dtypes = 4, 1, ["float32"]
+    return chosen
+
+
+def peer_python(options: argparse.Namespace) -> Path:
+    """Python of TRL's environment; the environment is made where it is missing."""
+    if options.trl_python is not None:
+        return options.trl_python.absolute()
+    python = options.venv.absolute() / "bin" / "python"
+    if not python.exists():
+        print(f"making {options.venv} with {', '.join(PINS)}", flush=True)
+        venv.create(options.venv, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PINS], check=True)
+    return python
+
+
+def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
+    """One process of a side."""
+    common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
+    if side == "TRL":
+        precision = ["--bf16"] if dtype == "bfloat16" else []
+        alone = {"PYTHONPATH": str(report.HOME)}
+        return report.fresh([peer, report.HOME / "peer_trl.py", "multiply", *common, *precision], alone)
+    more = ["--keep-all"] if side.endswith("all groups") else []
+    script = report.HOME / "ours_multiply.py"
+    return report.fresh([sys.executable, script, *common, "--dtype", dtype, *more])
+
+
+def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, Any]:
+    """Medians over the warm steps of all processes of a side."""
+
+    def median(name: str) -> float:
+        return statistics.median(value for run in runs for value in report.warm(run[name]))
+
+    def mean(name: str) -> float:
+        return statistics.fmean(run[name] for run in runs)
+
+    seconds = median("seconds")
+    ours = side != "TRL"
+    return {
+        "side": side,
+        "s/step": seconds,
+        "episodes/s": rollouts / seconds,
+        "TRL / side": None,
+        "without spread": mean("without_spread"),
+        "action tokens": mean("action_tokens"),
+        "reward": mean("reward"),
+        "rollout s": median("rollout") if ours else None,
+        "update s": median("update") if ours else None,
+        "engine s": median("engine") if ours else None,
+        "outside %": outside(runs) if ours else None,
+        "loop cpu %": 100 * median("loop_cpu") / seconds if ours else None,
+    }
+
+
+def outside(runs: list[dict[str, Any]]) -> float:
+    """Median per cent of a step in which neither engine nor learner computed nor weights moved."""
+    shares = []
+    for run in runs:
+        parts = zip(*(report.warm(run[name]) for name in ("seconds", "engine", "update", "weights")), strict=True)
+        shares += [100 * (1 - (engine + update + weights) / whole) for whole, engine, update, weights in parts]
+    return statistics.median(shares)
+
+
+def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dict[str, Any]]:
+    """The rows of one setting; ratios of medians."""
+    rows = [summary(side, runs[side], rollouts) for side in SIDES]
+    for row in rows:
+        row["TRL / side"] = rows[-1]["s/step"] / row["s/step"]
+    return rows
+
+
+def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """What a slow tool adds to our steps, and the share of the step that is beyond one latency (one turn calls)."""
+    rows = []
+    for dtype in options.dtypes:
+        instant = tables[title(dtype, 0.0)][0]["s/step"] if 0.0 in options.latencies else None
+        for latency in options.latencies:
+            if not latency or instant is None:
+                continue
+            for place, side in ((0, "agent-r1"), (2, "TRL")):
+                added = tables[title(dtype, latency)][place]["s/step"] - tables[title(dtype, 0.0)][place]["s/step"]
+                whole = tables[title(dtype, latency)][place]["s/step"]
+                beyond = 100 * (added - latency) / whole
+                rows.append(
+                    {"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond}
+                )
+    return rows
+
+
+def title(dtype: str, latency: float) -> str:
+    """Of a setting."""
+    return f"{dtype}, tool {'instant' if not latency else f'{1000 * latency:.0f} ms'}"
+
+
+def main() -> None:
+    options = arguments()
+    peer = peer_python(options)
+    model = (options.model or report.HOME / "results" / "multiply-model").absolute()
+    if not (model / "config.json").is_file():
+        print(f"making the tiny model in {model}", flush=True)
+        report.fresh([peer, report.HOME / "peer_model.py", model], {"PYTHONPATH": str(report.HOME)})
+    settings = [(dtype, latency) for dtype in options.dtypes for latency in options.latencies]
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {title(*one): defaultdict(list) for one in settings}
+    for repeat in range(options.repeats):
+        for dtype, latency in settings:
+            for side in SIDES:
+                found = measure(side, peer, model, options, dtype, latency)
+                runs[title(dtype, latency)][side].append(found)
+                median = statistics.median(report.warm(found["seconds"]))
+                print(f"{repeat + 1}/{options.repeats}  {title(dtype, latency)}  {side}: {median:.3f} s", flush=True)
+    tables = {name: compare(own, options.rollouts) for name, own in runs.items()}
+    for name, rows in tables.items():
+        report.show(f"{options.rollouts} episodes a step, {name}", rows)
+    added = added_by_latency(tables, options)
+    report.show("What the tool's latency adds to a step", added)
+    report.save(options.out, options, {"tables": tables, "latency": added, "runs": runs})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Every benchmark runs in its quick form, prints its tables and writes finite numbers; how fast is not tested."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = ("vs_trl", "rollout", "learner", "startup", "gpu")
+QUICK = {
+    "rollout": ("engines", "transformers", "turns"),
+    "learner": ("memory",),
+    "startup": ("startup",),
+    "gpu": ("agent-r1",),
+}
+"""Where each writes rows."""
+
+
+def run(root: Path, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    code = os.pathsep.join([str(root), str(root / "plugins")])
+    return subprocess.run(
+        [sys.executable, root / "benchmarks" / f"{script}.py", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": code},
+    )
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """All numbers of a JSON document."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from numbers(inner)
+    elif isinstance(value, int | float):
+        yield value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", QUICK)
+def test_a_benchmark_prints_tables_and_writes_finite_numbers(script: str, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    done = run(root, script, "--quick", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "|---" in done.stdout
+    written = json.loads(out.read_text())
+    assert written["machine"]["torch"]
+    rows = written
+    for key in QUICK[script]:
+        rows = rows[key]
+    assert rows
+    assert any(isinstance(value, float) for row in rows for value in row.values())
+    assert all(math.isfinite(number) for number in numbers(written))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_help_says_what_a_benchmark_asks(script: str, root: Path) -> None:
+    done = run(root, script, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "?" in done.stdout.split("\n\n")[1]
+
+
+def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
+    from agent_r1_core.config import load_config
+
+    config = load_config(root / "benchmarks" / "multiply.yaml").config
+    assert config.algorithm.options["aggregation"] == "token_mean"
+    assert config.algorithm.options["kl_coef"] == 0
+    assert config.training.tasks_per_step * config.training.samples_per_task == 64
+
+
+def test_both_sides_of_the_comparison_describe_the_same_tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.utils import get_json_schema
+
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    from multiply import Multiply
+    from peer_trl import multiply
+
+    assert Multiply().schema() == get_json_schema(multiply)
