@@ -62,6 +62,7 @@ _HOMES = {
     "TrackerSpec": "specs",
     "Trajectory": "trajectory",
     "Turn": "trajectory",
+    "check_request": "contracts.engine",
     "context_digest": "contracts.engine",
     "describe_schema": "contracts.tool_format",
     "exact_match_score": "evaluation.scorers",

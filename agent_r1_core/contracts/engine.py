@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from agent_r1_core.contracts.component import Component, ComponentConfig
+from agent_r1_core.errors import EngineError
 
 if TYPE_CHECKING:
     import torch
@@ -54,6 +55,41 @@ class Request:
     """Generation ends with the whole token that completes one of these in the decoded text."""
     episode: str = ""
     """Requests of one episode extend one another: an engine may keep their cache until `release`."""
+
+
+def check_request(request: Request, *, vocabulary: int, positions: int | None, decodes: bool) -> None:
+    """What any engine has to refuse before it generates.
+
+    Args:
+        vocabulary: ids of the model.
+        positions: ids that a context may have in all, the generated ones included; None: no bound.
+        decodes: whether the engine has a tokenizer, which stop strings need.
+
+    Raises:
+        EngineError: the request cannot be served; the sentence says why and what to change.
+    """
+    ids = request.ids
+    if not ids:
+        raise EngineError("a request has no ids to continue; send at least one")
+    for token in (*ids, *request.stop_ids):
+        if not 0 <= token < vocabulary:
+            raise EngineError(
+                f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
+            )
+    if positions is not None and len(ids) >= positions:
+        raise EngineError(
+            f"a context of {len(ids)} ids leaves no room in the {positions} positions that the engine serves; "
+            "lower env.max_turns, env.max_tokens or the length of tool results"
+        )
+    if request.max_new_tokens < 1:
+        raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
+    if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
+        raise EngineError(
+            f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
+            "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
+        )
+    if request.stop_strings and not decodes:
+        raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")
 
 
 @dataclass(frozen=True)

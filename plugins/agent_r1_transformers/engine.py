@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_r1_core import Engine, EngineConfig, Generation, Request
+from agent_r1_core import Engine, EngineConfig, Generation, Request, check_request
 from agent_r1_core.errors import EngineError
 from agent_r1_transformers.worker import Limits, Worker
 
@@ -89,28 +89,8 @@ class TransformersEngine(Engine):
 
     def _limit(self, request: Request) -> int:
         """Tokens that the request may sample, after checking that it can be served."""
-        ids, vocabulary, positions = request.ids, self._limits.vocabulary, self._limits.positions
-        if not ids:
-            raise EngineError("a request has no ids to continue; send at least one")
-        for token in (*ids, *request.stop_ids):
-            if not 0 <= token < vocabulary:
-                raise EngineError(
-                    f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
-                )
-        if positions is not None and len(ids) >= positions:
-            raise EngineError(
-                f"a context of {len(ids)} ids leaves no room in the model's {positions} positions; "
-                "lower env.max_turns, env.max_tokens or the length of tool results"
-            )
-        if request.max_new_tokens < 1:
-            raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
-        if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
-            raise EngineError(
-                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
-                "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
-            )
-        if request.stop_strings and self._model.tokenizer is None:
-            raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")
+        ids, positions, decodes = request.ids, self._limits.positions, self._model.tokenizer is not None
+        check_request(request, vocabulary=self._limits.vocabulary, positions=positions, decodes=decodes)
         limit = request.max_new_tokens if positions is None else min(request.max_new_tokens, positions - len(ids))
         room = self._limits.total_tokens
         if room is not None and len(ids) + limit > room:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agent_r1_core import Engine, EngineConfig, Generation, Request
+from agent_r1_core import Engine, EngineConfig, Generation, Request, check_request
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.worker import Worker
 
@@ -86,8 +86,9 @@ class VllmEngine(Engine):
             EngineError: one of them cannot be served (none is, then), or the engine has stopped.
         """
         worker = self._running()
+        limits, decodes = self._limits, self._model.tokenizer is not None
         for request in requests:
-            self._check(request)
+            check_request(request, vocabulary=limits.vocabulary, positions=limits.positions, decodes=decodes)
         futures = [asyncio.wrap_future(future) for future in worker.submit(requests)]
         return list(await asyncio.gather(*futures))
 
@@ -122,27 +123,3 @@ class VllmEngine(Engine):
         if self._worker is None:
             raise EngineError("the vllm engine is not running; await start(model) first")
         return self._worker
-
-    def _check(self, request: Request) -> None:
-        ids, vocabulary, positions = request.ids, self._limits.vocabulary, self._limits.positions
-        if not ids:
-            raise EngineError("a request has no ids to continue; send at least one")
-        for token in (*ids, *request.stop_ids):
-            if not 0 <= token < vocabulary:
-                raise EngineError(
-                    f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
-                )
-        if len(ids) >= positions:
-            raise EngineError(
-                f"a context of {len(ids)} ids leaves no room in the {positions} positions that vLLM serves; "
-                "lower env.max_turns, env.max_tokens or the length of tool results, or raise engine.max_model_len"
-            )
-        if request.max_new_tokens < 1:
-            raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
-        if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
-            raise EngineError(
-                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
-                "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
-            )
-        if request.stop_strings and self._model.tokenizer is None:
-            raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")

@@ -22,7 +22,7 @@ from agent_r1_core.errors import EngineError
         (Request((5, 97), 4, 0), "id 97 is outside the model's vocabulary of 97"),
         (Request((5, -1), 4, 0), "id -1 is outside"),
         (Request((5,), 4, 0, stop_ids=(200,)), "id 200 is outside"),
-        (Request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the model's 256 positions"),
+        (Request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the 256 positions"),
         (Request((5,), 0, 0), "max_new_tokens is 0"),
         (Request((5,), 4, 0, temperature=-1.0), "temperature -1.0"),
         (Request((5,), 4, 0, top_p=0.0), "top_p 0.0"),
