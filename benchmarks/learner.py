@@ -3,7 +3,7 @@
     python benchmarks/learner.py
     python benchmarks/learner.py --only memory --limit 12
 
-Three tables. `savings`: a rollout of 16 groups of 8 with a prompt of 200 tokens, half of the groups without spread; one
+Three tables. `savings`: a rollout of 8 groups of 8 with a prompt of 200 tokens, half of the groups without spread; one
 option at a time is switched. `memory`: a model whose vocabulary has 152k ids, a quarter of all tokens actions, no
 prefix in common; the learner against a version that computes all logits. Memory is the peak over the loaded model, by
 the end of the second update, gradients and Adam's moments included; the last columns leave the moments out, which are
@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "learner")
     options.add_argument("--only", choices=["savings", "memory"])
-    options.add_argument("--repeats", type=int, default=5, help="updates of a process after the first")
+    options.add_argument("--repeats", type=int, default=2, help="updates of a process after the first")
     options.add_argument("--limit", type=float, default=15.0, help="GiB of data that a process may have")
     options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options.add_argument("--case", help=argparse.SUPPRESS)
@@ -169,7 +169,7 @@ def savings(options: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     from stage import make_folder
 
     folder = make_folder(home / "small", "tiny" if options.quick else "small")
-    form = {"groups": 16, "size": 8, "tokens": 320, "prompt": 200, "vocabulary": 256, "flat": True}
+    form = {"groups": 8, "size": 8, "tokens": 320, "prompt": 200, "vocabulary": 256, "flat": True}
     chosen = dict(list(SAVINGS.items())[:2]) if options.quick else SAVINGS
     if options.quick:
         form |= {"groups": 2, "tokens": 64, "prompt": 24}
