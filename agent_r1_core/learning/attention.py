@@ -23,6 +23,8 @@ from agent_r1_core.learning.prefixes import Span
 NAME = "agent_r1_packed"
 _SMALL = 2**18
 """Scores of a span on a CPU in bfloat16, below which plain products are faster than torch's fused backward pass."""
+_BLOCK = 256
+"""Queries that are looked at together where a mask is needed."""
 _packed: ContextVar[bool] = ContextVar("agent_r1_packed", default=False)
 
 
@@ -67,14 +69,30 @@ def packed_attention(
 def _attend(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
     """The queries are the last of the keys' places."""
     new, places = query.shape[2], key.shape[2]
-    if query.device.type == "cpu" and new * places <= _SMALL and _in_bfloat16(query):
+    if new == places and (window is None or places <= window) and not _products_win(query, places):
+        groups = query.shape[1] // key.shape[1]
+        key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
+    out = []
+    for start in range(0, new, _BLOCK):  # a block of queries needs no key after its own last place
+        block = query[:, :, start : start + _BLOCK]
+        seen = places - new + start + block.shape[2]
+        out.append(_attend_masked(block, key[:, :, :seen], value[:, :, :seen], scale, window))
+    return torch.cat(out, 2) if len(out) > 1 else out[0]
+
+
+def _attend_masked(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
+    if _products_win(query, key.shape[2]):
         return _products(query, key, value, scale, window)
     groups = query.shape[1] // key.shape[1]
     key, value = repeat_kv(key, groups), repeat_kv(value, groups)
-    if new == places and (window is None or places <= window):
-        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
-    mask = _visible(new, places, window, query.device)
+    mask = _visible(query.shape[2], key.shape[2], window, query.device)
     return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+
+
+def _products_win(query: Tensor, places: int) -> bool:
+    """Whether plain products are faster than torch's fused attention: on a CPU in bfloat16, where spans are short."""
+    return query.device.type == "cpu" and query.shape[2] * places <= _SMALL and _in_bfloat16(query)
 
 
 def _products(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:

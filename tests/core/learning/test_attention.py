@@ -16,9 +16,11 @@ SEQUENCES = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2, 3, 7, 8, 9, 10], [5])
 
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("plain_products", [False, True])
+@pytest.mark.parametrize("block", [2, 256])
 def test_each_token_sees_its_own_prefix(
-    window: int | None, plain_products: bool, monkeypatch: pytest.MonkeyPatch
+    window: int | None, plain_products: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attention, "_BLOCK", block)
     monkeypatch.setattr(attention, "_in_bfloat16", lambda query: plain_products)
     forest = PrefixForest()
     for ids in SEQUENCES:
