@@ -1,7 +1,8 @@
 """RunningBatch: rows that generate together; they come and go between steps, and their keys and values outlive a turn.
 
-A row that arrives copies what a row with the same context has read already: the samples of a group share their prompt,
-and after equal actions their observations too. Else it brings what its episode's last turn left and reads the new ids.
+A row that arrives copies what another row has read of the same beginning: the samples of a group share their prompt,
+and after equal actions their observations too; all tasks share system prompt and tools. Or it brings what its episode's
+last turn left, where that is more. It reads the rest.
 All its ids but the last are read on arrival; the last is read by the step that samples the next one, so that sampling
 has one way through the model.
 """
@@ -11,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from agent_r1_core.errors import EngineError
-from agent_r1_transformers.cache import Parked, Parking
+from agent_r1_transformers.cache import Parked, Parking, RowCache
 from agent_r1_transformers.decoder import Decoder
+from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
 from agent_r1_transformers.sampling import choose
 from agent_r1_transformers.stops import StopStrings
@@ -25,6 +28,8 @@ _TOKENS = 4096
 """Rows that read together are bounded to about this many ids, padding counted."""
 _ROOM = 64
 """Places that an arriving row gets beyond its context at once."""
+_WORTH = 32
+"""Ids that a row must save to wait for another arriving row to be read."""
 
 
 @dataclass
@@ -36,9 +41,24 @@ class Statistics:
     reused: int = 0
     """Context ids whose keys and values were left by an earlier turn."""
     shared: int = 0
-    """Context ids whose keys and values were copied from a row with the same context."""
+    """Context ids whose keys and values were copied from a row that begins alike."""
     sampled: int = 0
     steps: int = 0
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """How a row comes in."""
+
+    row: Row
+    start: int
+    """Ids that it need not read."""
+    parked: Parked | None
+    """What its episode left, if it begins with that."""
+    source: Row | None
+    """The row that it copies them from, if any."""
+    wave: int
+    """How many rounds of reading come before its own."""
 
 
 class RunningBatch:
@@ -50,6 +70,7 @@ class RunningBatch:
         self._stops = stops
         self.parking = parking
         self._total = total_tokens
+        self._prefixes = Prefixes()
         self.rows: list[Row] = []
         self.statistics = Statistics()
 
@@ -72,42 +93,48 @@ class RunningBatch:
                 row.fed += row.unread()[:-1]
             return
         first = len(self.rows)
-        readers, followers, parked = self._divide(arrivals)
-        self.rows += [*readers, *(row for row, _ in followers)]
+        entries = self._entries(arrivals)
+        self.rows += [entry.row for entry in entries]
         if not self.rows:
             return
         cache.reserve(len(self.rows), max(len(row.request.ids) + min(row.limit, _ROOM) for row in self.rows))
-        for slot, row in enumerate(readers, first):
-            if row in parked:
-                cache.put(slot, parked[row].row, len(row.fed))
         self._leave_room_to_rows(self.rows)
-        self._read_all(first, readers)
-        for slot, (row, source) in enumerate(followers, first + len(readers)):
-            row.fed += row.unread()[:-1]
-            cache.copy(self.rows.index(source), slot, len(row.fed))
-            self.statistics.shared += len(row.fed)
+        slots = {row: slot for slot, row in enumerate(self.rows)}
+        for _, wave in groupby(entries, lambda entry: entry.wave):
+            together = list(wave)
+            for entry in together:
+                self._begin(cache, entry, slots)
+            self._read_all(first, [entry.row for entry in together])
+            first += len(together)
 
-    def _divide(self, arrivals: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]], dict[Row, Parked]]:
-        """Rows that read, longest first; rows that copy from another one; and what episodes left (`fed` says how much
-        of it still holds)."""
-        holders = {row.request.ids: row for row in self.rows}
-        readers: list[Row] = []
-        followers: list[tuple[Row, Row]] = []
-        parked: dict[Row, Parked] = {}
+    def _entries(self, arrivals: Sequence[Row]) -> list[_Entry]:
+        """Where each arriving row begins to read, in the order of reading: a row that copies from another arriving one
+        comes in a later wave, and within a wave those come first that have most to read."""
+        entries: dict[Row, _Entry] = {}
         for row in arrivals:
-            left = self.parking.pop(row.request.episode)
-            holder = None if row.sampled else holders.get(row.request.ids)
-            if holder is not None:
-                followers.append((row, holder))
-                continue
-            if left is not None:
-                row.fed += left.ids[: min(_common(left.ids, row.request.ids), len(row.request.ids) - 1)]
-                self.statistics.reused += len(row.fed)
-                parked[row] = left
-            readers.append(row)
-            holders.setdefault(row.request.ids, row)
-        readers.sort(key=lambda row: -len(row.unread()))
-        return readers, followers, parked
+            ids, left = row.request.ids, self.parking.pop(row.request.episode)
+            kept = 0 if left is None else min(_common(left.ids, ids), len(ids) - 1)
+            source, length = self._prefixes.find(ids)
+            together = source in entries and length < len(ids) - 1
+            if source is None or length - kept < (_WORTH if together else 1):
+                entries[row] = _Entry(row, kept, left, None, 0)
+            else:
+                wave = entries[source].wave + 1 if source in entries else 0
+                entries[row] = _Entry(row, length, None, source, wave)
+            self._prefixes.add(row)
+        return sorted(entries.values(), key=lambda entry: (entry.wave, entry.start - len(entry.row.unread())))
+
+    def _begin(self, cache: RowCache, entry: _Entry, slots: dict[Row, int]) -> None:
+        """Give a row what has been read of its context already."""
+        row = entry.row
+        if entry.source is not None:
+            row.fed += entry.source.fed[: entry.start]
+            cache.copy(slots[entry.source], slots[row], entry.start)
+            self.statistics.shared += entry.start
+        elif entry.parked is not None:
+            row.fed += entry.parked.ids[: entry.start]
+            cache.put(slots[row], entry.parked.row, entry.start)
+            self.statistics.reused += entry.start
 
     def _read_all(self, first: int, rows: Sequence[Row]) -> None:
         """Read all unread ids but the last, in groups of rows; `rows` lie from slot `first` on, longest first."""
@@ -135,7 +162,7 @@ class RunningBatch:
             return
         for row in self.rows:
             row.fed.append(row.next_id)
-        logits = self._decoder.next_logits([row.fed for row in self.rows])
+        logits = self._decoder.next_logits([row.fed for row in self.rows], self._prefixes.trunk())
         ids, logprobs = choose(logits, [row.request for row in self.rows], [len(row.sampled) for row in self.rows])
         self.statistics.steps += 1
         self.statistics.sampled += len(ids)
@@ -158,6 +185,7 @@ class RunningBatch:
         """The weights are new: drop what is kept, and read the running rows' contexts again."""
         self.parking.clear()
         rows, self.rows = self.rows, []
+        self._prefixes = Prefixes()
         for row in rows:
             row.fed.clear()
         self.admit(rows)
@@ -184,6 +212,7 @@ class RunningBatch:
         self._leave_room_to_rows(self.rows[:slot] + self.rows[slot + 1 :])
         cache = self._decoder.cache
         if cache is not None:
+            self._prefixes.remove(row)
             if not park:
                 cache.wipe(slot)
             elif row.request.episode:

@@ -27,20 +27,29 @@ class LayerShape:
     value_width: int
 
 
-KeysValues = list[tuple[Tensor, Tensor]]
-"""Per layer the keys and values of one row, each [heads, tokens, width]."""
+Held = list[Tensor]
+"""Keys and values of one row in all layers, as the cache holds them: [parts, heads, tokens, width] each."""
 
 
 class RowCache:
-    """Slots for running rows; per layer two tensors [slots, heads, places, width] that grow on demand."""
+    """Slots for running rows, which grow on demand; parts of equal form, keys and values of any layer, share a tensor
+    [parts, slots, heads, places, width], so that a row moves by one copy."""
 
     def __init__(self, shapes: list[LayerShape], dtype: torch.dtype, device: torch.device) -> None:
-        self._shapes = shapes
+        forms = [
+            form for shape in shapes for form in ((shape.heads, shape.key_width), (shape.heads, shape.value_width))
+        ]
+        kinds = sorted(set(forms))
+        counts = dict.fromkeys(kinds, 0)
+        self._homes: list[tuple[int, int]] = []
+        """Of the keys and the values of each layer: the tensor, and the part of it."""
+        for form in forms:
+            self._homes.append((kinds.index(form), counts[form]))
+            counts[form] += 1
+        empty = torch.empty(0, dtype=dtype, device=device)
+        self._held = [empty.view(counts[form], 0, form[0], 0, form[1]) for form in kinds]
         self._places = 0
         self._slots = 0
-        empty = torch.empty(0, dtype=dtype, device=device)
-        self._keys = [empty.view(0, shape.heads, 0, shape.key_width) for shape in shapes]
-        self._values = [empty.view(0, shape.heads, 0, shape.value_width) for shape in shapes]
         self._window = slice(0, 0)
         self._index = self._positions = torch.empty(0, dtype=torch.long, device=device)
         self._span = 0
@@ -52,8 +61,8 @@ class RowCache:
 
     def wipe(self, slot: int) -> None:
         """Zero a slot, where numbers that are not finite would reach later rows even through the mask (0 times NaN)."""
-        for held in (*self._keys, *self._values):
-            held[slot] = 0
+        for held in self._held:
+            held[:, slot] = 0
 
     def reserve(self, slots: int, places: int) -> None:
         """Make room for `slots` rows of `places` tokens; what is held stays."""
@@ -62,17 +71,16 @@ class RowCache:
         slots = max(slots, self._slots * 5 // 4) if slots > self._slots else self._slots
         grown = -(-max(places, self._places * 5 // 4) // _PLACES) * _PLACES
         places = grown if places > self._places else self._places
-        for held in (self._keys, self._values):
-            for layer, old in enumerate(held):
-                new = old.new_zeros(slots, old.shape[1], places, old.shape[3])
-                new[: old.shape[0], :, : old.shape[2]] = old
-                held[layer] = new
+        for number, old in enumerate(self._held):
+            new = old.new_zeros(old.shape[0], slots, old.shape[2], places, old.shape[4])
+            new[:, : old.shape[1], :, : old.shape[3]] = old
+            self._held[number] = new
         self._slots, self._places = slots, places
 
     def affordable_tokens(self) -> int:
         """Tokens that a quarter of the memory holds which is free on the cache's device now."""
-        per_token = sum(shape.heads * (shape.key_width + shape.value_width) for shape in self._shapes)
-        first = self._keys[0]
+        first = self._held[0]
+        per_token = sum(held.shape[0] * held.shape[2] * held.shape[4] for held in self._held)
         return max(1, free_memory(first.device) // 4 // (per_token * first.element_size()))
 
     def place(self, first: int, positions: Tensor, span: int) -> None:
@@ -90,29 +98,27 @@ class RowCache:
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store new keys and values [rows, heads, new tokens, width]; returns all places in use, as views."""
-        held_keys = self._keys[layer][self._window]
-        held_values = self._values[layer][self._window]
-        held_keys[self._index, :, self._positions] = keys.transpose(1, 2)
-        held_values[self._index, :, self._positions] = values.transpose(1, 2)
-        return held_keys[:, :, : self._span], held_values[:, :, : self._span]
+        return self._write(2 * layer, keys), self._write(2 * layer + 1, values)
+
+    def _write(self, number: int, new: Tensor) -> Tensor:
+        kind, part = self._homes[number]
+        held = self._held[kind][part, self._window]
+        held[self._index, :, self._positions] = new.transpose(1, 2)
+        return held[:, :, : self._span]
 
     def copy(self, source: int, target: int, tokens: int) -> None:
         """Copy the first `tokens` places of one slot to another."""
-        for held in (*self._keys, *self._values):
-            held[target, :, :tokens] = held[source, :, :tokens]
+        for held in self._held:
+            held[:, target, :, :tokens] = held[:, source, :, :tokens]
 
-    def take(self, slot: int, tokens: int) -> KeysValues:
+    def take(self, slot: int, tokens: int) -> Held:
         """A copy of the first `tokens` places of a slot."""
-        return [
-            (keys[slot, :, :tokens].clone(), values[slot, :, :tokens].clone())
-            for keys, values in zip(self._keys, self._values, strict=True)
-        ]
+        return [held[:, slot, :, :tokens].clone() for held in self._held]
 
-    def put(self, slot: int, row: KeysValues, tokens: int) -> None:
+    def put(self, slot: int, row: Held, tokens: int) -> None:
         """Write the first `tokens` places of a row taken before."""
-        for layer, (keys, values) in enumerate(row):
-            self._keys[layer][slot, :, :tokens] = keys[:, :tokens]
-            self._values[layer][slot, :, :tokens] = values[:, :tokens]
+        for held, taken in zip(self._held, row, strict=True):
+            held[:, slot, :, :tokens] = taken[:, :, :tokens]
 
 
 def free_memory(device: torch.device) -> int:
@@ -132,7 +138,7 @@ class Parked:
 
     ids: list[int]
     """Ids whose keys and values are held, in order."""
-    row: KeysValues
+    row: Held
 
 
 class Parking:

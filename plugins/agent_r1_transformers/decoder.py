@@ -29,8 +29,9 @@ class Decoder:
         """Read chunks of ids into the slots `first`, `first + 1`, ...; chunk i follows `starts[i]` ids read before."""
         raise NotImplementedError
 
-    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Logits [rows, vocabulary] after each context; all its ids but the last were read into the row's slot."""
+    def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
+        """Logits [rows, vocabulary] after each context; all its ids but the last were read into the row's slot. The
+        first `trunk` ids, not the last one, are the same in all contexts."""
         raise NotImplementedError
 
 
@@ -42,7 +43,7 @@ class SlotDecoder(Decoder):
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
         """Run the model on [rows, new] ids at `positions`, after `cache.place`.
 
         Args:
@@ -50,6 +51,7 @@ class SlotDecoder(Decoder):
             positions: [rows, new].
             mask: bool [rows, 1, new, span]: which places each new id may see.
             logits: whether to return the logits [rows, vocabulary] of the last column.
+            trunk: how many places hold the same in all rows, from the first on; all new ids are beyond them.
         """
         raise NotImplementedError
 
@@ -61,19 +63,21 @@ class SlotDecoder(Decoder):
         positions = torch.tensor(starts, device=self._device)[:, None] + torch.arange(width, device=self._device)
         self._run(first, ids, positions, span, logits=False)
 
-    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+    def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
         span = max(len(context) for context in contexts)
         self.cache.reserve(len(contexts), span)
         ids = torch.tensor([[context[-1]] for context in contexts], device=self._device)
         positions = torch.tensor([[len(context) - 1] for context in contexts], device=self._device)
-        logits = self._run(0, ids, positions, span, logits=True)
+        logits = self._run(0, ids, positions, span, logits=True, trunk=trunk)
         assert logits is not None
         return logits
 
-    def _run(self, first: int, ids: Tensor, positions: Tensor, span: int, logits: bool) -> Tensor | None:
+    def _run(
+        self, first: int, ids: Tensor, positions: Tensor, span: int, logits: bool, trunk: int = 0
+    ) -> Tensor | None:
         self.cache.place(first, positions, span)
         mask = torch.arange(span, device=self._device) <= positions[:, None, :, None]
-        return self.forward(ids, positions, mask, logits)
+        return self.forward(ids, positions, mask, logits, trunk)
 
 
 class WholeDecoder(Decoder):
@@ -84,7 +88,7 @@ class WholeDecoder(Decoder):
     def __init__(self, module: PreTrainedModel) -> None:
         self._module = module
 
-    def next_logits(self, contexts: Sequence[Sequence[int]]) -> Tensor:
+    def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
         rows = max(1, self.tokens_per_pass // max(len(context) for context in contexts))
         parts = [self._pass(contexts[start : start + rows]) for start in range(0, len(contexts), rows)]
         return torch.cat(parts)

@@ -67,7 +67,7 @@ class CachedDecoder(SlotDecoder):
         self._held = Cache(layers=[_SlotLayer(self.cache, layer) for layer in range(len(shapes))])
         self._additive = module.config._attn_implementation != "sdpa"
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
         if self._additive:
             lowest = torch.finfo(self._module.dtype).min
             mask = torch.zeros(mask.shape, dtype=self._module.dtype, device=mask.device).masked_fill_(~mask, lowest)

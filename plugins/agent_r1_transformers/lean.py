@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
+from agent_r1_transformers.trunk import attend_along_trunk, trunk_pays
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -94,17 +95,18 @@ class LeanDecoder(SlotDecoder):
             down=mlp.down_proj,
         )
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
         hidden = self._embed(ids)
         cos, sin = self._angles(positions, int(mask.shape[-1]))
         unseen = self._additive(mask, hidden.dtype)
+        trunk = trunk if trunk_pays(len(ids), trunk, int(mask.shape[-1]), ids.device) else 0
         for index, layer in enumerate(self._layers):
             normed = layer.norm(hidden)
             if index == len(self._layers) - 1 and not logits:
                 # Reading ends with the last layer's keys and values: nothing looks at what it would compute from them.
                 self._store(index, layer, normed, cos, sin)
                 return None
-            hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen)
+            hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen, trunk)
             gate, up = F.linear(layer.mlp_norm(hidden), *layer.gate_up).chunk(2, -1)
             hidden = hidden + layer.down(F.silu(gate) * up)
         return self._head(self._norm(hidden[:, -1]))
@@ -123,7 +125,9 @@ class LeanDecoder(SlotDecoder):
         key = _rotate(key if layer.key_norm is None else layer.key_norm(key), cos, sin)
         self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
 
-    def _attend(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, unseen: Tensor) -> Tensor:
+    def _attend(
+        self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, unseen: Tensor, trunk: int
+    ) -> Tensor:
         rows, new, _ = x.shape
         heads, key_heads = self._heads, self._key_heads
         mixed = F.linear(x, *layer.qkv).view(rows, new, heads + 2 * key_heads, self._width)
@@ -133,7 +137,10 @@ class LeanDecoder(SlotDecoder):
         query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
         keys, values = self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
         query = query.transpose(1, 2).reshape(rows, key_heads, heads // key_heads * new, self._width)
-        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
+        if trunk:
+            mixed = attend_along_trunk(query, keys, values, unseen, trunk)
+        else:
+            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
 

@@ -118,6 +118,22 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         2,
+        "a-trunk-one-block-too-long",
+        "plugins/agent_r1_transformers/prefixes.py",
+        "            node = child\n        return node.length",
+        "            node = child\n        return node.length + _BLOCK",
+        "begin_alike",
+    ),
+    Mutation(
+        2,
+        "a-beginning-copied-too-far",
+        "plugins/agent_r1_transformers/prefixes.py",
+        "        return next(iter(node.rows), None), node.length",
+        "        return next(iter(node.rows), None), min(node.length + 1, len(ids) - 1)",
+        "begin_alike",
+    ),
+    Mutation(
+        2,
         "vllm-keeps-its-tied-head",
         "plugins/agent_r1_vllm/extension.py",
         "        refresh_tied_head(worker.model_runner.get_model())\n",

@@ -114,11 +114,11 @@ class Gate:
         original, steps = decoder.next_logits, itertools.count(1)
         self._inside, self._opened = threading.Event(), threading.Event()
 
-        def wait_at_the_gate(contexts: Any) -> Any:
+        def wait_at_the_gate(*contexts: Any) -> Any:
             if next(steps) == step:
                 self._inside.set()
                 self._opened.wait(60)
-            return original(contexts)
+            return original(*contexts)
 
         decoder.next_logits = wait_at_the_gate
 

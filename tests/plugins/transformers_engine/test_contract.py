@@ -37,9 +37,9 @@ def test_leaving_without_closing_ends_the_process_cleanly(model):
             decoder = engine._worker._batch._decoder
             step = decoder.next_logits
 
-            def long_step(contexts):
+            def long_step(*contexts):
                 inside.set()
-                return [step(contexts) for _ in range(500)][-1]
+                return [step(*contexts) for _ in range(500)][-1]
 
             decoder.next_logits = long_step
             pending = asyncio.ensure_future(engine.generate(Request((5,), 250, 0)))

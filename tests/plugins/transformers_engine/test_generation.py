@@ -8,6 +8,7 @@ import random
 
 import pytest
 import torch
+from agent_r1_transformers.trunk import attend_along_trunk
 
 from agent_r1_core import Request
 from agent_r1_core.contracts.engine import context_digest
@@ -206,6 +207,42 @@ def test_episodes_that_went_the_same_way_read_their_observation_once(model, serv
     prompt, context = len(prompts[1]), len(requests[0].ids)
     assert statistics["read"] == (prompt - 1) + (context - 1) - statistics["reused"]
     assert statistics["shared"] == 2 * (prompt - 1) + 2 * (context - 1)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt_neox"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, serving, logprobs_of, monkeypatch):
+    """Three questions after one system prompt, eight samples of each; and one request that has nothing of it."""
+    looks = []
+
+    def seen(query, keys, values, unseen, trunk):
+        looks.append(trunk)
+        return attend_along_trunk(query, keys, values, unseen, trunk)
+
+    monkeypatch.setattr("agent_r1_transformers.lean.attend_along_trunk", seen)
+    module, folder = model(kind)
+    source = random.Random(3)
+    system = tuple(source.randrange(97) for _ in range(70))
+    questions = [(*system, *(source.randrange(97) for _ in range(length))) for length in (9, 23, 30)]
+
+    async def run():
+        async with serving(folder, dtype=dtype) as engine:
+            requests = [Request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
+            stranger = Request(questions[1][5:40], 3, 0)
+            first = await asyncio.gather(engine.generate_batch(requests), engine.generate(stranger))
+            return requests, stranger, first, engine.statistics
+
+    requests, stranger, (answers, other), statistics = asyncio.run(run())
+    pairs = [*zip(requests, answers, strict=True), (stranger, other)]
+    for request, answer in pairs:
+        assert answer.context == context_digest(request.ids)
+        expected = logprobs_of(module, request.ids, answer.ids)
+        assert answer.logprobs == pytest.approx(expected, abs=1e-4 if dtype == "float32" else 0.25)
+    longest_first = [len(questions[2]) - 1, len(questions[1]) - 1 - 64, len(questions[0]) - 1 - 64]
+    assert statistics["read"] == sum(longest_first) + len(stranger.ids) - 1
+    if kind in LEAN:
+        assert set(looks) == {64}
+        assert len(looks) == 6 * 3, "as soon as the stranger has left, every layer looks at the system prompt once"
 
 
 def test_release_drops_what_an_episode_kept(model, serving, prompts):

@@ -198,7 +198,7 @@ def test_a_worker_that_dies_tells_pending_and_future_requests_why(model, serving
         async with serving(folder) as engine:
             decoder = engine._worker._batch._decoder
 
-            def break_down(contexts):
+            def break_down(*contexts):
                 raise MemoryError("no room for 7 GiB")
 
             decoder.next_logits = break_down
