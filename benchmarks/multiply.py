@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from pydantic import Field
@@ -21,6 +22,8 @@ class Multiply(Tool):
 
         latency: float = Field(0.0, ge=0)
         """Seconds that a call takes."""
+        blocking: bool = False
+        """Whether a call blocks its thread all the time."""
 
     class Arguments(ToolArguments):
         """What a call gives."""
@@ -29,6 +32,11 @@ class Multiply(Tool):
         """The first integer."""
         b: int
         """The second integer."""
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        if self.config.blocking:
+            self.run = self.block  # type: ignore[method-assign]
 
     def schema(self) -> dict[str, Any]:
         """What transformers makes of the peer's function: both sides' prompts are equal token by token."""
@@ -50,6 +58,11 @@ class Multiply(Tool):
         """The product, after the latency."""
         if self.config.latency:
             await asyncio.sleep(self.config.latency)
+        return int(arguments.a * arguments.b)
+
+    def block(self, arguments: Any, context: Any) -> int:
+        """The same without giving its thread free."""
+        time.sleep(self.config.latency)
         return int(arguments.a * arguments.b)
 
 

@@ -45,7 +45,13 @@ async def slow_multiply(a: int, b: int) -> int:
     return a * b
 
 
-slow_multiply.__name__, slow_multiply.__doc__ = "multiply", multiply.__doc__
+def blocking_multiply(a: int, b: int) -> int:
+    time.sleep(LATENCY)
+    return a * b
+
+
+for slow in (slow_multiply, blocking_multiply):
+    slow.__name__, slow.__doc__ = "multiply", multiply.__doc__
 
 
 def correct(completions: list[Any], answer: list[int], **kwargs: Any) -> list[float]:
@@ -84,6 +90,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--steps", type=int, default=8)
     options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
     options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
+    options.add_argument("--blocking", action="store_true", help="the tool is not asynchronous")
     options.add_argument("--prompt", type=int, default=512, help="tokens of a prompt of `continue`")
     options.add_argument("--completion", type=int, default=96)
     options.add_argument("--bf16", action="store_true", help="bfloat16 autocast")
@@ -148,7 +155,7 @@ def main() -> None:
     own: dict[str, Any] = {"reward_funcs": parity}
     rows, more = words(tokenizer, options.prompt), {"max_steps": options.steps}
     if options.task == "multiply":
-        own = {"reward_funcs": correct, "tools": [slow_multiply]}
+        own = {"reward_funcs": correct, "tools": [blocking_multiply if options.blocking else slow_multiply]}
         rows, more = products(), {"max_tool_calling_iterations": 2}
     trainer = GRPOTrainer(
         model=options.model,

@@ -28,6 +28,8 @@ for name, value in report.CALM.items():
     os.environ.setdefault(name, value)
 
 GROUP = 8
+WAITING = 64
+"""Episodes of the table by latency."""
 
 
 def arguments() -> argparse.Namespace:
@@ -42,11 +44,12 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--episodes", type=int, nargs="+", default=[8, 32, 64, 128, 256, 512])
     options.add_argument("--turns", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05, 0.15, 0.5])
+    options.add_argument("--at-once", type=int, default=32, help="episodes of the tables by turns")
     options.add_argument("--new-tokens", type=int, default=24, help="of one action")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.shape, chosen.repeats, chosen.new_tokens = "tiny", 1, 6
-        chosen.episodes, chosen.turns, chosen.latencies = [8, 16], [1, 2, 4], [0.0, 0.02]
+        chosen.episodes, chosen.turns, chosen.latencies, chosen.at_once = [8, 16], [1, 2, 4], [0.0, 0.02], 8
     return chosen
 
 
@@ -85,9 +88,9 @@ async def by_episodes(stage: Any, options: argparse.Namespace) -> list[dict[str,
 
 
 async def by_turns(stage: Any, options: argparse.Namespace, learner: Any) -> list[dict[str, Any]]:
-    """Cost of an episode by its turns, 32 at once; and of learning from it."""
+    """Cost of an episode by its turns, and of learning from it."""
     rows: list[dict[str, Any]] = []
-    episodes = 32 if not options.quick else 8
+    episodes = options.at_once
     for turns in options.turns:
         took, groups = await play(stage, options, episodes, turns=turns)
         updates = [_update(learner, groups) for _ in range(options.repeats + 1)]
@@ -114,7 +117,7 @@ def _update(learner: Any, groups: Any) -> float:
 async def by_latency(stage: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Tokens a second by the mean latency of observations with a heavy tail, 64 episodes of four turns."""
     rows: list[dict[str, Any]] = []
-    episodes = 64 if not options.quick else 8
+    episodes = WAITING if not options.quick else 8
     for latency in options.latencies:
         took, _ = await play(stage, options, episodes, turns=4, latency=latency, tail=1.0)
         rows.append(
@@ -157,14 +160,16 @@ def make_learner(folder: Path, options: argparse.Namespace) -> Any:
 
     policy = Policy.load(folder, dtype=options.dtype, device=options.device)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    return Learner(policy, algorithm, LearnerSettings(lr=1e-6))
+    # No group is skipped: what is learnt from must not depend on chance.
+    return Learner(policy, algorithm, LearnerSettings(lr=1e-6, skip_without_gradient=False))
 
 
 async def measure(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """All tables of an engine."""
     from stage import Stage
 
-    stage = await Stage.open(folder, engine, options.dtype, options.device, max(options.episodes))
+    most = max(*options.episodes, options.at_once, WAITING)
+    stage = await Stage.open(folder, engine, options.dtype, options.device, most)
     try:
         turns = await by_turns(stage, options, make_learner(folder, options))
         return {

@@ -30,6 +30,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 4,
         "vocab_size": 151936,
     },
+    "qwen2.5-0.5b-2-layers": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "rope_theta": 1000000.0,
+    },
     "qwen2.5-3b": {
         "hidden_size": 2048,
         "intermediate_size": 11008,

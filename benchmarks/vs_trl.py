@@ -45,6 +45,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--repeats", type=int, default=3, help="processes of each side")
     options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05], help="of the tool, seconds")
+    options.add_argument("--blocking", action="store_true", help="the tool blocks its thread, else it is asynchronous")
     options.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     chosen = options.parse_args()
     if chosen.quick:
@@ -67,6 +68,7 @@ def peer_python(options: argparse.Namespace) -> Path:
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
     """One process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
+    common += ["--blocking"] if options.blocking else []
     if side == "TRL":
         precision = ["--bf16"] if dtype == "bfloat16" else []
         alone = {"PYTHONPATH": str(report.HOME)}
