@@ -36,7 +36,7 @@ class Multiply(Tool):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         if self.config.blocking:
-            self.run = self.block  # type: ignore[method-assign]
+            self.run = self.block  # type: ignore[method-assign, assignment]
 
     def schema(self) -> dict[str, Any]:
         """What transformers makes of the peer's function: both sides' prompts are equal token by token."""
