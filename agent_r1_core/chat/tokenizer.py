@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.errors import ModelError
+
+_KEPT = 256
+"""Texts whose ids are kept: the samples of a group share their prompt, and often observations."""
 
 
 class ChatTokenizer:
@@ -26,6 +29,7 @@ class ChatTokenizer:
             ModelError: the tokenizer has no chat template.
         """
         self.raw = raw
+        self._ids_of = lru_cache(_KEPT)(self._encode)
         self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")
         self.template = ChatTemplate(raw, self.name)
         known = {int(index) for index in eos_ids}
@@ -72,10 +76,13 @@ class ChatTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text: nothing added, special tokens read as such, characters that UTF-8 refuses replaced."""
+        return list(self._ids_of(text))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
         if not text:
-            return []
+            return ()
         clean = text.encode("utf-8", "replace").decode("utf-8")
-        return list(self.raw.encode(clean, add_special_tokens=False))
+        return tuple(self.raw.encode(clean, add_special_tokens=False))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""
