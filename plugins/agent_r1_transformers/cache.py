@@ -154,6 +154,9 @@ class Parking:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __contains__(self, episode: object) -> bool:
+        return episode in self._rows
+
     def keep(self, episode: str, parked: Parked) -> None:
         """Keep a row for its episode, in place of an older one."""
         self.pop(episode)

@@ -178,6 +178,8 @@ class Worker:
     def _step(self) -> None:
         room = self._max_rows - len(self._batch.rows)
         if room > 0 and self._waiting:
+            # Episodes whose keys and values are here go first: a new one would take their place, and they read again.
+            self._waiting = deque(sorted(self._waiting, key=lambda row: row.request.episode not in self._batch.parking))
             fitting = self._batch.fitting(islice(self._waiting, room))
             self._batch.admit([self._waiting.popleft() for _ in range(fitting)])
         self._batch.step(self._version)

@@ -259,6 +259,28 @@ def test_release_drops_what_an_episode_kept(model, serving, prompts):
     assert asyncio.run(run()) == 0
 
 
+def test_episodes_that_were_begun_go_before_new_ones(model, serving):
+    """Else new ones would take the places of those that wait for a tool, turn after turn, and all would read again."""
+    _, folder = model("qwen2")
+    source = random.Random(8)
+    prompts = [tuple(source.randrange(97) for _ in range(30)) for _ in range(16)]
+
+    async def episode(engine, prompt):
+        context = prompt
+        for _ in range(5):
+            answer = await engine.generate(Request(context, 4, 0, episode=str(prompt)))
+            context = (*context, *answer.ids, 1, 2, 3)
+
+    async def run():
+        async with serving(folder, max_episodes=4) as engine:
+            await asyncio.gather(*(episode(engine, prompt) for prompt in prompts))
+            return engine.statistics
+
+    statistics = asyncio.run(run())
+    anew = 16 * sum(29 + 7 * turn for turn in range(5))
+    assert statistics["read"] + statistics["shared"] < 0.6 * anew, "most contexts were read anew in every turn"
+
+
 def test_long_contexts_are_read_in_chunks(model, serving, logprobs_of, monkeypatch):
     monkeypatch.setattr("agent_r1_transformers.batch._CHUNK", 16)
     monkeypatch.setattr("agent_r1_transformers.batch._TOKENS", 40)
