@@ -64,7 +64,7 @@ def check_setup(setup: Setup) -> None:
     _evaluation(setup)
     if setup.training:
         _sampling(setup)
-        _roles(setup)
+        _algorithm(setup)
         _amounts(setup)
         _warn(setup)
     else:
@@ -137,11 +137,21 @@ def _sampling(setup: Setup) -> None:
         setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
 
 
-def _roles(setup: Setup) -> None:
-    block = setup.block("algorithm")
-    if block is not None and "critic" not in block.cls(block.config).roles():
+def _algorithm(setup: Setup) -> None:
+    """Options of training that this algorithm does not ask for."""
+    block, training = setup.block("algorithm"), setup.config.training
+    if block is None:
+        return
+    algorithm = block.cls(block.config)
+    if "critic" not in algorithm.roles():
         for option in ("critic_lr", "critic_warmup"):
             setup.idle(("training", option), f"the algorithm {block.name} has no critic")
+    if not algorithm.uses_old_logprobs(training.epochs, training.minibatches):
+        text = (
+            "training.epochs=1 and training.minibatches=1 make a single optimiser step of a rollout, and the algorithm "
+            f"{block.name} asks for no log-probs before it"
+        )
+        setup.idle(("training", "old_logprobs"), text)
 
 
 def _untrained(setup: Setup) -> None:

@@ -71,3 +71,8 @@ class Algorithm(Component):
         """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them
         in a pass of their own before it asks for advantages."""
         return False
+
+    def uses_old_logprobs(self, epochs: int, minibatches: int) -> bool:
+        """Whether the learner takes log-probs before the update: a rollout makes several optimiser steps, or
+        `advantages` reads them. A single step has them from its own forward pass."""
+        return epochs * minibatches > 1 or self.needs_old_logprobs()

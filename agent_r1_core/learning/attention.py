@@ -21,10 +21,10 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from agent_r1_core.learning.prefixes import Span
 
 NAME = "agent_r1_packed"
-_SMALL = 2**18
-"""Scores of a span on a CPU in bfloat16, below which plain products are faster than torch's fused backward pass."""
 _BLOCK = 256
 """Queries that are looked at together where a mask is needed."""
+_KEPT = 32
+"""Plain products keep their weights for the backward pass: at most so many times what a query takes."""
 _packed: ContextVar[bool] = ContextVar("agent_r1_packed", default=False)
 
 
@@ -55,60 +55,56 @@ def packed_attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, sliding_window=sliding_window, **kwargs
         )
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    kind = query.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
+    query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     lengths = [span.length for span in spans]
-    queries, keys, values = query.split(lengths, 2), key.split(lengths, 2), value.split(lengths, 2)
+    queries, keys, values = (part.to(dtype).split(lengths, 2) for part in (query, key, value))
     out = []
     for number, span in enumerate(spans):
         seen = (*span.above, number)
         k, v = (torch.cat([part[one] for one in seen], 2) for part in (keys, values))
-        out.append(_attend(queries[number], k, v, scale, sliding_window))
+        out.append(_attend(queries[number], k, v, sliding_window))
     return torch.cat(out, 2).transpose(1, 2).contiguous(), None
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
-    """The queries are the last of the keys' places."""
+def _attend(query: Tensor, key: Tensor, value: Tensor, window: int | None) -> Tensor:
+    """The queries, which are scaled, are the last of the keys' places."""
     new, places = query.shape[2], key.shape[2]
-    if new == places and (window is None or places <= window) and not _products_win(query, places):
-        groups = query.shape[1] // key.shape[1]
-        key, value = repeat_kv(key, groups), repeat_kv(value, groups)
-        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
+    attend = _products if _products_win(query, places) else _fused
+    if attend is _fused and new == places and (window is None or places <= window):
+        return _fused(query, key, value, None)
     out = []
     for start in range(0, new, _BLOCK):  # a block of queries needs no key after its own last place
         block = query[:, :, start : start + _BLOCK]
         seen = places - new + start + block.shape[2]
-        out.append(_attend_masked(block, key[:, :, :seen], value[:, :, :seen], scale, window))
+        visible = _visible(block.shape[2], seen, window, query.device)
+        out.append(attend(block, key[:, :, :seen], value[:, :, :seen], visible))
     return torch.cat(out, 2) if len(out) > 1 else out[0]
 
 
-def _attend_masked(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
-    if _products_win(query, key.shape[2]):
-        return _products(query, key, value, scale, window)
-    groups = query.shape[1] // key.shape[1]
-    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
-    mask = _visible(query.shape[2], key.shape[2], window, query.device)
-    return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-
-
 def _products_win(query: Tensor, places: int) -> bool:
-    """Whether plain products are faster than torch's fused attention: on a CPU in bfloat16, where spans are short."""
-    return query.device.type == "cpu" and query.shape[2] * places <= _SMALL and _in_bfloat16(query)
+    """Whether plain products are faster than torch's fused attention, at a price in memory that can be paid: on a CPU
+    in bfloat16."""
+    return query.device.type == "cpu" and query.dtype == torch.bfloat16 and places <= _KEPT * query.shape[-1]
 
 
-def _products(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
-    """The formula as it stands, the softmax in float32; query heads that share a key head are folded into rows."""
+def _products(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Tensor:
+    """The formula as it stands; query heads that share a key head are folded into rows. Torch's softmax computes in
+    float32 also where it reads and writes bfloat16."""
     _, heads, new, width = query.shape
     groups = heads // key.shape[1]
     folded = query.reshape(key.shape[1], groups * new, width)
-    scores = (folded @ key[0].transpose(1, 2)).float() * scale
-    hidden = ~_visible(new, key.shape[2], window, query.device).repeat(groups, 1)
-    weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).to(value.dtype)
+    bias = torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill_(~visible, float("-inf"))
+    weights = torch.baddbmm(bias.repeat(groups, 1), folded, key[0].transpose(1, 2)).softmax(-1)
     return (weights @ value[0]).view(1, heads, new, value.shape[-1])
 
 
-def _in_bfloat16(query: Tensor) -> bool:
-    """Whether products of it are computed in bfloat16."""
-    return query.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu")
+def _fused(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
+    """Torch's own kernels; causal where nothing says what is visible."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+    return scaled_dot_product_attention(query, key, value, visible, is_causal=visible is None, scale=1.0)
 
 
 def _visible(new: int, places: int, window: int | None, device: torch.device) -> Tensor:

@@ -134,8 +134,7 @@ class Learner:
     def _prepare(self, batch: Batch, meter: Meter) -> Work:
         """Scores without gradient where they are needed, then advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
-        several = self.settings.epochs * self.settings.minibatches > 1
-        wanted = several or self.algorithm.needs_old_logprobs()
+        wanted = self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
         if wanted and self._engine_knows_old(batch):
             batch.old_logprobs = batch.sampler_logprobs.clone()
         own_pass = wanted and batch.old_logprobs is None

@@ -39,6 +39,8 @@ def test_an_unknown_component_is_an_error() -> None:
 def test_an_option_that_was_set_and_has_no_effect_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"training\.critic_lr.*no effect"):
         load_config("default", ["training.critic_lr=1e-3"])
+    with pytest.raises(ConfigError, match=r"training\.old_logprobs.*no effect"):
+        load_config("default", ["training.old_logprobs=engine"])
     with pytest.raises(ConfigError, match=r"algorithm\.horizon.*no effect"):
         load_config("default", ["algorithm.horizon=99"])
 

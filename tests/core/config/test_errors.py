@@ -98,6 +98,12 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
         (["env.hint_text=x"], "env.hint_text", "hints is false"),
         (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
         (["training.critic_warmup=2"], "training.critic_warmup", "the algorithm group has no critic"),
+        (
+            ["training.old_logprobs=engine"],
+            "training.old_logprobs",
+            "training.epochs=1 and training.minibatches=1 make a single optimiser step of a rollout, and the algorithm "
+            "group asks for no log-probs before it",
+        ),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
         (
             ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
@@ -117,6 +123,14 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
     assert load("env.hints=true", "env.hint_text=x").config.env.options["hint_text"] == "x"
     assert load("algorithm=ac", "training.critic_lr=1e-3").config.training.critic_lr == 1e-3
     assert load("env=grid", "tools=[]").config.env.name == "grid"
+
+
+@pytest.mark.parametrize("override", ["training.epochs=2", "training.minibatches=2", "algorithm.kl_coef=0.1"])
+def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
+    (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
+    assert load_config("old", [override], folders=[folder]).config.training.old_logprobs == "learner"
+    with pytest.raises(ConfigError, match=r"training\.old_logprobs .*old\.yaml, line 2.* has no effect here"):
+        load_config("old", folders=[folder])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import torch
 
 from agent_r1_core.learning import attention
 from agent_r1_core.learning.attention import packed_attention
-from agent_r1_core.learning.prefixes import PrefixForest
+from agent_r1_core.learning.prefixes import PrefixForest, Span
+from agent_r1_core.testing.gradients import relative_difference
 
 SEQUENCES = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2, 3, 7, 8, 9, 10], [5])
 
@@ -21,7 +22,7 @@ def test_each_token_sees_its_own_prefix(
     window: int | None, plain_products: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention, "_BLOCK", block)
-    monkeypatch.setattr(attention, "_in_bfloat16", lambda query: plain_products)
+    monkeypatch.setattr(attention, "_products_win", lambda query, places: plain_products)
     forest = PrefixForest()
     for ids in SEQUENCES:
         forest.add(ids, 0)
@@ -33,6 +34,24 @@ def test_each_token_sees_its_own_prefix(
     for at in place.split([len(ids) for ids in SEQUENCES]):
         expected = by_the_book(query[:, :, at], key[:, :, at], value[:, :, at], window)
         torch.testing.assert_close(found[:, at], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kept", [0, 32])
+def test_in_bfloat16_either_way_is_as_exact_as_its_numbers(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "_KEPT", kept)
+    assert attention._products_win(torch.zeros(1, 4, 20, 8, dtype=torch.bfloat16), 60) == bool(kept)
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 60, 8, generator=draw).requires_grad_() for heads in (4, 2, 2))
+    direction = torch.randn(1, 60, 4, 8, generator=draw)
+    spans = (Span(40, ()), Span(20, (0,)))
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = packed_attention(SimpleNamespace(), query, key, value, None, spans=spans)  # type: ignore[arg-type]
+    expected = by_the_book(query, key, value, None)
+    assert found.dtype == torch.bfloat16
+    assert relative_difference(found.detach(), expected.detach()) < 0.01
+    ours, theirs = (torch.autograd.grad((out * direction).sum(), (query, key, value)) for out in (found, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        assert relative_difference(one, other) < 0.01
 
 
 def by_the_book(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None) -> torch.Tensor:
