@@ -152,6 +152,12 @@ def _algorithm(setup: Setup) -> None:
             f"{block.name} asks for no log-probs before it"
         )
         setup.idle(("training", "old_logprobs"), text)
+    elif training.old_logprobs == "engine" and training.importance_clip is not None:
+        text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance weight is 1"
+        setup.idle(("training", "importance_clip"), text)
+    if algorithm.needs_every_trajectory():
+        text = f"the algorithm {block.name} with these options has a gradient on every episode"
+        setup.idle(("training", "skip_without_gradient"), text)
 
 
 def _untrained(setup: Setup) -> None:

@@ -125,6 +125,21 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
     assert load("env=grid", "tools=[]").config.env.name == "grid"
 
 
+@pytest.mark.parametrize(
+    ("option", "training"),
+    [
+        ("importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
+        ("skip_without_gradient", "{skip_without_gradient: true}"),
+    ],
+)
+def test_savings_and_corrections_that_do_nothing_are_errors(option: str, training: str, folder: Path) -> None:
+    (folder / "idle.yaml").write_text(f"algorithm: {{name: ppo, kl_coef: 0.1}}\ntraining: {training}\n")
+    with pytest.raises(ConfigError, match=rf"training\.{option} .*has no effect here"):
+        load_config("idle", folders=[folder])
+    (folder / "apt.yaml").write_text(f"algorithm: grpo\ntraining: {training.replace('engine', 'learner')}\n")
+    assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
+
+
 @pytest.mark.parametrize("override", ["training.epochs=2", "training.minibatches=2", "algorithm.kl_coef=0.1"])
 def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
     (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
