@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from agent_r1_core.errors import ModelError
 
 _CHUNK = 2**24
-"""Logits at a time: 64 MiB in float32; a backward pass holds about four times that."""
+"""Logits at a time: 64 MiB in float32; a pass holds two or three times that."""
 
 
 class Head:
@@ -22,7 +23,7 @@ class Head:
     def __init__(self, model: PreTrainedModel) -> None:
         self.linear: nn.Module = model.get_output_embeddings()
         self.vocabulary = int(self.linear.weight.shape[0])
-        self.finish = _finisher(model.config)
+        self.scale, self.finish = _finisher(model.config)
 
     def scores(self, hidden: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """log softmax(logits / temperature) of each id, and the entropy of each distribution without gradient.
@@ -35,6 +36,12 @@ class Head:
             float32 [k] and [k], nats.
         """
         chunk = max(64, _CHUNK // self.vocabulary)
+        if self.scale is not None and type(self.linear) is nn.Linear:
+            scale = self.scale / temperature
+            found: tuple[Tensor, Tensor] = _Scores.apply(
+                hidden, self.linear.weight, self.linear.bias, ids, scale, chunk
+            )
+            return found
         if hidden.shape[0] <= chunk:
             return self._chunk(hidden, ids, temperature)
         parts = [
@@ -74,12 +81,76 @@ class Head:
             )
 
 
-def _finisher(config: Any) -> Callable[[Tensor], Tensor]:
-    """Soft capping (Gemma), scaling (Cohere, Granite), or nothing."""
+class _Scores(torch.autograd.Function):
+    """Log-probs and entropies of a linear head without any graph: the backward pass computes the logits of a chunk
+    again, turns them into their gradient in place, and adds all chunks to one gradient of the weights."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, scale: float, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        kind = hidden.device.type
+        ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+        ctx.scale, ctx.chunk = scale, chunk
+        parts = []
+        with torch.autocast(kind, enabled=False):
+            low = _low(ctx.dtype, weight, bias)
+            for start in range(0, len(ids), chunk):
+                logits = _logits(hidden[start : start + chunk], low, scale)
+                normaliser = torch.logsumexp(logits, -1)
+                logprobs = logits.gather(1, ids[start : start + chunk, None])[:, 0] - normaliser
+                probabilities = torch.exp(logits - normaliser[:, None])
+                entropy = normaliser - probabilities.mul_(logits).nan_to_num_(0.0).sum(-1)
+                parts.append((logprobs, entropy, normaliser))
+        logprobs, entropy, normaliser = (torch.cat(part) for part in zip(*parts, strict=True))
+        ctx.save_for_backward(hidden, weight, bias, ids, normaliser)
+        ctx.mark_non_differentiable(entropy)
+        return logprobs, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, given: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ids, normaliser = ctx.saved_tensors
+        to_hidden, to_weight, to_bias = ctx.needs_input_grad[:3]
+        hidden_grad = torch.empty_like(hidden) if to_hidden else None
+        weight_grad = torch.zeros_like(weight) if to_weight else None
+        bias_grad = torch.zeros_like(bias) if to_bias else None
+        with torch.autocast(hidden.device.type, enabled=False):
+            low = _low(ctx.dtype, weight, bias)
+            for start in range(0, len(ids), ctx.chunk):
+                span = slice(start, start + ctx.chunk)
+                pull = given[span, None].float() * ctx.scale
+                logits = _logits(hidden[span], low, ctx.scale)
+                wanted = logits.sub_(normaliser[span, None]).exp_().mul_(-pull)
+                wanted.scatter_add_(1, ids[span, None], pull)
+                wanted = wanted.to(ctx.dtype)
+                if hidden_grad is not None:
+                    hidden_grad[span] = wanted @ low[0]
+                if weight_grad is not None:
+                    if weight_grad.dtype == ctx.dtype:
+                        weight_grad.addmm_(wanted.t(), hidden[span].to(ctx.dtype))
+                    else:
+                        weight_grad += wanted.t() @ hidden[span].to(ctx.dtype)
+                if bias_grad is not None:
+                    bias_grad += wanted.sum(0)
+        return hidden_grad, weight_grad, bias_grad, None, None, None
+
+
+def _low(dtype: torch.dtype, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Weights in the precision of the products."""
+    return weight.to(dtype), None if bias is None else bias.to(dtype)
+
+
+def _logits(hidden: Tensor, low: tuple[Tensor, Tensor | None], scale: float) -> Tensor:
+    """float32 [k, vocabulary], scaled."""
+    logits = nn.functional.linear(hidden.to(low[0].dtype), *low).float()
+    return logits if scale == 1.0 else logits.mul_(scale)
+
+
+def _finisher(config: Any) -> tuple[float | None, Callable[[Tensor], Tensor]]:
+    """Soft capping (Gemma), scaling (Cohere, Granite), or nothing; with the factor where it is no more than that."""
     cap = getattr(config, "final_logit_softcapping", None)
     factor = float(getattr(config, "logit_scale", None) or 1.0) / float(getattr(config, "logits_scaling", None) or 1.0)
-    if cap is None and factor == 1.0:
-        return lambda logits: logits
     if cap is None:
-        return lambda logits: logits * factor
-    return lambda logits: torch.tanh(logits * factor / cap) * cap
+        return factor, lambda logits: logits if factor == 1.0 else logits * factor
+    return None, lambda logits: torch.tanh(logits * factor / cap) * cap

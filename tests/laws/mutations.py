@@ -80,8 +80,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "learner-forgets-the-temperature",
         "agent_r1_core/learning/head.py",
-        "        logits = logits if temperature == 1.0 else logits / temperature\n",
-        "",
+        "            scale = self.scale / temperature\n",
+        "            scale = self.scale\n",
         "gap_is_nothing",
     ),
     Mutation(
@@ -261,6 +261,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "if episode.error is not None and attempt <= retries:",
         "if episode.error is not None and attempt < retries:",
         "played_again",
+    ),
+    Mutation(
+        6,
+        "only-other-tokens-are-pushed",
+        "agent_r1_core/learning/head.py",
+        "                wanted.scatter_add_(1, ids[span, None], pull)\n",
+        "",
+        "by_the_book and dapo",
     ),
     Mutation(
         6,
