@@ -95,7 +95,7 @@ class _Scores(torch.autograd.Function):
         parts = []
         with torch.autocast(kind, enabled=False):
             low = _low(ctx.dtype, weight, bias)
-            for start in range(0, len(ids), chunk):
+            for start in range(0, max(len(ids), 1), chunk):
                 logits = _logits(hidden[start : start + chunk], low, scale)
                 normaliser = torch.logsumexp(logits, -1)
                 logprobs = logits.gather(1, ids[start : start + chunk, None])[:, 0] - normaliser
