@@ -77,7 +77,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any
     def make(kind: str) -> tuple[Any, str]:
         if kind not in made:
             family, options = KINDS[kind]
-            torch.manual_seed(len(made))
+            torch.manual_seed(list(KINDS).index(kind))
             config = getattr(transformers, f"{family}Config")(**{**SIZES, **options})
             module = transformers.AutoModelForCausalLM.from_config(config).eval()
             folder: Path = tmp_path_factory.mktemp(kind)
