@@ -78,15 +78,15 @@ def matrix_rate(device: str, dtype: str) -> float:
 
 def make_learner(folder: Path, options: argparse.Namespace) -> Any:
     """GRPO on the model."""
+    from agent_r1_core.contracts.training import TrainingConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.learning.settings import LearnerSettings
     from agent_r1_core.plugins import Registry
 
     place = {"dtype": options.dtype, "device": options.device}
     policy = Policy.load(folder, **place, gradient_checkpointing=options.gradient_checkpointing)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    settings = LearnerSettings(lr=1e-6, max_tokens_per_microbatch=options.microbatch, skip_without_gradient=False)
+    settings = TrainingConfig(lr=1e-6, max_tokens_per_microbatch=options.microbatch, skip_without_gradient=False)
     return Learner(policy, algorithm, settings)
 
 

@@ -125,13 +125,13 @@ def _measure(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _learner(policy: Any, groups: list[Any], case: dict[str, Any]) -> Any:
+    from agent_r1_core.contracts.training import TrainingConfig
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.learning.settings import LearnerSettings
     from agent_r1_core.plugins import Registry
 
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
     own = {name: case[name] for name in OPTIONS if name in case}
-    learner = Learner(policy, algorithm, LearnerSettings(lr=1e-6, **own))
+    learner = Learner(policy, algorithm, TrainingConfig(lr=1e-6, **own))
     return lambda: learner.update(groups, 1)
 
 

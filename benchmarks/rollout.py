@@ -153,15 +153,15 @@ def fit(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def make_learner(folder: Path, options: argparse.Namespace) -> Any:
     """GRPO on the same model."""
+    from agent_r1_core.contracts.training import TrainingConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.learning.settings import LearnerSettings
     from agent_r1_core.plugins import Registry
 
     policy = Policy.load(folder, dtype=options.dtype, device=options.device)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
     # No group is skipped: what is learnt from must not depend on chance.
-    return Learner(policy, algorithm, LearnerSettings(lr=1e-6, skip_without_gradient=False))
+    return Learner(policy, algorithm, TrainingConfig(lr=1e-6, skip_without_gradient=False))
 
 
 async def measure(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:

@@ -15,7 +15,7 @@ ALLOWED: dict[str, set[str]] = {
     "specs": set(),
     "hookspecs": {"specs"},
     "plugins": {"specs", "hookspecs", *CONTRACTS},
-    "config": {"plugins", "errors"},
+    "config": {"plugins", *CONTRACTS},
     "records": CONTRACTS,
     "chat": CONTRACTS,
     "rollout": {"chat", "seeds", "plugins", *CONTRACTS},

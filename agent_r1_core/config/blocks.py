@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import Field, model_serializer, model_validator
+
+from agent_r1_core.contracts.section import Section
 
 BLOCKS: dict[tuple[str, ...], str] = {
     ("tasks", "train"): "tasks",
@@ -21,12 +23,6 @@ BLOCKS: dict[tuple[str, ...], str] = {
 
 BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "trackers": "tracker"}
 """Where lists of blocks stand, and their kinds."""
-
-
-class Section(BaseModel):
-    """Base of every part of a run configuration: unknown keys are refused, values are immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class ComponentBlock(Section):

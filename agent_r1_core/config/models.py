@@ -6,24 +6,13 @@ Components are blocks (blocks.py): their own options are validated by their own 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt, field_validator
 
-from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, Section, ToolBlock
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class LoraSettings(Section):
-    """Train low-rank adapters in place of the whole model (needs the package `peft`)."""
-
-    rank: int = Field(default=16, ge=1)
-    alpha: float = Field(default=32.0, gt=0)
-    """The adapters' output is scaled by alpha / rank."""
-    dropout: float = Field(default=0.0, ge=0, lt=1)
-    target_modules: tuple[str, ...] = ()
-    """Names of the layers that get adapters; empty: every linear layer but the head."""
+from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, ToolBlock
+from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 
 
 class ModelConfig(Section):
@@ -53,51 +42,6 @@ class TasksConfig(Section):
     train: ComponentBlock = ComponentBlock(name="miniwiki")
     eval: ComponentBlock | None = None
     """None: a part of the training tasks is held out."""
-
-
-class TrainingConfig(Section):
-    """How the policy is trained."""
-
-    steps: int = Field(default=30, ge=1)
-    """Rollout and update pairs."""
-    tasks_per_step: int = Field(default=16, ge=1)
-    """At most: an epoch is cut into equal steps, so that no task is left out or comes twice."""
-    samples_per_task: int = Field(default=8, ge=1)
-    """Episodes of each task: the size of a group."""
-    epochs: int = Field(default=1, ge=1)
-    """Passes over each rollout."""
-    minibatches: int = Field(default=1, ge=1)
-    """Optimiser steps of one pass."""
-    lr: float = Field(default=2e-4, gt=0)
-    critic_lr: float | None = Field(default=None, gt=0)
-    """None: the policy's."""
-    critic_warmup: int = Field(default=0, ge=0)
-    """First steps in which only the critic learns."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    betas: tuple[Beta, Beta] = (0.9, 0.95)
-    """Of AdamW."""
-    max_grad_norm: float = Field(default=1.0, ge=0)
-    """Gradients are scaled down to this norm; 0: never."""
-    warmup_steps: int = Field(default=0, ge=0)
-    """Steps over which the learning rate rises from zero."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Of the learning rate after the warm-up; `linear` and `cosine` fall towards zero, which a step after the last one
-    would reach."""
-    max_tokens_per_microbatch: int = Field(default=4096, ge=1)
-    """Bounds memory; the gradient does not depend on it."""
-    old_logprobs: Literal["auto", "engine", "learner"] = "auto"
-    """Log-probs before the update, where several passes or mini-batches need them: the engine's, or a pass of the
-    learner's own; `auto`: the engine's where a sample of the rollout agrees to 1e-4 nats, as in float32."""
-    share_prefixes: bool = True
-    """Compute tokens that the episodes of a task share from their first id on once; the gradient is the same."""
-    skip_without_gradient: bool = True
-    """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
-    max_retries: int = Field(default=2, ge=0)
-    """How often a failed episode is started again before it is dropped."""
-    shuffle: bool = True
-    """Draw the tasks in a random order, which the seed decides."""
-    importance_clip: float | None = Field(default=None, gt=0)
-    """Truncated importance weights against a mismatch of sampler and learner: the ratio is clamped here."""
 
 
 class EvaluationConfig(Section):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
@@ -25,7 +26,6 @@ from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.schedule import lr_factor
 from agent_r1_core.learning.scoring import add_gaps, engine_agrees, fill_frozen_scores
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.work import Update, Work
 from agent_r1_core.trajectory import Group
@@ -49,7 +49,7 @@ class Learner:
         self,
         policy: Policy,
         algorithm: Algorithm,
-        settings: LearnerSettings,
+        settings: TrainingConfig,
         *,
         critic: Critic | None = None,
         reference: Policy | None = None,

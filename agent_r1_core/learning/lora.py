@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
-from agent_r1_core.learning.settings import LoraOptions
 
 _MARK = ".lora_"
 
 
-def add_lora(model: PreTrainedModel, options: LoraOptions, seed: int) -> Any:
+def add_lora(model: PreTrainedModel, options: LoraSettings, seed: int) -> Any:
     """Wrap a model so that only new low-rank adapters learn; they begin as the identity, drawn by `seed`.
 
     Raises:

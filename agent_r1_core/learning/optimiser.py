@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.settings import LearnerSettings
 
 
 class Optimiser:
@@ -21,13 +21,18 @@ class Optimiser:
         lr: the peak learning rate.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, settings: LearnerSettings, prefix: str) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, prefix: str) -> None:
         self.parameters = list(parameters)
         self.lr = lr
         self.prefix = prefix
         self.max_grad_norm = settings.max_grad_norm
         self.adamw = torch.optim.AdamW(
-            self.parameters, lr=lr, betas=settings.betas, weight_decay=settings.weight_decay, fused=True
+            self.parameters,
+            lr=lr,
+            betas=settings.betas,
+            eps=settings.adam_eps,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
 
     def clear(self) -> None:

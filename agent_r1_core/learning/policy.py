@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
 from agent_r1_core.learning.lora import adapter_state, add_lora, load_adapter_state, merged_weights
 from agent_r1_core.learning.packing import Packed
-from agent_r1_core.learning.settings import LoraOptions
 
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -89,7 +89,7 @@ class Policy:
         *,
         dtype: str = "float32",
         device: str = "cpu",
-        lora: LoraOptions | None = None,
+        lora: LoraSettings | None = None,
         gradient_checkpointing: bool = False,
         seed: int = 0,
     ) -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from agent_r1_core.learning.settings import Schedule
+from agent_r1_core.contracts.training import Schedule
 
 
 def lr_factor(step: int, steps: int, warmup_steps: int, schedule: Schedule) -> float:

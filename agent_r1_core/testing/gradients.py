@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.trajectory import Group
 
 
 class KeptGradients(Optimiser):
     """An optimiser that keeps every gradient that it is given, as one flat vector each, and takes no step."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], settings: LearnerSettings) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], settings: TrainingConfig) -> None:
         super().__init__(parameters, settings.lr, settings, "update/")
         self.kept: list[Tensor] = []
 
@@ -50,10 +50,10 @@ def update_gradients(
     Args:
         reference: for algorithms with a KL; the model itself, its weights a little larger, where None.
         critic_head: every weight of the critic's head, so that values differ and reach its decoder.
-        settings: fields of LearnerSettings.
+        settings: fields of TrainingConfig.
     """
     policy = Policy(copy.deepcopy(model))
-    chosen = LearnerSettings(**settings)
+    chosen = TrainingConfig(**settings)
     if reference is None and "reference" in algorithm.roles():
         reference = _shifted(policy)
     learner = Learner(policy, algorithm, chosen, reference=reference, temperature=temperature)

@@ -75,32 +75,23 @@ def make_learner(
     """
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.learning.settings import LearnerSettings, LoraOptions
     from agent_r1_core.training.checkpointing import load_trainer_state
 
-    config, training = resolved.config, resolved.config.training
+    config = resolved.config
     algorithm = resolved.registry.create("algorithm", config.algorithm.component, "algorithm")
     lora = config.model.lora
-    options = None
-    if lora is not None:
-        options = LoraOptions(lora.rank, lora.alpha, lora.dropout, lora.target_modules)
     place: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
-    begun_from = source.folder if checkpoint is None or options is not None else checkpoint.policy
+    begun_from = source.folder if checkpoint is None or lora is not None else checkpoint.policy
     policy = Policy.load(
-        begun_from, **place, lora=options, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
+        begun_from, **place, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
     )
     reference = None
     if "reference" in algorithm.roles():
         reference = Policy.load(source.folder, **place).freeze()
-    settings = LearnerSettings(
-        **{
-            name: getattr(training, name)
-            for name in LearnerSettings.__dataclass_fields__
-            if name in type(training).model_fields
-        }
-    )
     temperature = float(config.engine.options.get("temperature", 1.0))
-    learner = Learner(policy, algorithm, settings, reference=reference, temperature=temperature, seed=config.seed)
+    learner = Learner(
+        policy, algorithm, config.training, reference=reference, temperature=temperature, seed=config.seed
+    )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)
     return learner

@@ -12,10 +12,10 @@ from agent_r1_transformers.engine import TransformersEngine
 from agent_r1_vllm.engine import VllmEngine
 
 from agent_r1_core.contracts.engine import Engine, EngineModel, Request
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
 from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Trajectory
@@ -55,7 +55,7 @@ async def gaps(
 ) -> list[dict[str, float]]:
     """Two steps of training with a large learning rate; the second is sampled by the weights that the first made."""
     policy = Policy.load(folder)
-    settings = LearnerSettings(lr=0.05, epochs=passes)
+    settings = TrainingConfig(lr=0.05, epochs=passes)
     learner = Learner(policy, GRPO(), settings, temperature=temperature)
     engine = make()
     found = []
@@ -119,7 +119,7 @@ def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
                 segment.logprobs = [value - 0.1 for value in segment.logprobs]
         return groups
 
-    metrics = Learner(policy, GRPO(), LearnerSettings()).update(asyncio.run(off()), 1).metrics
+    metrics = Learner(policy, GRPO(), TrainingConfig()).update(asyncio.run(off()), 1).metrics
     assert metrics["logprob_gap"] == pytest.approx(0.1, abs=1e-3)
     assert metrics["prob_gap"] > 0.0
 

@@ -18,12 +18,12 @@ from stage import Recorder, Stage, questions
 
 from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
@@ -112,7 +112,7 @@ def critical_learner(algorithm: Algorithm) -> Learner:
     policy = Policy(tiny_model())
     critic = Critic(policy)
     torch.nn.init.constant_(critic.head.weight, 0.1)
-    return Learner(policy, algorithm, LearnerSettings(), critic=critic)
+    return Learner(policy, algorithm, TrainingConfig(), critic=critic)
 
 
 class Fragile(World):
@@ -241,7 +241,7 @@ def test_a_failed_episode_never_trains_as_a_zero_reward(name: str) -> None:
 def test_a_failed_episode_is_counted_by_the_learner_too() -> None:
     group = random_group(1, 3)
     group.trajectories.append(make_trajectory(task=group.task, sample=3, status=EndStatus.FAILED, reward=5.0))
-    update = Learner(Policy(tiny_model()), GRPO(), LearnerSettings()).update([group], 1)
+    update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
     assert (update.metrics["update/trajectories"], update.metrics["update/failed_trajectories"]) == (3.0, 1.0)
     assert group.trajectories[3].id not in update.advantages_by_trajectory
 

@@ -8,10 +8,10 @@ import pytest
 
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.env import Action, EnvServices
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, UnknownComponent
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import ToolCounts
 from agent_r1_core.rollout.metrics import rollout_metrics
@@ -72,7 +72,7 @@ def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:
 
 
 def test_an_update_without_anything_to_train_on_says_so() -> None:
-    learner = Learner(Policy(tiny_model()), Registry.discover().create("algorithm", "grpo"), LearnerSettings())
+    learner = Learner(Policy(tiny_model()), Registry.discover().create("algorithm", "grpo"), TrainingConfig())
     update = learner.update([], step=1)
     assert update.metrics["update/trajectories"] == 0.0
     assert update.metrics["update/steps"] == 0.0

@@ -24,7 +24,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("training.lrr=1", "is no key (did you mean training.lr?); allowed here: betas, critic_lr"),
+        ("training.lrr=1", "is no key (did you mean training.lr?); allowed here: adam_eps, betas, critic_lr"),
         ("lr=1", "is no key (did you mean training.lr?)"),
         ("max_turns=3", "is no key (did you mean env.max_turns?)"),
         ("algorithm.clipp=.1", "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, horizon"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,10 +11,10 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LearnerSettings
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -47,7 +46,7 @@ def weights_of(learner: Learner) -> torch.Tensor:
 
 @pytest.mark.parametrize("algorithm", [GRPO, PPO, ReinforcePP])
 def test_a_rewarded_token_becomes_likelier(algorithm) -> None:
-    learner = Learner(Policy(tiny_model(initializer_range=0.02)), algorithm(), LearnerSettings(lr=1e-2))
+    learner = Learner(Policy(tiny_model(initializer_range=0.02)), algorithm(), TrainingConfig(lr=1e-2))
     before = probability_of_good(learner.policy)
     for step in range(1, 6):
         learner.update(a_choice_between_good_and_bad(), step)
@@ -55,7 +54,7 @@ def test_a_rewarded_token_becomes_likelier(algorithm) -> None:
 
 
 def test_metrics_say_what_happened() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(epochs=2, minibatches=2, lr=1e-3))
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(epochs=2, minibatches=2, lr=1e-3))
     metrics = learner.update(groups(0, 1), 1).metrics
     assert metrics["update/steps"] == 4
     assert metrics["update/trajectories"] == 8
@@ -69,7 +68,7 @@ def test_metrics_say_what_happened() -> None:
 
 
 def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.05, epochs=2, max_grad_norm=0.0))
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=0.05, epochs=2, max_grad_norm=0.0))
     seen = []
 
     class Watching(GRPO):
@@ -92,21 +91,21 @@ def test_an_engine_that_disagrees_is_not_taken_for_the_policy_before_the_update(
             return super().loss(tokens)
 
     for source in ("auto", "engine", "learner"):
-        settings = LearnerSettings(epochs=2, old_logprobs=source)
+        settings = TrainingConfig(epochs=2, old_logprobs=source)
         assert Learner(Policy(tiny_model()), Watching(), settings).update(groups(0), 1).metrics["logprob_gap"] > 0.1
     assert [gap > 0.1 for gap in asked] == [True, True, False, False, True, True]
 
 
 def test_clipping_acts_only_after_the_first_pass() -> None:
-    one = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1)).update(groups(0), 1).metrics
-    many = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(lr=0.1, epochs=3)).update(groups(0), 1).metrics
+    one = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=0.1)).update(groups(0), 1).metrics
+    many = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=0.1, epochs=3)).update(groups(0), 1).metrics
     assert one["update/ratio"] == 1.0
     assert one["update/clip_fraction"] == 0.0
     assert many["update/clip_fraction"] > 0.0
 
 
 def test_an_empty_batch_takes_no_step_and_says_so() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings())
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
     before = weights_of(learner)
     failed = make_trajectory(status=EndStatus.FAILED, reward=1.0)
     for nothing in ([], [Group(make_task(), [])], [Group(make_task(), [failed])]):
@@ -119,7 +118,7 @@ def test_an_empty_batch_takes_no_step_and_says_so() -> None:
 
 def test_a_rollout_without_spread_moves_nothing_not_even_by_momentum() -> None:
     for skip in (True, False):
-        learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(skip_without_gradient=skip, weight_decay=0.1))
+        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(skip_without_gradient=skip, weight_decay=0.1))
         learner.update(groups(0), 1)
         before = weights_of(learner).clone()
         flat = [Group(make_task(), [make_trajectory(sample=i, reward=0.5) for i in range(4)])]
@@ -130,7 +129,7 @@ def test_a_rollout_without_spread_moves_nothing_not_even_by_momentum() -> None:
 
 
 def test_a_gradient_that_is_not_finite_is_left_out_and_counted() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings())
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
     before = weights_of(learner).clone()
     broken = groups(0)
     broken[0].trajectories[0].reward = math.nan
@@ -147,7 +146,7 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_counted() -> None:
 
 def test_gradients_are_clipped_to_the_norm() -> None:
     """AdamW hides the scale, so the first moment is looked at: it is (1 - beta1) times the gradient."""
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(max_grad_norm=1e-3))
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(max_grad_norm=1e-3))
     norm = learner.update(groups(0), 1).metrics["update/grad_norm"]
     moments = [state["exp_avg"].flatten() for state in learner.optimiser.adamw.state.values()]
     assert norm > 1e-3
@@ -155,7 +154,7 @@ def test_gradients_are_clipped_to_the_norm() -> None:
 
 
 def test_during_the_critics_warm_up_the_policy_stands_still() -> None:
-    learner = Learner(Policy(tiny_model()), PPO(), LearnerSettings(critic_warmup=1, lr=1e-3))
+    learner = Learner(Policy(tiny_model()), PPO(), TrainingConfig(critic_warmup=1, lr=1e-3))
     before, head = weights_of(learner).clone(), learner.critic.head.weight.detach().clone()
     metrics = learner.update(groups(0), 1).metrics
     assert torch.equal(weights_of(learner), before)
@@ -168,12 +167,11 @@ def test_during_the_critics_warm_up_the_policy_stands_still() -> None:
 
 def test_importance_weights_scale_the_advantage_by_the_mismatch() -> None:
     """Sampler log-probs that are log 2 too low double the gradient of every token; a clip of 1.5 stops at 1.5."""
-    settings = LearnerSettings(max_grad_norm=0.0)
     true = groups(3)
-    learner = Learner(Policy(tiny_model()), GRPO(), settings)
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(max_grad_norm=0.0))
     batch = learner.update(true, 1).batch
     assert batch.old_logprobs is None
-    plain = Learner(Policy(tiny_model()), GRPO(), replace(settings, epochs=2, lr=0.0))
+    plain = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(epochs=2))
     scored = plain.update(true, 1).batch.old_logprobs
     lowered = copy.deepcopy(true)
     for row, trajectory in enumerate(lowered[0].trajectories):
@@ -181,7 +179,7 @@ def test_importance_weights_scale_the_advantage_by_the_mismatch() -> None:
             segment.logprobs = (scored[row, : len(segment.ids)] - math.log(2)).tolist()
     norms = {}
     for clip in (None, 1.5, 4.0):
-        learner = Learner(Policy(tiny_model()), GRPO(), replace(settings, importance_clip=clip))
+        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(max_grad_norm=0.0, importance_clip=clip))
         norms[clip] = learner.update(lowered, 1).metrics["update/grad_norm"]
     assert norms[4.0] == pytest.approx(2 * norms[None], rel=1e-4)
     assert norms[1.5] == pytest.approx(1.5 * norms[None], rel=1e-4)
@@ -189,13 +187,13 @@ def test_importance_weights_scale_the_advantage_by_the_mismatch() -> None:
 
 def test_a_kl_without_a_reference_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="reference"):
-        Learner(Policy(tiny_model()), GRPO(GRPO.Config(kl_coef=0.1)), LearnerSettings())
+        Learner(Policy(tiny_model()), GRPO(GRPO.Config(kl_coef=0.1)), TrainingConfig())
 
 
 def test_the_kl_pulls_back_to_the_reference() -> None:
     policy = Policy(tiny_model(initializer_range=0.02))
     algorithm = GRPO(GRPO.Config(kl_coef=1.0))
-    learner = Learner(policy, algorithm, LearnerSettings(lr=1e-3), reference=policy.frozen_copy())
+    learner = Learner(policy, algorithm, TrainingConfig(lr=1e-3), reference=policy.frozen_copy())
     with torch.no_grad():
         policy.module.model.embed_tokens.weight.mul_(1.5)
     flat = [Group(make_task(), [make_trajectory(sample=i, reward=0.5) for i in range(4)])]
@@ -203,9 +201,20 @@ def test_the_kl_pulls_back_to_the_reference() -> None:
     assert distances[-1] < distances[0]
 
 
+def test_adam_eps_bounds_how_far_small_gradients_move_the_weights() -> None:
+    distances = []
+    for eps in (1e-8, 1e3):
+        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(adam_eps=eps))
+        before = weights_of(learner)
+        learner.update(groups(0), 1)
+        distances.append(float((weights_of(learner) - before).abs().max()))
+    assert distances[0] == pytest.approx(TrainingConfig().lr, rel=1e-3)
+    assert 0 < distances[1] < 1e-3 * distances[0]
+
+
 @pytest.mark.parametrize("algorithm", [GRPO(), PPO(), ReinforcePP(ReinforcePP.Config(kl_coef=0.1))])
 def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit(algorithm) -> None:
-    settings = LearnerSettings(epochs=2, minibatches=2, warmup_steps=2, schedule="cosine", steps=6, critic_warmup=1)
+    settings = TrainingConfig(epochs=2, minibatches=2, warmup_steps=2, schedule="cosine", steps=6, critic_warmup=1)
     reference = Policy(tiny_model()).frozen_copy()
     through = Learner(Policy(tiny_model()), algorithm, settings, reference=reference, seed=3)
     for step in (1, 2):
@@ -219,13 +228,13 @@ def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit(algorithm) ->
 
 
 def test_a_state_of_another_algorithm_is_refused() -> None:
-    state = Learner(Policy(tiny_model()), PPO(), LearnerSettings()).state_dict()
+    state = Learner(Policy(tiny_model()), PPO(), TrainingConfig()).state_dict()
     with pytest.raises(ConfigError, match="critic"):
-        Learner(Policy(tiny_model()), GRPO(), LearnerSettings()).load_state_dict(state)
+        Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).load_state_dict(state)
 
 
 def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings(minibatches=3))
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(minibatches=3))
     first, second = learner._shuffled(10, 1, 0), learner._shuffled(10, 2, 0)
     for cut in (first, second):
         assert sorted(row for rows in cut for row in rows) == list(range(10))
@@ -236,14 +245,14 @@ def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:
 
 
 def test_updates_leave_the_global_random_state_alone() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), LearnerSettings())
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
     before = torch.get_rng_state()
     learner.update(groups(0), 1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_advantages_come_back_per_trajectory_and_segment() -> None:
-    update = Learner(Policy(tiny_model()), GRPO(), LearnerSettings()).update(groups(0), 1)
+    update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update(groups(0), 1)
     trajectory = update.batch.trajectories[0]
     parts = update.advantages_by_trajectory[trajectory.id]
     assert [len(part) for part in parts] == [len(segment.ids) for segment in trajectory.segments]

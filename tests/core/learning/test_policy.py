@@ -10,12 +10,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
 
+from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.learning import head
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.packing import Packed, pack
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.settings import LoraOptions
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
 
 
@@ -195,7 +195,7 @@ def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: 
     folder = tiny_model_folder(tmp_path / "model")
     packed = some_packed()
     plain = Policy.load(folder).scores(packed, scored(packed)).logprobs.detach()
-    policy = Policy.load(folder, lora=LoraOptions(rank=4))
+    policy = Policy.load(folder, lora=LoraSettings(rank=4))
     torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, plain)
     before = {name: tensor.clone() for name, tensor in policy.weights().items()}
     assert set(before) == set(Policy.load(folder).weights())
@@ -212,7 +212,7 @@ def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: 
     policy.save(tmp_path / "merged")
     merged = Policy.load(tmp_path / "merged").scores(packed, scored(packed)).logprobs
     torch.testing.assert_close(merged, moved, atol=1e-4, rtol=1e-4)
-    again = Policy.load(folder, lora=LoraOptions(rank=4), seed=7)
+    again = Policy.load(folder, lora=LoraSettings(rank=4), seed=7)
     again.load_state_dict(policy.state_dict())
     torch.testing.assert_close(again.scores(packed, scored(packed)).logprobs, moved, atol=0.0, rtol=0.0)
 
@@ -220,10 +220,10 @@ def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: 
 def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model")
     with pytest.raises(ModelError, match="target_modules"):
-        Policy.load(folder, lora=LoraOptions(target_modules=("no_such_layer",)))
-    state = Policy.load(folder, lora=LoraOptions(rank=4)).state_dict()
+        Policy.load(folder, lora=LoraSettings(target_modules=("no_such_layer",)))
+    state = Policy.load(folder, lora=LoraSettings(rank=4)).state_dict()
     with pytest.raises(ModelError, match="LoRA options"):
-        Policy.load(folder, lora=LoraOptions(rank=2)).load_state_dict(state)
+        Policy.load(folder, lora=LoraSettings(rank=2)).load_state_dict(state)
 
 
 def test_the_reference_is_a_frozen_copy() -> None:
