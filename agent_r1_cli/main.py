@@ -10,6 +10,7 @@ import typer
 
 from agent_r1_cli import (
     eval_command,
+    metrics_command,
     new_command,
     play_command,
     plugins_command,
@@ -53,6 +54,7 @@ def build_app() -> typer.Typer:
     app.command("eval")(guarded(eval_command.evaluate))
     app.command("rollout")(guarded(rollout_command.rollout))
     app.command("play")(guarded(play_command.play))
+    app.command("metrics")(guarded(metrics_command.metrics))
     app.command("new")(guarded(new_command.new))
     plugins = _group("List, show and check plugins and their components.")
     plugins.command("list")(guarded(plugins_command.list_plugins))

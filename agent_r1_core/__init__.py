@@ -31,6 +31,7 @@ _HOMES = {
     "Group": "trajectory",
     "LocalPath": "contracts.component",
     "Message": "trajectory",
+    "Metric": "contracts.metric",
     "Observation": "contracts.env",
     "ParsedAction": "contracts.tool_format",
     "Passage": "contracts.tasks",

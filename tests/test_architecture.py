@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "hookspecs": {"specs"},
     "plugins": {"specs", "hookspecs", *CONTRACTS},
     "config": {"plugins", *CONTRACTS},
+    "metrics": {"plugins", *CONTRACTS},
     "records": CONTRACTS,
     "chat": CONTRACTS,
     "rollout": {"chat", "seeds", "plugins", *CONTRACTS},
@@ -26,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Rooms of the core, and what each may import at run time beside itself."""
 
-CLI = {"training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", *CONTRACTS}
+CLI = {"metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", *CONTRACTS}
 PLUGINS = {"learning", "chat"}
 """Beside the public names of agent_r1_core, errors and engine contracts."""
 

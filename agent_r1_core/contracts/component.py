@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from agent_r1_core.contracts.metric import Metric
+
 LocalPath = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
 """An option that names a file or folder: kept absolute, so that a run can be resumed from anywhere."""
 
@@ -31,6 +33,9 @@ class Component:
 
     name: str = ""
     """The component's name; set from its spec when a plugin offers it."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    """The metrics that it reports beside those of its kind, declared under bare names."""
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config: Any = self.Config() if config is None else config

@@ -1,0 +1,40 @@
+"""Metric: the declaration of a number that a run reports: its name, what it means, its unit, which way is good."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Better = Literal["higher", "lower", "neither"]
+
+
+class Metric(str):
+    """A declared metric. It is its own name, so that it stands wherever a name does: `metrics[GROUP_STD]`.
+
+    A name with a part in angle brackets declares a family: `reward/<name>` stands for `reward/exact_match` and all
+    others of that form. A component declares its own metrics under bare names (`hits`); where they appear is the core's
+    part: `update/hits` of an algorithm, `env/hits` of an environment, `tools/<tool>/hits` of a tool.
+    """
+
+    meaning: str
+    """One sentence without its full stop."""
+    unit: str
+    """`s`, `tokens`, `nats`, `share` (0 to 1), ...; empty for a plain number."""
+    better: Better
+    """Which way is good; `neither` where that depends."""
+
+    def __new__(cls, name: str, meaning: str, *, unit: str = "", better: Better = "neither") -> Metric:
+        metric = super().__new__(cls, name)
+        metric.meaning, metric.unit, metric.better = meaning, unit, better
+        return metric
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copied or sent to another process, it is the plain name."""
+        return str, (str(self),)
+
+    def under(self, prefix: str) -> Metric:
+        """The same declaration with a longer name."""
+        return Metric(f"{prefix}{self}", self.meaning, unit=self.unit, better=self.better)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for a run's `metrics.json` and `--json`."""
+        return {"name": str(self), "unit": self.unit, "better": self.better, "meaning": self.meaning}

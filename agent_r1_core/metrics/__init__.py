@@ -1,0 +1,7 @@
+"""Every metric of a run is declared here once; producers, monitors, displays and trackers look it up."""
+
+from __future__ import annotations
+
+from agent_r1_core.metrics.catalogue import Catalogue
+
+__all__ = ["Catalogue"]

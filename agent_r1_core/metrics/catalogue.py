@@ -1,0 +1,77 @@
+"""Catalogue: looks declared metrics up by name, those of the core and those that a run's components declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.metrics.declared import DECLARED
+from agent_r1_core.plugins import did_you_mean
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.component import Component
+
+PREFIXES = {"algorithm": "update/", "env": "env/", "tool": "tools/{name}/"}
+"""Where the metrics that a component declares appear, by its kind."""
+
+
+class Catalogue:
+    """The metrics that a run may report."""
+
+    def __init__(self, metrics: Iterable[Metric] = ()) -> None:
+        """The core's metrics, and `metrics` beside them; of two with one name the later one holds."""
+        self._declared = {str(metric): metric for metric in (*DECLARED, *metrics)}
+
+    @classmethod
+    def with_components(cls, components: Iterable[tuple[str, str, type[Component]]]) -> Catalogue:
+        """The core's metrics and those that components declare, given as (kind, name, class)."""
+        return cls(
+            metric.under(PREFIXES[kind].format(name=name))
+            for kind, name, component in components
+            if kind in PREFIXES
+            for metric in component.metrics
+        )
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self._declared.values())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __getitem__(self, name: str) -> Metric:
+        """The metric of that name; of a member of a family, the family's declaration under the member's name.
+
+        Raises:
+            ConfigError: no metric has that name.
+        """
+        metric = self.get(name)
+        if metric is None:
+            hint = did_you_mean(name, self._declared)
+            raise ConfigError(f"no metric is called {name!r}{hint}; `agent-r1 metrics` lists them")
+        return metric
+
+    def get(self, name: str) -> Metric | None:
+        """The metric of that name, or None."""
+        if name in self._declared:
+            return self._declared[name]
+        family = next((metric for pattern, metric in self._families if pattern.fullmatch(name)), None)
+        return family and Metric(name, family.meaning, unit=family.unit, better=family.better)
+
+    def undeclared(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that nobody declared."""
+        return [name for name in names if name not in self]
+
+    @cached_property
+    def _families(self) -> list[tuple[re.Pattern[str], Metric]]:
+        return [(_pattern(metric), metric) for metric in self._declared.values() if "<" in metric]
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """`reward/<name>` matches `reward/` and one more part."""
+    return re.compile(
+        "".join("[^/]+" if part.startswith("<") else re.escape(part) for part in re.split("(<.*?>)", name))
+    )

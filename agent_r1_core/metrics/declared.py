@@ -1,0 +1,162 @@
+"""The metrics of the core: what training steps and evaluations report, each declared once.
+
+A step's metrics stand in `metrics.jsonl`; those of its evaluation, if it had one, under `eval/`, and under
+`eval/<set>/` where there are several sets.
+"""
+
+from __future__ import annotations
+
+from agent_r1_core.contracts.metric import Metric
+
+# Rewards, means over the step's episodes.
+REWARD_MEAN = Metric("reward/mean", "return of an episode: outcome and process rewards, weighted", better="higher")
+REWARD = Metric("reward/<name>", "one reward, unweighted; a process reward is summed over the turns", better="higher")
+
+# Episodes, means over those that did not fail.
+EPISODE_TURNS = Metric("episode/turns", "turns of an episode")
+EPISODE_ACTION_TOKENS = Metric("episode/action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
+EPISODE_TOKENS = Metric("episode/tokens", "all tokens of an episode", unit="tokens")
+EPISODE_SEGMENTS = Metric("episode/segments", "segments of an episode: 1 unless its context was rewritten")
+EPISODE_TERMINATED = Metric("episode/terminated", "episodes that came to their own end", unit="share", better="higher")
+EPISODE_ANSWERED = Metric("episode/answered", "episodes with a final answer", unit="share", better="higher")
+EPISODE_CUT_ACTIONS = Metric("episode/cut_actions", "actions that a token budget cut", unit="share", better="lower")
+EPISODE_MALFORMED = Metric(
+    "episode/malformed",
+    "turns in which the environment could not read a part of the action",
+    unit="share",
+    better="lower",
+)
+EPISODE_SUCCESS = Metric(
+    "episode/success",
+    "episodes that the environment called a success, of those that it judged",
+    unit="share",
+    better="higher",
+)
+
+# The rollout as a whole.
+ROLLOUT_EPISODES = Metric("rollout/episodes", "episodes that did not fail", better="higher")
+ROLLOUT_FAILED = Metric("rollout/failed", "episodes that failed at every attempt and are left out", better="lower")
+ROLLOUT_RETRIES = Metric("rollout/retries", "attempts beyond each episode's first", better="lower")
+ROLLOUT_HUNG = Metric(
+    "rollout/hung", "calls of tools, environments and rewards that did not return in their time", better="lower"
+)
+ROLLOUT_TOKENS_PER_SECOND = Metric(
+    "rollout/tokens_per_second", "sampled tokens a second, waiting for tools included", unit="tokens/s", better="higher"
+)
+ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that the algorithm's filter kept", unit="share")
+
+# Tools.
+TOOL_CALLS = Metric("tools/calls", "tool calls of the step")
+TOOL_ERRORS = Metric("tools/errors", "tool calls that were answered with an error", better="lower")
+TOOL_TIMEOUTS = Metric("tools/timeouts", "tool calls that were given up at their time-out", better="lower")
+CALLS_OF_TOOL = Metric("tools/<tool>/calls", "calls of this tool")
+ERRORS_OF_TOOL = Metric("tools/<tool>/errors", "calls of this tool that were answered with an error", better="lower")
+SECONDS_OF_TOOL = Metric("tools/<tool>/seconds", "mean time of a call of this tool", unit="s", better="lower")
+
+# The environment's own numbers.
+ENV = Metric("env/<key>", "mean over turns of a number that the environment noted in a turn's `info`")
+
+# Health.
+RETURN_STD = Metric("health/return_std", "standard deviation (n - 1) of the returns of all episodes")
+GROUP_STD = Metric(
+    "health/group_std", "mean over groups of the standard deviation (n - 1) of their returns; falls before a collapse"
+)
+GROUPS_WITHOUT_SPREAD = Metric(
+    "health/groups_without_spread",
+    "groups whose returns are all equal: they teach nothing",
+    unit="share",
+    better="lower",
+)
+LOGPROB_GAP = Metric(
+    "logprob_gap", "mean |difference| of the log-probs of engine and learner", unit="nats", better="lower"
+)
+PROB_GAP = Metric(
+    "prob_gap",
+    "mean |difference| of the probabilities of engine and learner; healthy below .005, a fault above .01",
+    better="lower",
+)
+
+# The update.
+UPDATE_TRAJECTORIES = Metric("update/trajectories", "trajectories that the update was given")
+UPDATE_FAILED_TRAJECTORIES = Metric(
+    "update/failed_trajectories", "failed trajectories that the update left out", better="lower"
+)
+UPDATE_ACTION_TOKENS = Metric("update/action_tokens", "action tokens of the update's trajectories", unit="tokens")
+UPDATE_SKIPPED_SHARE = Metric(
+    "update/skipped_share", "trajectories left out because no loss term has a gradient on them", unit="share"
+)
+UPDATE_SURPRISAL = Metric("update/surprisal", "mean negative log-prob of the sampled tokens", unit="nats")
+UPDATE_ENTROPY = Metric("update/entropy", "mean entropy of the policy at the action tokens it learnt from", unit="nats")
+UPDATE_ADVANTAGE_MEAN = Metric("update/advantage_mean", "mean advantage of the loss tokens")
+UPDATE_ADVANTAGE_STD = Metric("update/advantage_std", "standard deviation of the loss tokens' advantages")
+UPDATE_ADVANTAGE_MAX = Metric("update/advantage_max", "largest |advantage| of a loss token")
+UPDATE_LOSS = Metric("update/loss", "the policy's loss, mean over mini-batches")
+UPDATE_CLIP_FRACTION = Metric("update/clip_fraction", "loss tokens whose ratio the clip bounds", unit="share")
+UPDATE_RATIO = Metric("update/ratio", "mean ratio of the policy's probability to that before the update")
+UPDATE_KL_STEP = Metric("update/kl_step", "KL(policy before the update || policy), estimator k3", unit="nats")
+UPDATE_KL_REFERENCE = Metric("update/kl_reference", "estimated KL(policy || reference)", unit="nats")
+UPDATE_IMPORTANCE_WEIGHT = Metric("update/importance_weight", "mean truncated importance weight of an action token")
+UPDATE_STEPS = Metric("update/steps", "optimiser steps of the policy")
+UPDATE_LR = Metric("update/lr", "learning rate of the policy")
+UPDATE_GRAD_NORM = Metric("update/grad_norm", "norm of the policy's gradient before clipping")
+UPDATE_SKIPPED_NONFINITE = Metric(
+    "update/skipped_nonfinite",
+    "updates left out because a gradient, advantage or reward was not finite",
+    better="lower",
+)
+UPDATE_SKIPPED_ZERO = Metric("update/skipped_zero", "optimiser steps left out because the gradient was zero")
+VALUE_LOSS = Metric("update/value_loss", "the critic's loss, mean over mini-batches", better="lower")
+CRITIC_STEPS = Metric("update/critic_steps", "optimiser steps of the critic")
+CRITIC_LR = Metric("update/critic_lr", "learning rate of the critic")
+CRITIC_GRAD_NORM = Metric("update/critic_grad_norm", "norm of the critic's gradient before clipping")
+CRITIC_SKIPPED_NONFINITE = Metric(
+    "update/critic_skipped_nonfinite", "steps of the critic left out because a gradient was not finite", better="lower"
+)
+CRITIC_SKIPPED_ZERO = Metric("update/critic_skipped_zero", "steps of the critic left out because the gradient was zero")
+
+# Time of a step.
+TIME_STEP = Metric("time/step", "the whole step, evaluation included", unit="s", better="lower")
+TIME_ROLLOUT = Metric("time/rollout", "collecting the episodes", unit="s", better="lower")
+TIME_TOOLS = Metric("time/tools", "sum over tool calls, which overlap", unit="s", better="lower")
+TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
+TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")
+TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
+
+# Scores of an evaluation, means over tasks.
+EXACT_MATCH = Metric(
+    "exact_match", "answers that equal an accepted one after HotpotQA's normalisation", better="higher"
+)
+EXACT_MATCH_LOW = Metric("exact_match_low", "lower end of the 95 % interval of exact_match")
+EXACT_MATCH_HIGH = Metric("exact_match_high", "upper end of the 95 % interval of exact_match")
+F1 = Metric("f1", "token overlap with the best accepted answer, HotpotQA's F1", better="higher")
+SUCCESS = Metric("success", "episodes that the environment called a success", unit="share", better="higher")
+PASS_AT = Metric("pass@<k>", "tasks that at least one of k samples solves", unit="share", better="higher")
+ANSWERED = Metric("answered", "episodes with a final answer", unit="share", better="higher")
+STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
+TURNS = Metric("turns", "turns of an episode")
+TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
+ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
+N = Metric("n", "tasks that were scored")
+
+SCORES: tuple[Metric, ...] = (
+    *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUCCESS, PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS),
+    *(TURNS, TOKENS, ACTION_TOKENS, N),
+)
+"""What an evaluation reports, under these bare names in its own file."""
+
+EVALUATION = "eval/"
+"""What stands before a score's name in a step's metrics."""
+
+
+def evaluated(score: str, of: str = "") -> str:
+    """The name of a score in a step's metrics: `eval/exact_match`, or `eval/<set>/exact_match` of one set."""
+    return f"{EVALUATION}{of}/{score}" if of else f"{EVALUATION}{score}"
+
+
+DECLARED: tuple[Metric, ...] = (
+    *(REWARD_MEAN, REWARD),
+    *(value for value in list(globals().values()) if isinstance(value, Metric) and value not in SCORES),
+    *(score.under(EVALUATION) for score in SCORES),
+    *(score.under(f"{EVALUATION}<set>/") for score in SCORES),
+)
+"""Every metric of a step."""
