@@ -57,8 +57,8 @@ async def _play(
     from agent_r1_core.errors import TaskError
     from agent_r1_core.training.assembly import assemble
 
-    parts = assemble(resolved, learning=False, sides=(side,), note=say)
-    own = parts.sides[side]
+    parts = assemble(resolved, learning=False, splits=(side,), note=say)
+    own = parts.splits[side]
     chosen = own.tasks[first : first + count]
     if not chosen:
         raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")

@@ -1,43 +1,21 @@
-"""evaluate: run a policy's episodes on tasks and report its scores."""
+"""Plays a policy's episodes on tasks and reports its scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import TaskError
 from agent_r1_core.evaluation.report import EvaluationResult, report
 
 if TYPE_CHECKING:
-    from agent_r1_core.trajectory import Group, Task, Trajectory
+    from agent_r1_core.rollout import Collector
+    from agent_r1_core.trajectory import Task, Trajectory
 
 ROUND = -1
 """The rollout round of every evaluation: evaluations of one run draw the same seeds, so that they differ by the policy
 alone, and training rounds (from 0) draw others (LAW 11)."""
-
-
-class Rollout(Protocol):
-    """What a collector returns, as far as it matters here."""
-
-    groups: list[Group]
-    dropped: list[Trajectory]
-
-
-class Collects(Protocol):
-    """A collector, as far as it matters here."""
-
-    async def collect(
-        self,
-        tasks: Sequence[Task],
-        samples: int,
-        *,
-        round: int,
-        greedy: bool = False,
-        on_episode: Callable[[Trajectory], None] | None = None,
-    ) -> Rollout:
-        """Run `samples` episodes of each task."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -49,8 +27,8 @@ class Evaluation:
     """Failed ones included, at the end."""
 
 
-async def evaluate(
-    collector: Collects,
+async def evaluate_tasks(
+    collector: Collector,
     tasks: Sequence[Task],
     *,
     samples: int = 1,
@@ -58,10 +36,10 @@ async def evaluate(
     sampling: Mapping[str, Any] | None = None,
     on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
-    """Run episodes and score them.
+    """Play episodes and score them.
 
     Args:
-        collector: Runs the episodes with the policy, environment, tools and rewards that it was made with.
+        collector: Plays the episodes with its own policy, environment, tools and rewards.
         tasks: The evaluation's tasks.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
         greedy: Take the most likely token instead of sampling.

@@ -241,20 +241,6 @@ class Run:
             raise RunError(f"run {self.path} holds no policy yet; let it train until its first checkpoint")
         return latest.policy
 
-    def summary(self) -> dict[str, Any]:
-        """What the run has come to: name, path, last step, last metrics, latest and best checkpoint, evaluations."""
-        metrics, best, latest = self.metrics(), self.checkpoints.best(), self.checkpoints.latest()
-        return {
-            "name": self.name,
-            "path": str(self.path),
-            "steps": metrics[-1]["step"] if metrics else 0,
-            "metrics": metrics[-1] if metrics else {},
-            "checkpoint": latest.step if latest else None,
-            "best": {"step": best.step, "metric": best.metric, "value": best.value} if best else None,
-            "evaluations": list(self.evaluations()),
-            "finished": self.model.is_dir(),
-        }
-
     def discard(self) -> bool:
         """Delete the run if it holds no result yet, neither metrics nor evaluations; returns whether it did."""
         self._writable()

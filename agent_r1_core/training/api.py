@@ -7,15 +7,15 @@ print(run.metrics()[-1]["reward/mean"])
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.resume import check_resumable, hardware_choices
+from agent_r1_core.training.running import run_async
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.evaluator import EvaluationPlan
     from agent_r1_core.training.listener import Listener
-
-T = TypeVar("T")
-
-CHANGEABLE = ("training.steps", "evaluation", "checkpoint", "health", "trackers", "run", "engine.max_episodes")
-"""What a resumed run may change: how long, and how it is watched; not what it computes."""
 
 
 def train(
@@ -126,11 +121,11 @@ def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
 
     settings = resolved.config.run
     with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
-        _check_resumable(run, resolved, force)
+        check_resumable(run, resolved, force)
         checkpoint = run.checkpoints.latest()
         done = checkpoint.step if checkpoint else 0
         run.truncate_after(done)
-        parts = assemble(resolved.replace(_choices(run.config())), checkpoint=checkpoint, note=heard.note)
+        parts = assemble(resolved.replace(hardware_choices(run.config())), checkpoint=checkpoint, note=heard.note)
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
         steps = parts.config.training.steps
         if done < steps:
@@ -166,105 +161,3 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     from agent_r1_core.training.evaluator import run_evaluation
 
     return run_async(run_evaluation(plan, listener if listener is not None else Silence()))
-
-
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where a loop runs already (a notebook): in a thread of its own then."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_interruptible(work))
-    return _in_thread(work)
-
-
-async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Await; a second interruption, which ends some task wherever it is, is not reported as that task's failure."""
-
-    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not isinstance(context.get("exception"), KeyboardInterrupt):
-            loop.default_exception_handler(context)
-
-    asyncio.get_running_loop().set_exception_handler(report)
-    return await work
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread; an interruption of this one is passed on, and waits for the work to end."""
-    outcome: dict[str, Any] = {}
-    ended = threading.Event()  # an interrupted `Thread.join` takes a thread that goes on for one that ended
-
-    async def watched() -> T:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        outcome["cancel"] = lambda: loop.call_soon_threadsafe(task.cancel) if task is not None else None
-        return await work
-
-    def target() -> None:
-        try:
-            outcome["value"] = asyncio.run(watched())
-        except BaseException as error:
-            outcome["error"] = error
-        finally:
-            ended.set()
-
-    threading.Thread(target=target, name="agent-r1-run").start()
-    interrupted = False
-    while not ended.is_set():
-        try:
-            ended.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            outcome.get("cancel", lambda: None)()
-    if interrupted:
-        raise KeyboardInterrupt
-    if "error" in outcome:
-        raise outcome["error"]
-    value: T = outcome["value"]
-    return value
-
-
-def _check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
-    """Refuse to go on with another configuration or other plugins than the run began with."""
-    then, now = run.config(), resolved.dump()
-    changed = _differences(then, now)
-    if now["tasks"]["eval"] is None and then["evaluation"]["size"] != now["evaluation"]["size"]:
-        changed.append("evaluation.size (it decides how many tasks are held out of training)")
-    schedule, steps = now["training"]["schedule"], now["training"]["steps"]
-    if schedule != "constant" and steps != then["training"]["steps"]:
-        changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
-    if changed:
-        raise RunError(
-            f"run {run.path} was begun with other values of {', '.join(changed)}; "
-            f"resume it as it is: agent-r1 train {run.path} --resume"
-        )
-    sentences = resolved.registry.check_same(run.plugins())
-    if sentences and not force:
-        raise RunError(f"{'; '.join(sentences)}; go on all the same with --force")
-
-
-def _choices(saved: dict[str, Any]) -> dict[str, Any]:
-    """Hardware choices that the run made when it began; measuring again might choose otherwise."""
-    return {
-        "threads": saved["threads"],
-        "model.dtype": saved["model"]["dtype"],
-        "model.device": saved["model"]["device"],
-    }
-
-
-def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-    """Keys whose values differ, beside those that may."""
-    found = []
-    for key in sorted(then.keys() | now.keys()):
-        name = f"{prefix}{key}"
-        if name in CHANGEABLE or name == "sources" or _chosen(name, now.get(key)):
-            continue
-        old, new = then.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += _differences(old, new, f"{name}.")
-        elif old != new:
-            found.append(name)
-    return found
-
-
-def _chosen(name: str, value: Any) -> bool:
-    """Whether the run's own choice (threads, precision, device) stands in for `auto`."""
-    return value == "auto" and name in ("threads", "model.dtype", "model.device")

@@ -1,7 +1,7 @@
 """Puts the components of a resolved configuration together: tasks, tools, environment, rewards, engine, learner.
 
-Training and evaluation have a side each: their own tasks, their own tools over their own corpus, one engine between
-them. Nothing heavy is opened before `start`.
+Training and evaluation have a split each: their own tasks, and their own tools over their own corpus; they share one
+engine. Nothing heavy is opened before `start`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Side:
-    """Training's or evaluation's own part of a run."""
+class Split:
+    """Tasks for training or for evaluation, with tools over their own corpus."""
 
     name: str
     tasks: Sequence[Task]
@@ -51,7 +51,7 @@ class Side:
 
 @dataclass
 class Assembly:
-    """A run's parts."""
+    """The components of a run."""
 
     resolved: ResolvedConfig
     """With hardware choices written in."""
@@ -59,7 +59,7 @@ class Assembly:
     model: ModelSource
     tokenizer: ChatTokenizer
     engine: Engine
-    sides: dict[str, Side]
+    splits: dict[str, Split]
     trackers: list[Tracker]
     policy_folder: Path
     _learner: Learner | None = None
@@ -77,14 +77,14 @@ class Assembly:
         return self._learner
 
     @property
-    def train(self) -> Side:
-        """The side that is trained on."""
-        return self.sides["train"]
+    def train(self) -> Split:
+        """The tasks that are trained on."""
+        return self.splits["train"]
 
     @property
-    def eval(self) -> Side:
-        """The side that is evaluated on."""
-        return self.sides["eval"]
+    def eval(self) -> Split:
+        """The tasks that are evaluated on."""
+        return self.splits["eval"]
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -104,8 +104,8 @@ class Assembly:
 
     async def start(self, version: int = 0) -> None:
         """Open tools and start the engine with the policy's weights."""
-        for side in self.sides.values():
-            await side.tools.start(side.resources)
+        for split in self.splits.values():
+            await split.tools.start(split.resources)
         await self.engine.start(
             EngineModel(
                 folder=str(self.policy_folder),
@@ -124,9 +124,9 @@ class Assembly:
         try:
             await self.engine.close()
         finally:
-            for side in self.sides.values():
-                await side.tools.close()
-                side.collector.close()
+            for split in self.splits.values():
+                await split.tools.close()
+                split.collector.close()
 
 
 def assemble(
@@ -134,17 +134,17 @@ def assemble(
     *,
     checkpoint: Checkpoint | None = None,
     learning: bool = True,
-    sides: Sequence[str] = ("train", "eval"),
+    splits: Sequence[str] = ("train", "eval"),
     wrap_tool: Callable[[Tool], Tool] | None = None,
     note: Note = lambda text: None,
 ) -> Assembly:
-    """Make the parts of a run.
+    """Put the components of a run together.
 
     Args:
         resolved: the configuration.
         checkpoint: where a resumed run goes on.
         learning: False: no learner, for evaluation and for looking at rollouts.
-        sides: which of `train` and `eval` are wanted.
+        splits: which of `train` and `eval` are wanted.
         wrap_tool: put around every tool.
         note: hears what the user should know.
 
@@ -173,7 +173,7 @@ def assemble(
     resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.registry.create("engine", config.engine.component, "engine")
-    tasks = load_tasks(resolved, sides, note)
+    tasks = load_tasks(resolved, splits, note)
     learner = make_learner(resolved, source, hardware, checkpoint) if learning else None
     return Assembly(
         resolved=resolved,
@@ -181,7 +181,7 @@ def assemble(
         model=source,
         tokenizer=tokenizer,
         engine=engine,
-        sides={name: _make_side(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in sides},
+        splits={name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in splits},
         trackers=[
             resolved.registry.create("tracker", block.component, f"trackers[{index}]")
             for index, block in enumerate(config.trackers)
@@ -193,14 +193,14 @@ def assemble(
     )
 
 
-def _make_side(
+def _make_split(
     name: str,
     tasks: dict[str, TaskSet],
     resolved: ResolvedConfig,
     engine: Engine,
     tokenizer: ChatTokenizer,
     wrap_tool: Callable[[Tool], Tool] | None,
-) -> Side:
+) -> Split:
     config, options = resolved.config, engine.config
     tools = make_tools(resolved, options.max_episodes, wrap_tool)
     tool_format = config.env.options.get("format")
@@ -221,7 +221,7 @@ def _make_side(
         model=config.model.name,
     )
     own = tasks[name]
-    return Side(name, own.tasks, tools, make_resources({name: own.source}), Collector(engine, tokenizer, settings))
+    return Split(name, own.tasks, tools, make_resources({name: own.source}), Collector(engine, tokenizer, settings))
 
 
 def _shape(folder: Path) -> dict[str, Any]:

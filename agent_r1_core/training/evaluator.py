@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_rag, question
-from agent_r1_core.evaluation.evaluate import Evaluation
-from agent_r1_core.evaluation.evaluate import evaluate as run_episodes
+from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.assembly import Assembly, assemble
 from agent_r1_core.training.parts import make_tools
@@ -47,12 +46,12 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     parts = assemble(
         plan.resolved if plan.baseline is None else _without_tools(plan.resolved),
         learning=False,
-        sides=("eval",),
+        splits=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
         note=listener.note,
     )
-    side, config = parts.eval, parts.config
-    total, ended = len(side.tasks) * plan.samples, 0
+    split, config = parts.eval, parts.config
+    total, ended = len(split.tasks) * plan.samples, 0
 
     def count(_: Trajectory) -> None:
         nonlocal ended
@@ -62,8 +61,8 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     try:
         await parts.start()
         tasks = await _prepared(plan, parts)
-        found = await run_episodes(
-            side.collector,
+        found = await evaluate_tasks(
+            split.collector,
             tasks,
             samples=plan.samples,
             greedy=config.evaluation.greedy,

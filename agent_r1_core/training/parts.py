@@ -32,25 +32,25 @@ _HELD_OUT = 200
 
 @dataclass(frozen=True)
 class TaskSet:
-    """The tasks of a side, and the source that has their corpus."""
+    """The tasks of a split, and the source that has their corpus."""
 
     tasks: Sequence[Task]
     source: TaskSource
 
 
-def load_tasks(resolved: ResolvedConfig, sides: Sequence[str], note: Note) -> dict[str, TaskSet]:
-    """Load the tasks of each side; without an evaluation source a part of training's is held out, and said so.
+def load_tasks(resolved: ResolvedConfig, splits: Sequence[str], note: Note) -> dict[str, TaskSet]:
+    """Load the tasks of each split; without an evaluation source a part of training's is held out, and said so.
 
     Raises:
         TaskError: a source has no tasks, too few to hold some out, or two of one id.
     """
     config = resolved.config
     sets: dict[str, TaskSet] = {}
-    if "train" in sides or config.tasks.eval is None:
+    if "train" in splits or config.tasks.eval is None:
         sets["train"] = _load(resolved, config.tasks.train, "tasks.train")
-    if "eval" in sides and config.tasks.eval is not None:
+    if "eval" in splits and config.tasks.eval is not None:
         sets["eval"] = _load(resolved, config.tasks.eval, "tasks.eval")
-    elif "eval" in sides:
+    elif "eval" in splits:
         train, held = hold_out(sets["train"].tasks, config.evaluation.size or _HELD_OUT, config.seed)
         if not held:
             raise TaskError("tasks.train holds a single task, so none can be held out; set tasks.eval")
@@ -125,7 +125,7 @@ def make_tools(
 
 
 def make_resources(corpora: dict[str, TaskSource]) -> ToolResources:
-    """What tools may draw on: the cache folder, and the corpora of the side's task source, if it has one."""
+    """What tools may draw on: the cache folder, and the corpora of the split's task source, if it has one."""
     return ToolResources(str(cache_dir()), {name: source.corpus for name, source in corpora.items()})
 
 

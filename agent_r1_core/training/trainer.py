@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.evaluation.evaluate import evaluate
+from agent_r1_core.evaluation.evaluate import evaluate_tasks
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.health import HealthMonitor, group_metrics
 from agent_r1_core.training.reward_metrics import reward_metrics
@@ -102,12 +102,12 @@ class Trainer:
 
     async def _step(self, step: int) -> str | None:
         """One step; returns the reason to stop early, if there is one."""
-        config, side = self.parts.config, self.parts.train
+        config, split = self.parts.config, self.parts.train
         training = config.training
         started = time.perf_counter()
-        tasks = tasks_of_step(side.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
+        tasks = tasks_of_step(split.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
         samples = training.samples_per_task
-        rollout = await side.collector.collect(
+        rollout = await split.collector.collect(
             tasks, samples, round=step, on_episode=self._counter(len(tasks) * samples)
         )
         self._tell_failures(step, rollout)
@@ -179,13 +179,13 @@ class Trainer:
         self.listener.step(step, metrics)
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        side, greedy = self.parts.eval, self.parts.config.evaluation.greedy
-        found = await evaluate(
-            side.collector,
-            side.tasks,
+        split, greedy = self.parts.eval, self.parts.config.evaluation.greedy
+        found = await evaluate_tasks(
+            split.collector,
+            split.tasks,
             greedy=greedy,
             sampling=self.parts.sampling,
-            on_episode=self._counter(len(side.tasks)),
+            on_episode=self._counter(len(split.tasks)),
         )
         self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
         if step == 0:

@@ -1,46 +1,39 @@
-"""evaluate: a collector's episodes become a result that states how they were sampled."""
+"""A collector's episodes become a result that states how they were sampled."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
 from agent_r1_core.errors import TaskError
-from agent_r1_core.evaluation.evaluate import ROUND, evaluate
+from agent_r1_core.evaluation.evaluate import ROUND, evaluate_tasks
+from agent_r1_core.rollout import Collector
+from agent_r1_core.rollout.collector import RolloutResult
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
 TASKS = [make_task(name, "Where?", ("Paris",)) for name in ("a", "b", "c")]
 
 
-@dataclass
-class Collected:
-    """What the collector below returns."""
-
-    groups: list[Group] = field(default_factory=list)
-    dropped: list[Trajectory] = field(default_factory=list)
-
-
-@dataclass
-class AnswersParis:
+class AnswersParis(Collector):
     """A collector whose policy always answers Paris; task `c` fails."""
 
-    asked: list[dict[str, object]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.asked: list[dict[str, object]] = []
 
     async def collect(
         self,
         tasks: Sequence[Task],
         samples: int,
         *,
-        round: int,
+        round: int | str,
         greedy: bool = False,
         on_episode: Callable[[Trajectory], None] | None = None,
-    ) -> Collected:
+    ) -> RolloutResult:
         self.asked.append({"samples": samples, "round": round, "greedy": greedy})
-        out = Collected()
+        out = RolloutResult()
         for task in tasks:
             made = [make_trajectory(task=task, sample=sample, answer="Paris") for sample in range(samples)]
             if task.id == "c":
@@ -58,7 +51,7 @@ class AnswersParis:
 def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     collector, seen = AnswersParis(), []
     found = asyncio.run(
-        evaluate(collector, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
+        evaluate_tasks(collector, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
     )
     assert collector.asked == [{"samples": 1, "round": ROUND, "greedy": True}]
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
@@ -68,7 +61,7 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
 
 
 def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
-    found = asyncio.run(evaluate(AnswersParis(), TASKS, samples=4, greedy=False, sampling={"temperature": 0.7}))
+    found = asyncio.run(evaluate_tasks(AnswersParis(), TASKS, samples=4, greedy=False, sampling={"temperature": 0.7}))
     assert found.result.sampling == {"greedy": False, "samples": 4, "temperature": 0.7}
     assert found.result.metrics["pass@4"].mean == 1.0
     assert "temperature 0.7" in found.result.sentence("pass@4")
@@ -76,6 +69,6 @@ def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
 
 def test_no_tasks_and_no_finished_episode_are_named() -> None:
     with pytest.raises(TaskError, match=r"set tasks\.eval"):
-        asyncio.run(evaluate(AnswersParis(), []))
+        asyncio.run(evaluate_tasks(AnswersParis(), []))
     with pytest.raises(TaskError, match="finished: no simulator"):
-        asyncio.run(evaluate(AnswersParis(), TASKS[2:]))
+        asyncio.run(evaluate_tasks(AnswersParis(), TASKS[2:]))

@@ -72,10 +72,10 @@ def test_a_run_that_goes_on_has_no_final_policy(tmp_path: Path) -> None:
     with begin(tmp_path) as run:
         train_some(run, 1, 2)
         run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
-        assert run.summary()["finished"]
+        assert run.model.is_dir()
         run.remove_model()
         run.remove_model()
-        assert not run.summary()["finished"]
+        assert not run.model.exists()
         assert run.policy_folder() == run.checkpoints.at(2).policy
 
 
@@ -192,13 +192,3 @@ def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path
         run.checkpoints.save(2, save_policy, metric="eval/exact_match", value=0.5)
         run.checkpoints.save(3, save_policy, metric="eval/exact_match", value=0.4)
         assert run.policy_folder() == run.path / "checkpoints" / "step_000002" / "policy"
-
-
-def test_a_summary_says_what_the_run_has_come_to(tmp_path: Path) -> None:
-    with begin(tmp_path) as run:
-        assert run.summary()["steps"] == 0
-        train_some(run, 1, 3)
-    summary = run.summary()
-    assert (summary["steps"], summary["checkpoint"], summary["best"], summary["finished"]) == (3, 2, None, False)
-    assert summary["metrics"]["reward/mean"] == 3
-    assert summary["evaluations"] == ["step_000002"]

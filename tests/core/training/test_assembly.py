@@ -66,7 +66,7 @@ def small(tmp_path: Path) -> list[str]:
 def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "env.max_tokens=513"], plugins=[tmp_path / "parts.py"])
     with pytest.raises(ConfigError, match=r"env.max_tokens is 513 .* reads 512 tokens at most; set env.max_tokens=512"):
-        assemble(resolved, learning=False, sides=("eval",))
+        assemble(resolved, learning=False, splits=("eval",))
 
 
 def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str],
 def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
     with pytest.raises(TaskError, match=r"tasks.train \(twins\) holds several tasks of the id 'one'"):
-        assemble(resolved, learning=False, sides=("train",))
+        assemble(resolved, learning=False, splits=("train",))
 
 
 def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:
