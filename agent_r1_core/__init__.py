@@ -42,6 +42,7 @@ _HOMES = {
     "RewardSpec": "specs",
     "Run": "runs.run",
     "RunInfo": "contracts.tracker",
+    "Sampling": "contracts.sampling",
     "Segment": "trajectory",
     "Step": "contracts.env",
     "Task": "trajectory",

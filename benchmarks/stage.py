@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_r1_core import Action, EnvConfig, Message, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core import Action, EnvConfig, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.env import EnvServices
@@ -157,7 +157,7 @@ class Stage:
             make_env=lambda services: Walk(config, services),
             rewards=[WeightedReward(Parity())],
             max_episodes=episodes,
-            max_new_tokens=new_tokens,
+            sampling=Sampling(max_new_tokens=new_tokens),
         )
         return Collector(self.engine, self.tokenizer, settings)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core.contracts.component import Component, ComponentConfig
+from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.errors import EngineError
 
 if TYPE_CHECKING:
@@ -23,18 +24,16 @@ def context_digest(ids: Sequence[int]) -> int:
     return zlib.crc32(array("q", ids).tobytes())
 
 
-class EngineConfig(ComponentConfig):
-    """Sampling options that every engine has."""
+class EngineConfig(Sampling):
+    """Options that every engine has: those of sampling, and how many episodes it serves."""
 
-    temperature: float = Field(1.0, ge=0)
-    """Sampling temperature of training rollouts; log-probs are log softmax(logits / temperature) (LAW 2)."""
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    """0: all."""
-    max_new_tokens: int = Field(64, ge=1)
-    """Tokens of one action."""
     max_episodes: int = Field(128, ge=1)
     """Episodes in flight at once."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """The options of sampling alone."""
+        return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,10 @@ class Request:
     """One generation: continue `ids`."""
 
     ids: tuple[int, ...]
-    max_new_tokens: int
+    sampling: Sampling
+    """`sampling.max_new_tokens` is this request's own budget."""
     seed: int
-    """Sampling depends on it and on nothing else (LAW 11)."""
-    temperature: float = 1.0
-    """0: greedy; log-probs are then those of temperature 1."""
-    top_p: float = 1.0
-    top_k: int = 0
+    """The only source of randomness (LAW 11)."""
     stop_ids: tuple[int, ...] = ()
     """Generation ends with one of these, which is part of the result."""
     stop_strings: tuple[str, ...] = ()
@@ -80,13 +76,6 @@ def check_request(request: Request, *, vocabulary: int, positions: int | None, d
         raise EngineError(
             f"a context of {len(ids)} ids leaves no room in the {positions} positions that the engine serves; "
             "lower env.max_turns, env.max_tokens or the length of tool results"
-        )
-    if request.max_new_tokens < 1:
-        raise EngineError(f"max_new_tokens is {request.max_new_tokens}; ask for at least 1")
-    if request.temperature < 0 or not 0 < request.top_p <= 1 or request.top_k < 0:
-        raise EngineError(
-            f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k} cannot be sampled "
-            "from; use temperature >= 0, 0 < top_p <= 1, top_k >= 0"
         )
     if request.stop_strings and not decodes:
         raise EngineError("a request has stop strings, but the engine was started without a tokenizer; give it one")

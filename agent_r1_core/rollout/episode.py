@@ -104,15 +104,13 @@ class Episode:
         """What the engine shall continue; None when the episode is over."""
         if self._ended or self._env is None:
             return None
-        settings, context = self._settings, self._conversation.context
-        greedy = self._stage.greedy
+        context, sampling = self._conversation.context, self._settings.sampling
+        if self._stage.greedy:
+            sampling = sampling.greedy()
         return Request(
             ids=tuple(context),
-            max_new_tokens=min(settings.max_new_tokens, self._env.config.max_tokens - len(context)),
+            sampling=sampling.within(self._env.config.max_tokens - len(context)),
             seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
-            temperature=0.0 if greedy else settings.temperature,
-            top_p=1.0 if greedy else settings.top_p,
-            top_k=0 if greedy else settings.top_k,
             stop_ids=self._stage.tokenizer.eos_ids,
             stop_strings=tuple(self._env.stop_strings()),
             episode=self.key,

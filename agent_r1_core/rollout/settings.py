@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
 from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.rollout.tool_runner import ToolRunner
 
@@ -33,11 +34,7 @@ class RolloutSettings:
     rewards: Sequence[WeightedReward] = ()
     max_episodes: int = 128
     """Episodes in flight at once."""
-    max_new_tokens: int = 64
-    """Tokens of one action."""
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
     max_retries: int = 2
     """How often a failed episode is begun again before it is dropped."""
     reward_timeout: float = 60.0

@@ -11,6 +11,7 @@ _HOMES = {
     "Cue": "scripted",
     "EngineContract": "contracts.engine",
     "loss_tokens": "batch",
+    "make_request": "requests",
     "make_task": "trajectories",
     "make_trajectory": "trajectories",
     "PluginContract": "contracts.base",

@@ -89,8 +89,9 @@ class ScriptedPolicy(Engine):
 
     def _cut(self, text: str, request: Request) -> tuple[list[int], Any]:
         ids = [*self._tokenizer.encode(text, add_special_tokens=False), self._tokenizer.eos_token_id]
-        for length in range(1, min(len(ids), request.max_new_tokens) + 1):
+        budget = request.sampling.max_new_tokens
+        for length in range(1, min(len(ids), budget) + 1):
             said = self._tokenizer.decode(ids[:length]) if request.stop_strings else ""
             if ids[length - 1] in request.stop_ids or any(stop in said for stop in request.stop_strings):
                 return ids[:length], "stop"
-        return ids[: request.max_new_tokens], "stop" if len(ids) <= request.max_new_tokens else "length"
+        return ids[:budget], "stop" if len(ids) <= budget else "length"

@@ -91,10 +91,7 @@ class Assembly:
         """The sampling settings that a report states (LAW 12)."""
         settings, env = self.eval.collector.settings, self.config.env.options
         return {
-            "temperature": settings.temperature,
-            "top_p": settings.top_p,
-            "top_k": settings.top_k,
-            "max_new_tokens": settings.max_new_tokens,
+            **settings.sampling.model_dump(),
             "max_turns": env.get("max_turns"),
             "max_tokens": env.get("max_tokens"),
             "seed": settings.seed,
@@ -174,7 +171,7 @@ def assemble(
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.registry.create("engine", config.engine.component, "engine")
     tasks = load_tasks(resolved, splits, note)
-    learner = make_learner(resolved, source, hardware, checkpoint) if learning else None
+    learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
     return Assembly(
         resolved=resolved,
         hardware=hardware,
@@ -210,10 +207,7 @@ def _make_split(
         tool_format=resolved.registry.create("tool_format", tool_format, "env.format") if tool_format else None,
         rewards=make_rewards(resolved),
         max_episodes=options.max_episodes,
-        max_new_tokens=options.max_new_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
+        sampling=options.sampling,
         max_retries=config.training.max_retries,
         env_timeout=config.env.options.get("timeout", 300.0),
         seed=config.seed,

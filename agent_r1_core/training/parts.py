@@ -17,6 +17,7 @@ from agent_r1_core.training.task_order import hold_out
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, ResolvedConfig
+    from agent_r1_core.contracts.sampling import Sampling
     from agent_r1_core.contracts.tasks import TaskSource
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
@@ -66,7 +67,11 @@ def load_tasks(resolved: ResolvedConfig, splits: Sequence[str], note: Note) -> d
 
 
 def make_learner(
-    resolved: ResolvedConfig, source: ModelSource, hardware: Hardware, checkpoint: Checkpoint | None = None
+    resolved: ResolvedConfig,
+    source: ModelSource,
+    hardware: Hardware,
+    sampling: Sampling,
+    checkpoint: Checkpoint | None = None,
 ) -> Learner:
     """The policy with its algorithm, and the critic and reference that the algorithm needs.
 
@@ -88,9 +93,8 @@ def make_learner(
     reference = None
     if "reference" in algorithm.roles():
         reference = Policy.load(source.folder, **place).freeze()
-    temperature = float(config.engine.options.get("temperature", 1.0))
     learner = Learner(
-        policy, algorithm, config.training, reference=reference, temperature=temperature, seed=config.seed
+        policy, algorithm, config.training, reference=reference, temperature=sampling.temperature, seed=config.seed
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)

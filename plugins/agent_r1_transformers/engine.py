@@ -91,7 +91,8 @@ class TransformersEngine(Engine):
         """Tokens that the request may sample, after checking that it can be served."""
         ids, positions, decodes = request.ids, self._limits.positions, self._model.tokenizer is not None
         check_request(request, vocabulary=self._limits.vocabulary, positions=positions, decodes=decodes)
-        limit = request.max_new_tokens if positions is None else min(request.max_new_tokens, positions - len(ids))
+        budget = request.sampling.max_new_tokens
+        limit = budget if positions is None else min(budget, positions - len(ids))
         room = self._limits.total_tokens
         if room is not None and len(ids) + limit > room:
             raise EngineError(

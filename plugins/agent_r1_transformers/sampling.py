@@ -62,12 +62,13 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
         at temperature 0 the likeliest id and its log-prob at temperature 1.
     """
     logits = logits.float()
-    if any(request.temperature not in (0.0, 1.0) for request in requests):
-        temperatures = torch.tensor([request.temperature or 1.0 for request in requests], device=logits.device)
+    asked = [request.sampling.temperature for request in requests]
+    if any(temperature not in (0.0, 1.0) for temperature in asked):
+        temperatures = torch.tensor([temperature or 1.0 for temperature in asked], device=logits.device)
         logits = logits / temperatures[:, None]
     logits = logits - logits.amax(-1, keepdim=True)
     normaliser = logits.logsumexp(-1)
-    greedy = [request.temperature == 0.0 for request in requests]
+    greedy = [temperature == 0.0 for temperature in asked]
     if all(greedy):
         chosen = logits.argmax(-1)
     else:
@@ -82,8 +83,9 @@ def _draw(logits: Tensor, normaliser: Tensor, requests: Sequence[Request], posit
     """Ids [rows] by inversion of the cumulative distribution, summed in float64."""
     probabilities = (logits - normaliser[:, None]).exp()
     for row, request in enumerate(requests):
-        if request.top_k > 0 or request.top_p < 1.0:
-            probabilities[row] = keep_likely(probabilities[row], request.top_k, request.top_p)
+        sampling = request.sampling
+        if sampling.top_k > 0 or sampling.top_p < 1.0:
+            probabilities[row] = keep_likely(probabilities[row], sampling.top_k, sampling.top_p)
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
     numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions)).to(logits.device)
     targets = numbers[:, None] * cumulative[:, -1:]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from agent_r1_core import Request
+from agent_r1_core import Request, Sampling
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
@@ -130,7 +130,7 @@ class Backend:
     def _try_out(self, model: EngineModel) -> None:
         """Sample one id: vLLM notices only then that it has no kernel for the model's sizes."""
         try:
-            self.add("trial", Request((0,), 1, 0))
+            self.add("trial", Request((0,), Sampling(max_new_tokens=1), seed=0))
             while self.busy:
                 self.step()
         except Exception as error:

@@ -19,10 +19,10 @@ def sampling_params(request: Request) -> Any:
     from vllm.sampling_params import RequestOutputKind
 
     return SamplingParams(
-        max_tokens=request.max_new_tokens,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=request.top_k,
+        max_tokens=request.sampling.max_new_tokens,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        top_k=request.sampling.top_k,
         seed=request.seed,
         stop=list(request.stop_strings),
         stop_token_ids=list(request.stop_ids),

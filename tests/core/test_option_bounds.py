@@ -8,16 +8,17 @@ from pydantic import BaseModel, ValidationError
 from agent_r1_core.config import TrainingConfig
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.contracts.engine import EngineConfig
+from agent_r1_core.contracts.sampling import Sampling
 
 
 @pytest.mark.parametrize(
     ("config", "option", "value"),
     [
         (EngineConfig, "max_episodes", 0),
-        (EngineConfig, "max_new_tokens", 0),
-        (EngineConfig, "temperature", -1.0),
-        (EngineConfig, "top_p", 0.0),
-        (EngineConfig, "top_k", -1),
+        (Sampling, "max_new_tokens", 0),
+        (Sampling, "temperature", -1.0),
+        (Sampling, "top_p", 0.0),
+        (Sampling, "top_k", -1),
         (AlgorithmConfig, "horizon", 0),
         (TrainingConfig, "betas", (0.9, 1.0)),
     ],

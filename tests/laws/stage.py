@@ -15,6 +15,7 @@ from agent_r1_core import (
     Generation,
     Request,
     RewardFn,
+    Sampling,
     Task,
     Tool,
     ToolCall,
@@ -101,7 +102,7 @@ class Stage:
                 tools=self.runner,
                 tool_format=Hermes(),
                 rewards=[WeightedReward(reward) for reward in rewards],
-                **({"max_new_tokens": 200} | settings),
+                **({"sampling": Sampling(max_new_tokens=200)} | settings),
             ),
         )
 

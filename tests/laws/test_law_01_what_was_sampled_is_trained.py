@@ -12,7 +12,7 @@ from bad_tools import lookup
 from small_run import REWARD, overrides
 from stage import TOKENIZER, Recorder, Stage, call, questions
 
-from agent_r1_core import Engine, Generation, Request, train
+from agent_r1_core import Engine, Generation, Request, Sampling, train
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import EngineModel, context_digest
 from agent_r1_core.errors import DriftError
@@ -51,7 +51,7 @@ class Speller(Engine):
         self._turns[request.episode] = turn + 1
         text = self._script[min(turn, len(self._script) - 1)]
         ids = [token for letter in text for token in TOKENIZER.encode(letter)] + END
-        kept = tuple(ids[: request.max_new_tokens])
+        kept = tuple(ids[: request.sampling.max_new_tokens])
         logprobs = tuple(-0.01 * (place + 1) for place in range(len(kept)))
         finish = "stop" if len(kept) == len(ids) else "length"
         return Generation(kept, logprobs, finish, context_digest(request.ids))
@@ -102,7 +102,7 @@ def test_a_models_own_noise_is_trained_id_by_id(tmp_path: Path, deterministic: b
     recorder = Recorder(TransformersEngine())
     folder = tiny_model_folder(tmp_path)
     asyncio.run(recorder.start(EngineModel(str(folder), "float32", deterministic=deterministic)))
-    stage = Stage(recorder, env={"max_turns": 3}, max_new_tokens=12, deterministic=deterministic)
+    stage = Stage(recorder, env={"max_turns": 3}, sampling=Sampling(max_new_tokens=12), deterministic=deterministic)
     result = stage.play(questions(3), 4)
     trajectories = [one for group in result.groups for one in group.trajectories]
     assert len(trajectories) == 12
@@ -129,7 +129,7 @@ def test_a_spelling_that_no_tokenizer_would_choose_is_kept(deterministic: bool) 
 
 def test_ids_that_close_a_cut_action_have_mask_zero() -> None:
     recorder = Recorder(Speller(["I was going to say that"]))
-    stage = Stage(recorder, env={"max_turns": 3, "max_tokens": 400}, max_new_tokens=8)
+    stage = Stage(recorder, env={"max_turns": 3, "max_tokens": 400}, sampling=Sampling(max_new_tokens=8))
     result = stage.play(questions(1))
     (one,) = result.groups[0].trajectories
     (segment,) = one.segments

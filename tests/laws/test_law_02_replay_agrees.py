@@ -11,12 +11,12 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_transformers.engine import TransformersEngine
 from agent_r1_vllm.engine import VllmEngine
 
-from agent_r1_core.contracts.engine import Engine, EngineModel, Request
+from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
+from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model_folder
 from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -33,7 +33,7 @@ async def play(engine: Engine, sample: int, round_: int, temperature: float, com
             observation = [(11 * k + round_) % 200 for k in range(common)] + observation
         context += observation
         seed = 1000 * round_ + 10 * sample + turn
-        request = Request(tuple(context), 4 + sample, seed, temperature=temperature, episode=f"e{round_}/{sample}")
+        request = make_request(context, 4 + sample, seed, temperature=temperature, episode=f"e{round_}/{sample}")
         generation = await engine.generate(request)
         pairs.append((observation, generation.ids))
         logprobs.append(generation.logprobs)

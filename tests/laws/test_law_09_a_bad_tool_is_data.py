@@ -18,6 +18,7 @@ import pytest
 from bad_tools import RELEASE
 from stage import Stage, call, questions
 
+from agent_r1_core import Sampling
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import Cue, ScriptedPolicy
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -192,7 +193,7 @@ def test_a_tool_that_keeps_the_interpreter_is_killed_at_its_deadline(how: str, t
         tools("spin"),
         timeouts={"spin": 0.5},
         isolation={"spin": "process"},
-        max_new_tokens=300,
+        sampling=Sampling(max_new_tokens=300),
     )
     result = stage.play(questions(3))
     first, _ = alone(result)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core import Sampling
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall
@@ -115,7 +116,7 @@ def test_no_tool_knows_the_answers() -> None:
         make_env=lambda services: registry.create("env", "tool_calling", services=services),
         tools=runner,
         tool_format=tool_format,
-        max_new_tokens=200,
+        sampling=Sampling(max_new_tokens=200),
     )
     call = tool_format.render_call(ToolCall("spy", {"query": "x"}))
     policy = ScriptedPolicy([call, "<answer>no idea</answer>"])

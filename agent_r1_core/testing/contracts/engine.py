@@ -11,6 +11,7 @@ from agent_r1_core.contracts.engine import Engine, EngineModel, Generation, Requ
 from agent_r1_core.errors import EngineError
 from agent_r1_core.testing.contracts.base import ComponentContract, run
 from agent_r1_core.testing.model import tiny_model, tiny_model_folder
+from agent_r1_core.testing.requests import make_request
 from agent_r1_core.testing.tokenizer import tiny_tokenizer
 
 PROMPTS = ("Who?", "What is 1+1?", "A longer question, so that the rows of a batch differ in length.")
@@ -119,7 +120,7 @@ class EngineContract(ComponentContract):
         self.serve(tmp_path, use)
 
     def _compare(self, request: Request, generation: Generation, seed: int) -> None:
-        logprobs = self._logprobs(request.ids, generation.ids, request.temperature, seed)
+        logprobs = self._logprobs(request.ids, generation.ids, request.sampling.temperature, seed)
         for position, (token, claimed) in enumerate(zip(generation.ids, generation.logprobs, strict=True)):
             gap = abs(float(logprobs[position, token]) - claimed)
             assert gap <= self.tolerance, f"the log-prob of token {position} is off by {gap:.2g} nats (LAW 2)"
@@ -139,7 +140,7 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def _request(prompt: str, *, ids: tuple[int, ...] | None = None, seed: int = 7, **more: Any) -> Request:
-    return Request(ids=ids or _ids(prompt), max_new_tokens=8, seed=seed, **more)
+    return make_request(ids or _ids(prompt), seed=seed, **more)
 
 
 async def _all(engine: Engine, requests: list[Request]) -> list[Generation]:

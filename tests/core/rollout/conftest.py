@@ -33,7 +33,7 @@ class ScriptedEngine(Engine):
         await asyncio.sleep(0)
         self.requests.append(request)
         ids = self.tokenizer.encode(self.policy(self.tokenizer.decode(request.ids), request) + "<|im_end|>")
-        kept = tuple(ids[: request.max_new_tokens])
+        kept = tuple(ids[: request.sampling.max_new_tokens])
         finish = "stop" if len(ids) == len(kept) else "length"
         return Generation(kept, (-0.5,) * len(kept), finish, context_digest(request.ids), version=7)
 

@@ -11,7 +11,7 @@ import pytest
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 
-from agent_r1_core import Action, EndStatus, Observation, RewardFn, Step, Task, ToolEnv, ToolResources
+from agent_r1_core import Action, EndStatus, Observation, RewardFn, Sampling, Step, Task, ToolEnv, ToolResources
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.errors import ConfigError, DriftError, EngineError
 from agent_r1_core.rollout import Collector, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
@@ -69,7 +69,7 @@ def play(
         make_env=make_env or (lambda services: ToolCalling(config, services)),
         tools=runner,
         tool_format=Hermes(),
-        **({"max_new_tokens": 200} | settings),
+        **({"sampling": Sampling(max_new_tokens=200)} | settings),
     )
 
     async def work() -> RolloutResult:
@@ -114,9 +114,9 @@ def test_a_rollout_brings_groups_of_scored_trajectories(engine, tokenizer, tools
 
 def test_requests_extend_one_another_and_have_their_own_seeds(engine, tokenizer, tools):
     scripted = engine(searcher)
-    play(scripted, tokenizer, tools, temperature=0.7, top_p=0.9)
+    play(scripted, tokenizer, tools, sampling=Sampling(temperature=0.7, top_p=0.9))
     assert len({request.seed for request in scripted.requests}) == 12
-    assert {(request.temperature, request.top_p) for request in scripted.requests} == {(0.7, 0.9)}
+    assert {(request.sampling.temperature, request.sampling.top_p) for request in scripted.requests} == {(0.7, 0.9)}
     by_episode: dict[str, list[Any]] = {}
     for request in scripted.requests:
         by_episode.setdefault(request.episode, []).append(request)
@@ -146,8 +146,8 @@ def test_a_task_that_is_listed_twice_is_sampled_afresh(engine, tokenizer, tools)
 
 def test_greedy_requests_have_no_temperature(engine, tokenizer, tools):
     scripted = engine(searcher)
-    play(scripted, tokenizer, tools, greedy=True, temperature=0.7, top_p=0.9)
-    assert {(request.temperature, request.top_p, request.top_k) for request in scripted.requests} == {(0.0, 1.0, 0)}
+    play(scripted, tokenizer, tools, greedy=True, sampling=Sampling(temperature=0.7, top_p=0.9, max_new_tokens=50))
+    assert {request.sampling for request in scripted.requests} == {Sampling(temperature=0.0, max_new_tokens=50)}
 
 
 def test_rounds_admit_requests_in_order_and_fill_free_seats(engine, tokenizer, tools):
@@ -214,7 +214,15 @@ def test_an_observation_that_does_not_fit_ends_the_episode(engine, tokenizer, to
 
 def test_actions_are_cut_by_both_budgets(engine, tokenizer, tools):
     scripted = engine(lambda *_: "y" * 500)
-    result = play(scripted, tokenizer, tools, env={"max_tokens": 250}, samples=1, tasks=TASKS[:1], max_new_tokens=60)
+    result = play(
+        scripted,
+        tokenizer,
+        tools,
+        env={"max_tokens": 250},
+        samples=1,
+        tasks=TASKS[:1],
+        sampling=Sampling(max_new_tokens=60),
+    )
     one = result.groups[0].trajectories[0]
     assert [turn.finish for turn in one.turns] == ["length"] * len(one.turns)
     assert one.turns[0].tokens == 60

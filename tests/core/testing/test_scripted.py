@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agent_r1_core import Request
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.plugins import check_component
-from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing import Cue, ScriptedPolicy, make_request, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 
 
 def ask(engine: ScriptedPolicy, prompt: str = "Hi", episode: str = "a", budget: int = 100, **more: Any) -> Any:
     ids = tuple(TOKENIZER.encode(prompt, add_special_tokens=False))
-    request = Request(ids=ids, max_new_tokens=budget, seed=0, episode=episode, **more)
+    request = make_request(ids, budget, episode=episode, **more)
     return asyncio.run(engine.generate(request))
 
 

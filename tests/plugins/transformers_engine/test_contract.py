@@ -26,7 +26,8 @@ def test_leaving_without_closing_ends_the_process_cleanly(model):
     _, folder = model("qwen2")
     code = f"""
         import asyncio, sys, threading
-        from agent_r1_core.contracts.engine import EngineModel, Request
+        from agent_r1_core.contracts.engine import EngineModel
+        from agent_r1_core.testing import make_request
         from agent_r1_transformers.engine import TransformersEngine
 
         inside = threading.Event()
@@ -42,7 +43,7 @@ def test_leaving_without_closing_ends_the_process_cleanly(model):
                 return [step(*contexts) for _ in range(500)][-1]
 
             decoder.next_logits = long_step
-            pending = asyncio.ensure_future(engine.generate(Request((5,), 250, 0)))
+            pending = asyncio.ensure_future(engine.generate(make_request((5,), 250)))
             await asyncio.sleep(0)
             inside.wait()
             sys.exit(7)

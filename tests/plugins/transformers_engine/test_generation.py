@@ -10,8 +10,8 @@ import pytest
 import torch
 from agent_r1_transformers.trunk import attend_along_trunk
 
-from agent_r1_core import Request
 from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.testing import make_request
 
 KEPT = ["qwen2", "qwen2_untied", "qwen3", "llama", "llama3", "gpt_neox", "gpt2", "gemma"]
 LEAN = KEPT[:5]
@@ -38,7 +38,7 @@ def test_greedy_ids_equal_those_of_generate_over_several_turns(kind, model, serv
         source = random.Random(number)
         for turn in range(3):
             budget = source.randrange(3, 9)
-            request = Request(tuple(context), budget, seed=0, temperature=0.0, episode=f"episode {number}")
+            request = make_request(tuple(context), budget, seed=0, temperature=0.0, episode=f"episode {number}")
             answer = await engine.generate(request)
             assert answer.ids == greedy(module, context, budget)
             assert answer.finish == "length"
@@ -64,7 +64,7 @@ def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, model,
     async def run():
         async with serving(folder) as engine:
             assert decoder_of(engine) == "WholeDecoder"
-            requests = [Request(ids, 12, 0, temperature=0.0, episode=str(ids)) for ids in prompts]
+            requests = [make_request(ids, 12, 0, temperature=0.0, episode=str(ids)) for ids in prompts]
             for answer, context in zip(await engine.generate_batch(requests), prompts, strict=True):
                 assert answer.ids == greedy(module, context, 12)
                 assert answer.context == context_digest(context)
@@ -83,10 +83,10 @@ def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, serving, 
 
     async def run():
         async with serving(folder) as engine:
-            requests = [Request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            requests = [make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(prompts)]
             first = await engine.generate_batch(requests)
             contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(prompts, first, strict=True)]
-            again = [Request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)]
+            again = [make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)]
             return [*zip(prompts, first, strict=True), *zip(contexts, await engine.generate_batch(again), strict=True)]
 
     for context, answer in asyncio.run(run()):
@@ -99,7 +99,7 @@ def test_bfloat16_stays_close_to_float32(model, serving, prompts, logprobs_of):
 
     async def run():
         async with serving(folder, dtype="bfloat16") as engine:
-            return await engine.generate_batch([Request(ids, 10, seed=3) for ids in prompts])
+            return await engine.generate_batch([make_request(ids, 10, seed=3) for ids in prompts])
 
     gaps = []
     for context, answer in zip(prompts, asyncio.run(run()), strict=True):
@@ -110,13 +110,13 @@ def test_bfloat16_stays_close_to_float32(model, serving, prompts, logprobs_of):
 
 def test_a_sample_depends_on_its_seed_and_not_on_its_company(model, serving, prompts):
     _, folder = model("qwen2")
-    requests = [Request(ids, 8 + seed, seed) for seed, ids in enumerate(prompts)]
+    requests = [make_request(ids, 8 + seed, seed) for seed, ids in enumerate(prompts)]
 
     async def run():
         async with serving(folder, max_episodes=3) as engine:
             together = await engine.generate_batch(requests)
             alone = [await engine.generate(request) for request in reversed(requests)]
-            other = await engine.generate(Request(requests[3].ids, 8, seed=99))
+            other = await engine.generate(make_request(requests[3].ids, 8, seed=99))
             return together, alone[::-1], other
 
     together, alone, other = asyncio.run(run())
@@ -133,7 +133,7 @@ def test_a_context_that_left_the_cached_path_is_still_right(model, serving, prom
 
     async def run():
         async with serving(folder) as engine:
-            return [await engine.generate(Request(ids, 6, seed=0, episode="one")) for ids in contexts]
+            return [await engine.generate(make_request(ids, 6, seed=0, episode="one")) for ids in contexts]
 
     for context, answer in zip(contexts, asyncio.run(run()), strict=True):
         assert answer.context == context_digest(context)
@@ -145,8 +145,8 @@ def test_two_requests_of_one_episode_may_be_in_flight(model, serving, prompts, l
 
     async def run():
         async with serving(folder) as engine:
-            await engine.generate(Request(prompts[3], 4, seed=0, episode="one"))
-            requests = [Request((*prompts[3], token), 6, seed=token, episode="one") for token in (1, 2)]
+            await engine.generate(make_request(prompts[3], 4, seed=0, episode="one"))
+            requests = [make_request((*prompts[3], token), 6, seed=token, episode="one") for token in (1, 2)]
             return requests, await asyncio.gather(*(engine.generate(request) for request in requests))
 
     requests, answers = asyncio.run(run())
@@ -162,9 +162,9 @@ def test_the_cache_keeps_to_its_bound_and_forgets_the_least_recent(cache_tokens,
 
     async def run():
         async with serving(folder, cache_tokens=cache_tokens) as engine:
-            first = [await engine.generate(Request(ids, 3, 0, episode=str(ids))) for ids in contexts]
+            first = [await engine.generate(make_request(ids, 3, 0, episode=str(ids))) for ids in contexts]
             for ids, answer in reversed(list(zip(contexts, first, strict=True))):
-                await engine.generate(Request((*ids, *answer.ids), 1, 0, episode=str(ids)))
+                await engine.generate(make_request((*ids, *answer.ids), 1, 0, episode=str(ids)))
             return engine.statistics["reused"]
 
     assert asyncio.run(run()) == reused
@@ -179,10 +179,11 @@ def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, model, s
 
     async def run():
         async with serving(folder, max_total_tokens=total) as engine:
-            requests = [Request(ids, 8, 0, episode=str(ids)) for ids in contexts]
+            requests = [make_request(ids, 8, 0, episode=str(ids)) for ids in contexts]
             first = await engine.generate_batch(requests)
             later = [
-                Request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in zip(requests, first, strict=True)
+                make_request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode)
+                for r, a in zip(requests, first, strict=True)
             ]
             await engine.generate_batch(later)
             return first, engine.statistics
@@ -198,10 +199,10 @@ def test_episodes_that_went_the_same_way_read_their_observation_once(model, serv
 
     async def run():
         async with serving(folder) as engine:
-            first = await engine.generate_batch([Request(prompts[1], 4, 7, episode=str(n)) for n in range(3)])
+            first = await engine.generate_batch([make_request(prompts[1], 4, 7, episode=str(n)) for n in range(3)])
             assert len({answer.ids for answer in first}) == 1
             context = (*prompts[1], *first[0].ids, 11, 12, 13)
-            requests = [Request(context, 4, seed, episode=str(seed)) for seed in range(3)]
+            requests = [make_request(context, 4, seed, episode=str(seed)) for seed in range(3)]
             return requests, await engine.generate_batch(requests), engine.statistics
 
     requests, answers, statistics = asyncio.run(run())
@@ -230,8 +231,8 @@ def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, serving, 
 
     async def run():
         async with serving(folder, dtype=dtype) as engine:
-            requests = [Request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
-            stranger = Request(questions[1][5:40], 3, 0)
+            requests = [make_request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
+            stranger = make_request(questions[1][5:40], 3, 0)
             first = await asyncio.gather(engine.generate_batch(requests), engine.generate(stranger))
             return requests, stranger, first, engine.statistics
 
@@ -258,10 +259,10 @@ def test_release_drops_what_an_episode_kept(model, serving, prompts):
 
     async def run():
         async with serving(folder) as engine:
-            await engine.generate(Request(prompts[1], 3, 0, episode="one"))
+            await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
             await engine.release("one")
             await engine.release("never seen")
-            await engine.generate(Request(prompts[1], 3, 0, episode="one"))
+            await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
             return engine.statistics["reused"]
 
     assert asyncio.run(run()) == 0
@@ -276,7 +277,7 @@ def test_episodes_that_were_begun_go_before_new_ones(model, serving):
     async def episode(engine, prompt):
         context = prompt
         for _ in range(5):
-            answer = await engine.generate(Request(context, 4, 0, episode=str(prompt)))
+            answer = await engine.generate(make_request(context, 4, 0, episode=str(prompt)))
             context = (*context, *answer.ids, 1, 2, 3)
 
     async def run():
@@ -298,7 +299,7 @@ def test_long_contexts_are_read_in_chunks(model, serving, logprobs_of, monkeypat
 
     async def run():
         async with serving(folder) as engine:
-            return await engine.generate_batch([Request(ids, 5, seed=1) for ids in contexts])
+            return await engine.generate_batch([make_request(ids, 5, seed=1) for ids in contexts])
 
     for context, answer in zip(contexts, asyncio.run(run()), strict=True):
         assert answer.context == context_digest(context)

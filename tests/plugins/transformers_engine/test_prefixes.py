@@ -13,11 +13,11 @@ from agent_r1_transformers.row import Row
 from agent_r1_transformers.trunk import attend_along_trunk
 from torch.nn.functional import scaled_dot_product_attention
 
-from agent_r1_core import Request
+from agent_r1_core.testing import make_request
 
 
 def row(ids: tuple[int, ...]) -> Row:
-    return Row(Request(ids, 1, 0), Future(), 1)
+    return Row(make_request(ids, 1, 0), Future(), 1)
 
 
 def alike(contexts: list[tuple[int, ...]]) -> int:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from agent_r1_transformers.sampling import choose, keep_likely, uniforms
 
-from agent_r1_core import Request
+from agent_r1_core.testing import make_request
 
 
 def request(**options):
-    return Request((1,), 1, **{"seed": 0, **options})
+    return make_request((1,), 1, **options)
 
 
 def test_streams_are_uniform_and_independent_of_each_other():

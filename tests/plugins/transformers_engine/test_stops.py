@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from agent_r1_transformers.stops import StopStrings
 
-from agent_r1_core import Request
+from agent_r1_core.testing import make_request
 
 
 def test_a_stop_id_ends_the_generation_and_belongs_to_it(model, serving, prompts):
@@ -15,9 +15,9 @@ def test_a_stop_id_ends_the_generation_and_belongs_to_it(model, serving, prompts
 
     async def run():
         async with serving(folder) as engine:
-            free = await engine.generate(Request(prompts[0], 20, seed=1))
+            free = await engine.generate(make_request(prompts[0], 20, seed=1))
             stop = free.ids[7]
-            return free, stop, await engine.generate(Request(prompts[0], 20, seed=1, stop_ids=(stop,)))
+            return free, stop, await engine.generate(make_request(prompts[0], 20, seed=1, stop_ids=(stop,)))
 
     free, stop, cut = asyncio.run(run())
     end = free.ids.index(stop) + 1
@@ -30,9 +30,9 @@ def test_a_stop_string_ends_with_the_token_that_completes_it(model, serving, pro
 
     async def run():
         async with serving(folder, tokenizer=tokenizer) as engine:
-            free = await engine.generate(Request(prompts[0], 20, seed=1))
+            free = await engine.generate(make_request(prompts[0], 20, seed=1))
             text = tokenizer.decode(list(free.ids[5:8]))
-            return free, text, await engine.generate(Request(prompts[0], 20, seed=1, stop_strings=("zzzz", text)))
+            return free, text, await engine.generate(make_request(prompts[0], 20, seed=1, stop_strings=("zzzz", text)))
 
     free, text, cut = asyncio.run(run())
     ends = [end for end in range(1, 21) if text in tokenizer.decode(list(free.ids[:end]))]

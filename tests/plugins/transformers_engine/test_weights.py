@@ -7,9 +7,9 @@ import asyncio
 import pytest
 import torch
 
-from agent_r1_core import Request
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
+from agent_r1_core.testing import make_request
 
 
 def changed(module):
@@ -31,7 +31,7 @@ def test_log_probs_are_those_of_the_new_weights(kind, model, serving, prompts, l
 
     async def run():
         async with serving(folder) as engine:
-            requests = [Request(ids, 8, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            requests = [make_request(ids, 8, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
             before = await engine.generate_batch(requests)
             await engine.load_weights(weights, 3)
             return before, await engine.generate_batch(requests), engine.statistics["reused"]
@@ -54,7 +54,7 @@ def test_a_tied_weight_may_come_under_either_name(name, model, serving, prompts,
     async def run():
         async with serving(folder) as engine:
             await engine.load_weights({**weights, name: tied}, 1)
-            return await engine.generate(Request(prompts[1], 8, seed=0))
+            return await engine.generate(make_request(prompts[1], 8, seed=0))
 
     answer = asyncio.run(run())
     assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
@@ -67,7 +67,7 @@ def test_weights_of_another_float_type_are_converted(model, serving, prompts, lo
     async def run():
         async with serving(folder) as engine:
             await engine.load_weights({name: value.double() for name, value in weights.items()}, 1)
-            return await engine.generate(Request(prompts[1], 8, seed=0))
+            return await engine.generate(make_request(prompts[1], 8, seed=0))
 
     answer = asyncio.run(run())
     assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
@@ -79,7 +79,7 @@ def test_a_cancelled_load_changes_nothing_and_stops_nobody(model, serving, gate,
 
     async def run():
         async with serving(folder) as engine:
-            request = Request(prompts[1], 8, seed=0)
+            request = make_request(prompts[1], 8, seed=0)
             before = await engine.generate(request)
             held = gate(engine, step=2)
             pending = asyncio.ensure_future(engine.generate(request))
@@ -120,7 +120,7 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_changes(fault, sentence
 
     async def run():
         async with serving(folder) as engine:
-            request = Request(prompts[1], 8, seed=0)
+            request = make_request(prompts[1], 8, seed=0)
             before = await engine.generate(request)
             with pytest.raises(EngineError, match=sentence):
                 await engine.load_weights(spoilt(weights, fault), 1)
@@ -138,7 +138,7 @@ def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, g
     async def run():
         async with serving(folder) as engine:
             held = gate(engine, step=5)
-            requests = [Request(ids, 12, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+            requests = [make_request(ids, 12, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
             pending = asyncio.ensure_future(engine.generate_batch(requests))
             await held.reached()
             loading = asyncio.ensure_future(engine.load_weights(weights, 7))

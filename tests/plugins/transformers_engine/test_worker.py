@@ -10,23 +10,20 @@ import pytest
 import torch
 from agent_r1_transformers.engine import TransformersEngine
 
-from agent_r1_core import Request
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.errors import EngineError
+from agent_r1_core.testing import make_request
 
 
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        (Request((), 4, 0), "no ids"),
-        (Request((5, 97), 4, 0), "id 97 is outside the model's vocabulary of 97"),
-        (Request((5, -1), 4, 0), "id -1 is outside"),
-        (Request((5,), 4, 0, stop_ids=(200,)), "id 200 is outside"),
-        (Request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the 256 positions"),
-        (Request((5,), 0, 0), "max_new_tokens is 0"),
-        (Request((5,), 4, 0, temperature=-1.0), "temperature -1.0"),
-        (Request((5,), 4, 0, top_p=0.0), "top_p 0.0"),
-        (Request((5,), 4, 0, stop_strings=("x",)), "without a tokenizer"),
+        (make_request((), 4, 0), "no ids"),
+        (make_request((5, 97), 4, 0), "id 97 is outside the model's vocabulary of 97"),
+        (make_request((5, -1), 4, 0), "id -1 is outside"),
+        (make_request((5,), 4, 0, stop_ids=(200,)), "id 200 is outside"),
+        (make_request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the 256 positions"),
+        (make_request((5,), 4, 0, stop_strings=("x",)), "without a tokenizer"),
     ],
 )
 def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(request_, sentence, model, serving):
@@ -34,7 +31,7 @@ def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(re
 
     async def run():
         async with serving(folder) as engine:
-            good = asyncio.ensure_future(engine.generate(Request((5, 6), 20, 0)))
+            good = asyncio.ensure_future(engine.generate(make_request((5, 6), 20, 0)))
             with pytest.raises(EngineError, match=sentence):
                 await engine.generate(request_)
             assert len((await good).ids) == 20
@@ -47,7 +44,7 @@ def test_a_generation_stops_where_the_positions_end(model, serving):
 
     async def run():
         async with serving(folder) as engine:
-            return await engine.generate(Request((5,) * 250, 40, 0))
+            return await engine.generate(make_request((5,) * 250, 40, 0))
 
     answer = asyncio.run(run())
     assert (len(answer.ids), answer.finish) == (6, "length")
@@ -58,8 +55,8 @@ def test_a_request_larger_than_the_memory_is_refused(model, serving):
 
     async def run():
         async with serving(folder, max_total_tokens=12) as engine:
-            assert len((await engine.generate(Request((5,) * 8, 4, 0))).ids) == 4
-            await engine.generate(Request((5,) * 8, 5, 0))
+            assert len((await engine.generate(make_request((5,) * 8, 4, 0))).ids) == 4
+            await engine.generate(make_request((5,) * 8, 5, 0))
 
     with pytest.raises(
         EngineError,
@@ -89,13 +86,13 @@ def test_an_engine_that_is_not_running_says_so(model):
     async def run():
         engine = TransformersEngine()
         with pytest.raises(EngineError, match="await start"):
-            await engine.generate(Request((5,), 4, 0))
+            await engine.generate(make_request((5,), 4, 0))
         await engine.start(EngineModel(folder, "float32"))
         await engine.close()
         await engine.close()
         await engine.release("late")
         with pytest.raises(EngineError, match="await start"):
-            await engine.generate(Request((5,), 4, 0))
+            await engine.generate(make_request((5,), 4, 0))
 
     asyncio.run(run())
 
@@ -111,7 +108,8 @@ def test_deterministic_mode_repeats_bit_for_bit(sizes, model, serving, prompts):
             contexts, log = list(prompts), []
             for turn in range(turns):
                 requests = [
-                    Request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed)) for seed, ids in enumerate(contexts)
+                    make_request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed))
+                    for seed, ids in enumerate(contexts)
                 ]
                 halves = await asyncio.gather(engine.generate_batch(requests[:3]), engine.generate_batch(requests[3:]))
                 answers = [answer for half in halves for answer in half]
@@ -127,7 +125,7 @@ def test_deterministic_batches_never_mix(model, serving, prompts):
 
     async def run():
         async with serving(folder, deterministic=True) as engine:
-            await asyncio.gather(*(engine.generate(Request(ids, 5, seed=0)) for ids in prompts))
+            await asyncio.gather(*(engine.generate(make_request(ids, 5, seed=0)) for ids in prompts))
             return engine.statistics["steps"]
 
     assert asyncio.run(run()) == 5 * len(prompts)
@@ -139,9 +137,9 @@ def test_requests_join_while_others_run_and_leave_when_they_end(model, serving, 
     async def run():
         async with serving(folder) as engine:
             held = gate(engine, step=2)
-            long = asyncio.ensure_future(engine.generate(Request((5,), 20, 0)))
+            long = asyncio.ensure_future(engine.generate(make_request((5,), 20, 0)))
             await held.reached()
-            short = asyncio.ensure_future(engine.generate(Request((6,), 3, 0)))
+            short = asyncio.ensure_future(engine.generate(make_request((6,), 3, 0)))
             await held.open()
             assert len((await short).ids) == 3
             assert len((await long).ids) == 20
@@ -156,7 +154,7 @@ def test_a_cancelled_request_leaves_the_batch(model, serving, gate):
     async def run():
         async with serving(folder) as engine:
             held = gate(engine, step=2)
-            requests = [Request((5 + seed,), 50, seed) for seed in range(3)]
+            requests = [make_request((5 + seed,), 50, seed) for seed in range(3)]
             tasks = [asyncio.ensure_future(engine.generate(request)) for request in requests]
             await held.reached()
             for task in tasks[:2]:
@@ -177,7 +175,7 @@ def test_closing_fails_what_is_in_flight(model, serving, gate):
     async def run():
         async with serving(folder) as engine:
             held = gate(engine, step=2)
-            pending = asyncio.ensure_future(engine.generate(Request((5,), 20, 0)))
+            pending = asyncio.ensure_future(engine.generate(make_request((5,), 20, 0)))
             await held.reached()
             worker = engine._worker
             closing = asyncio.ensure_future(engine.close())
@@ -202,7 +200,7 @@ def test_a_worker_that_dies_tells_pending_and_future_requests_why(model, serving
                 raise MemoryError("no room for 7 GiB")
 
             decoder.next_logits = break_down
-            requests = [Request((5 + seed,), 4, seed) for seed in range(3)]
+            requests = [make_request((5 + seed,), 4, seed) for seed in range(3)]
             outcomes = await asyncio.gather(*map(engine.generate, requests), return_exceptions=True)
             for outcome in outcomes:
                 assert isinstance(outcome, EngineError)
@@ -223,13 +221,13 @@ def test_weights_that_diverged_are_named_and_new_ones_mend_it(model, serving, pr
 
     async def run():
         async with serving(folder) as engine:
-            request = Request(prompts[3], 6, seed=0, episode="one")
+            request = make_request(prompts[3], 6, seed=0, episode="one")
             before = await engine.generate(request)
             await engine.load_weights(bad, 1)
             with pytest.raises(EngineError, match="not finite at token 30 of a context, under weights version 1"):
                 await engine.generate(request)
             await engine.load_weights(good, 2)
-            assert (await engine.generate(Request(prompts[0], 6, seed=0))).version == 2
+            assert (await engine.generate(make_request(prompts[0], 6, seed=0))).version == 2
             assert (await engine.generate(request)).ids == before.ids
 
     asyncio.run(run())

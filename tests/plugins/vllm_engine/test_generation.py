@@ -8,10 +8,9 @@ import random
 
 import pytest
 
-from agent_r1_core import Request
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
-from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.testing import make_request, tiny_tokenizer
 
 
 def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, logprobs_of):
@@ -20,9 +19,9 @@ def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, 
     async def run():
         async with serving(folder()) as engine:
             context = tuple(source.randrange(250) for _ in range(150))
-            first = await engine.generate(Request(context, 100, 0, episode="one"))
+            first = await engine.generate(make_request(context, 100, 0, episode="one"))
             longer = (*context, *first.ids, *(source.randrange(250) for _ in range(60)))
-            second = await engine.generate(Request(longer, 20, 1, episode="one"))
+            second = await engine.generate(make_request(longer, 20, 1, episode="one"))
             await engine.release("one")
             return longer, second, engine.statistics
 
@@ -37,7 +36,7 @@ def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, 
 def test_bfloat16_stays_close_to_float32(model, folder, serving, prompts, logprobs_of):
     async def run():
         async with serving(folder(), dtype="bfloat16") as engine:
-            return await engine.generate_batch([Request(ids, 20, seed) for seed, ids in enumerate(prompts)])
+            return await engine.generate_batch([make_request(ids, 20, seed) for seed, ids in enumerate(prompts)])
 
     gaps = []
     for context, answer in zip(prompts, asyncio.run(run()), strict=True):
@@ -50,7 +49,7 @@ def test_bfloat16_stays_close_to_float32(model, folder, serving, prompts, logpro
 def test_more_context_than_a_step_reads_changes_no_sample(model, folder, serving, logprobs_of):
     """A seeded request cannot be read in chunks on a CPU."""
     source = random.Random(4)
-    requests = [Request(tuple(source.randrange(250) for _ in range(1500)), 5, seed) for seed in range(4)]
+    requests = [make_request(tuple(source.randrange(250) for _ in range(1500)), 5, seed) for seed in range(4)]
 
     async def run():
         async with serving(folder(), enable_prefix_caching=False) as engine:
@@ -68,12 +67,12 @@ def test_stop_strings_end_with_the_whole_token_that_completes_one(folder, servin
 
     async def run():
         async with serving(folder()) as engine:
-            free = await engine.generate(Request(prompts[1], 200, 7))
+            free = await engine.generate(make_request(prompts[1], 200, 7))
             pieces = [tokenizer.decode([token]) for token in free.ids]
             plain = [len(piece) == 1 and piece.isascii() and piece.isprintable() for piece in pieces]
             place = next(k for k in range(3, 199) if plain[k] and plain[k + 1])
             wanted = ["".join(pieces[place : place + 2]), *[piece for piece in pieces if piece.startswith("<")][:1]]
-            cut = [await engine.generate(Request(prompts[1], 200, 7, stop_strings=(text,))) for text in wanted]
+            cut = [await engine.generate(make_request(prompts[1], 200, 7, stop_strings=(text,))) for text in wanted]
             return free, wanted, cut
 
     free, wanted, cut = asyncio.run(run())
@@ -88,14 +87,14 @@ def test_stop_strings_end_with_the_whole_token_that_completes_one(folder, servin
 def test_cancelling_aborts_the_request_alone(folder, serving, prompts):
     async def run():
         async with serving(folder()) as engine:
-            endless = asyncio.ensure_future(engine.generate(Request(prompts[0], 4000, 1)))
-            other = asyncio.ensure_future(engine.generate(Request(prompts[1], 30, 2)))
-            await engine.generate(Request(prompts[3], 5, 3))
+            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+            other = asyncio.ensure_future(engine.generate(make_request(prompts[1], 30, 2)))
+            await engine.generate(make_request(prompts[3], 5, 3))
             endless.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await endless
             kept = await other
-            alone = await engine.generate(Request(prompts[1], 30, 2))
+            alone = await engine.generate(make_request(prompts[1], 30, 2))
             assert not engine._worker._backend.busy
             return kept, alone, engine.statistics
 
@@ -108,19 +107,17 @@ def test_cancelling_aborts_the_request_alone(folder, serving, prompts):
 def test_positions_bound_a_request(folder, serving, prompts):
     async def run():
         async with serving(folder(), max_model_len=64, tokens=False) as engine:
-            short = await engine.generate(Request(prompts[4], 100, 0))
+            short = await engine.generate(make_request(prompts[4], 100, 0))
             refused = {
-                "has no ids": Request((), 1, 0),
-                "130 ids leaves no room in the 64 positions": Request(prompts[3], 1, 0),
-                "id 999 is outside": Request((1,), 1, 0, stop_ids=(999,)),
-                "max_new_tokens is 0": Request((1,), 0, 0),
-                "temperature -1": Request((1,), 1, 0, temperature=-1.0),
-                "without a tokenizer": Request((1,), 1, 0, stop_strings=("a",)),
+                "has no ids": make_request((), 1, 0),
+                "130 ids leaves no room in the 64 positions": make_request(prompts[3], 1, 0),
+                "id 999 is outside": make_request((1,), 1, 0, stop_ids=(999,)),
+                "without a tokenizer": make_request((1,), 1, 0, stop_strings=("a",)),
             }
             for words, request in refused.items():
                 with pytest.raises(EngineError, match=words):
                     await engine.generate(request)
-            return short, await engine.generate(Request((1,), 1, 0))
+            return short, await engine.generate(make_request((1,), 1, 0))
 
     short, after = asyncio.run(run())
     assert (len(short.ids), short.finish) == (64 - 33, "length")
@@ -128,7 +125,7 @@ def test_positions_bound_a_request(folder, serving, prompts):
 
 
 def test_a_deterministic_engine_repeats_itself_to_the_bit_whatever_it_did_before(folder, serving, prompts):
-    requests = [Request(ids, 12, seed) for seed, ids in enumerate(prompts)]
+    requests = [make_request(ids, 12, seed) for seed, ids in enumerate(prompts)]
 
     async def run(before):
         async with serving(folder(), deterministic=True) as engine:

@@ -17,9 +17,9 @@ from agent_r1_vllm.backend import Backend
 from agent_r1_vllm.engine import VllmEngine
 from pydantic import ValidationError
 
-from agent_r1_core.contracts.engine import EngineModel, Request
+from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.errors import EngineError
-from agent_r1_core.testing import PluginContract, tiny_model_folder
+from agent_r1_core.testing import PluginContract, make_request, tiny_model_folder
 
 
 class TestPlugin(PluginContract):
@@ -72,15 +72,15 @@ def test_options_that_depend_on_each_other():
 def test_an_engine_that_is_not_running_says_so(folder, serving):
     async def run():
         with pytest.raises(EngineError, match=r"await start\(model\) first"):
-            await VllmEngine().generate(Request((1,), 1, 0))
+            await VllmEngine().generate(make_request((1,), 1, 0))
         async with serving(folder()) as engine:
             worker = engine._worker
-            waiting = asyncio.ensure_future(engine.generate(Request((1,), 4000, 0)))
-            await engine.generate(Request((2,), 1, 0))
+            waiting = asyncio.ensure_future(engine.generate(make_request((1,), 4000, 0)))
+            await engine.generate(make_request((2,), 1, 0))
         with pytest.raises(EngineError, match="is closed"):
             await waiting
         with pytest.raises(EngineError, match="is closed"):
-            worker.submit([Request((1,), 1, 0)])
+            worker.submit([make_request((1,), 1, 0)])
 
     asyncio.run(run())
 
@@ -95,7 +95,7 @@ def test_the_process_around_it_stays_as_it_was(folder, serving):
     async def run():
         async with serving(folder()) as engine:
             assert surroundings() == wanted
-            await engine.generate(Request((1, 2), 3, 0))
+            await engine.generate(make_request((1, 2), 3, 0))
             torch.set_num_threads(threads + 1)
             assert torch.get_num_threads() == threads + 1, "vLLM took the choice of threads away"
 

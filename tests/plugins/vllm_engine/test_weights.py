@@ -7,8 +7,8 @@ import asyncio
 import pytest
 import torch
 
-from agent_r1_core import Request
 from agent_r1_core.errors import EngineError
+from agent_r1_core.testing import make_request
 
 
 def weights_of(module):
@@ -33,7 +33,7 @@ def test_log_probs_are_those_of_the_new_weights(tie, model, folder, serving, pro
                 module = model(seed, tie)
                 if version:
                     await engine.load_weights(weights_of(module), version)
-                requests = [Request(ids, 10, number, 0.7) for number, ids in enumerate(prompts)]
+                requests = [make_request(ids, 10, number, 0.7) for number, ids in enumerate(prompts)]
                 for request, answer in zip(requests, await engine.generate_batch(requests), strict=True):
                     expected = logprobs_of(module, request.ids, answer.ids, 0.7)
                     assert answer.logprobs == pytest.approx(expected, abs=1e-4)
@@ -48,7 +48,7 @@ def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder, servi
 
     async def run():
         async with serving(folder(tie)) as engine:
-            requests = [Request(ids, 250, seed) for seed, ids in enumerate(prompts)]
+            requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
             running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
             await until_sampling(engine)
             await engine.load_weights(weights_of(new), 4)
@@ -83,9 +83,9 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder
             for words, weights in wrong.items():
                 with pytest.raises(EngineError, match=words):
                     await engine.load_weights(weights, 1)
-            kept = await engine.generate(Request(prompts[1], 10, 0))
+            kept = await engine.generate(make_request(prompts[1], 10, 0))
             await engine.load_weights({**good, "lm_head.weight": embedding}, 2)
-            return kept, await engine.generate(Request(prompts[1], 10, 0))
+            return kept, await engine.generate(make_request(prompts[1], 10, 0))
 
     kept, changed = asyncio.run(run())
     assert kept.version == 0
