@@ -15,6 +15,8 @@ from agent_r1_core.errors import ModelError
 
 _CHUNK = 2**24
 """Logits at a time: 64 MiB in float32; a pass holds two or three times that."""
+_LEAST = -1e6
+"""Stands for the log-prob -inf: exp of it is 0."""
 
 
 class Head:
@@ -25,12 +27,15 @@ class Head:
         self.vocabulary = int(self.linear.weight.shape[0])
         self.scale, self.finish = _finisher(model.config)
 
-    def scores(self, hidden: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """log softmax(logits / temperature) of each id, and the entropy of each distribution without gradient.
+    def logprobs(
+        self, hidden: Tensor, ids: Tensor, temperature: float, entropy_gradient: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """log softmax(logits / temperature) of each id, and the entropy of each distribution.
 
         Args:
             hidden: [k, width], at the positions before the ids.
             ids: long [k].
+            entropy_gradient: whether the entropy has a gradient; without one it costs less.
 
         Returns:
             float32 [k] and [k], nats.
@@ -38,30 +43,30 @@ class Head:
         chunk = max(64, _CHUNK // self.vocabulary)
         if self.scale is not None and type(self.linear) is nn.Linear:
             scale = self.scale / temperature
-            found: tuple[Tensor, Tensor] = _Scores.apply(
-                hidden, self.linear.weight, self.linear.bias, ids, scale, chunk
+            outputs: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
+                hidden, self.linear.weight, self.linear.bias, ids, scale, chunk, entropy_gradient
             )
-            return found
+            return outputs
         if hidden.shape[0] <= chunk:
-            return self._chunk(hidden, ids, temperature)
-        parts = [
-            checkpoint(self._chunk, h, i, temperature, use_reentrant=False, preserve_rng_state=False)
+            return self._chunk(hidden, ids, temperature, entropy_gradient)
+        chunks = [
+            checkpoint(self._chunk, h, i, temperature, entropy_gradient, use_reentrant=False, preserve_rng_state=False)
             for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
         ]
-        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        return torch.cat([chunk[0] for chunk in chunks]), torch.cat([chunk[1] for chunk in chunks])
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [k, vocabulary]."""
         return self.finish(self.linear(hidden).float())
 
-    def _chunk(self, hidden: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def _chunk(self, hidden: Tensor, ids: Tensor, temperature: float, entropy_gradient: bool) -> tuple[Tensor, Tensor]:
         logits = self.logits(hidden)
         logits = logits if temperature == 1.0 else logits / temperature
         normaliser = torch.logsumexp(logits, -1)
         logprobs = logits.gather(1, ids[:, None])[:, 0] - normaliser
-        with torch.no_grad():
+        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
             probabilities = torch.exp(logits - normaliser[:, None])
-            entropy = normaliser - probabilities.mul_(logits).nan_to_num_(0.0).sum(-1)
+            entropy = normaliser - (probabilities * logits).nan_to_num(0.0).sum(-1)
         return logprobs, entropy
 
     @torch.no_grad()
@@ -73,26 +78,36 @@ class Head:
         """
         ids = torch.arange(6, device=next(model.parameters()).device)[None] % self.vocabulary
         expected = model(input_ids=ids, use_cache=False).logits.float()
-        found = self.logits(decoder(input_ids=ids, use_cache=False).last_hidden_state)
-        if found.shape != expected.shape or not torch.allclose(found, expected, 1e-2, 1e-2):
+        logits = self.logits(decoder(input_ids=ids, use_cache=False).last_hidden_state)
+        if logits.shape != expected.shape or not torch.allclose(logits, expected, 1e-2, 1e-2):
             raise ModelError(
                 f"{type(model).__name__} computes its logits in a way that the learner does not know; "
                 "train a model whose logits are its output embeddings applied to its decoder"
             )
 
 
-class _Scores(torch.autograd.Function):
+class _LinearLogprobs(torch.autograd.Function):
     """Log-probs and entropies of a linear head without any graph: the backward pass computes the logits of a chunk
-    again, turns them into their gradient in place, and adds all chunks to one gradient of the weights."""
+    again, turns them into their gradient in place, and adds all chunks to one gradient of the weights.
+
+    With z the logits, p their softmax, H its entropy and g the gradients from above:
+    dL/dz = g_logprob (onehot - p) - g_H p (log p + H)."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, scale: float, chunk: int
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        ids: Tensor,
+        scale: float,
+        chunk: int,
+        entropy_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         kind = hidden.device.type
         ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-        ctx.scale, ctx.chunk = scale, chunk
-        parts = []
+        ctx.scale, ctx.chunk, ctx.entropy_gradient = scale, chunk, entropy_gradient
+        chunks = []
         with torch.autocast(kind, enabled=False):
             low = _low(ctx.dtype, weight, bias)
             for start in range(0, max(len(ids), 1), chunk):
@@ -101,16 +116,17 @@ class _Scores(torch.autograd.Function):
                 logprobs = logits.gather(1, ids[start : start + chunk, None])[:, 0] - normaliser
                 probabilities = torch.exp(logits - normaliser[:, None])
                 entropy = normaliser - probabilities.mul_(logits).nan_to_num_(0.0).sum(-1)
-                parts.append((logprobs, entropy, normaliser))
-        logprobs, entropy, normaliser = (torch.cat(part) for part in zip(*parts, strict=True))
-        ctx.save_for_backward(hidden, weight, bias, ids, normaliser)
-        ctx.mark_non_differentiable(entropy)
+                chunks.append((logprobs, entropy, normaliser))
+        logprobs, entropy, normaliser = (torch.cat(part) for part in zip(*chunks, strict=True))
+        ctx.save_for_backward(hidden, weight, bias, ids, normaliser, entropy if entropy_gradient else None)
+        if not entropy_gradient:
+            ctx.mark_non_differentiable(entropy)
         return logprobs, entropy
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, given: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, ids, normaliser = ctx.saved_tensors
+    def backward(ctx: Any, logprob_grad: Tensor, entropy_grad: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ids, normaliser, entropy = ctx.saved_tensors
         to_hidden, to_weight, to_bias = ctx.needs_input_grad[:3]
         hidden_grad = torch.empty_like(hidden) if to_hidden else None
         weight_grad = torch.zeros_like(weight) if to_weight else None
@@ -119,21 +135,27 @@ class _Scores(torch.autograd.Function):
             low = _low(ctx.dtype, weight, bias)
             for start in range(0, len(ids), ctx.chunk):
                 span = slice(start, start + ctx.chunk)
-                pull = given[span, None].float() * ctx.scale
-                logits = _logits(hidden[span], low, ctx.scale)
-                wanted = logits.sub_(normaliser[span, None]).exp_().mul_(-pull)
-                wanted.scatter_add_(1, ids[span, None], pull)
-                wanted = wanted.to(ctx.dtype)
+                pull = logprob_grad[span, None].float() * ctx.scale
+                logits = _logits(hidden[span], low, ctx.scale).sub_(normaliser[span, None])
+                if ctx.entropy_gradient:
+                    entropy_pull = entropy_grad[span, None].float() * ctx.scale
+                    # An id of probability 0 has log p = -inf and no gradient; 0 x inf would be none either.
+                    factor = (logits + entropy[span, None]).clamp_(min=_LEAST).mul_(entropy_pull).add_(pull)
+                    logits_grad = logits.exp_().mul_(factor.neg_())
+                else:
+                    logits_grad = logits.exp_().mul_(-pull)
+                logits_grad.scatter_add_(1, ids[span, None], pull)
+                logits_grad = logits_grad.to(ctx.dtype)
                 if hidden_grad is not None:
-                    hidden_grad[span] = wanted @ low[0]
+                    hidden_grad[span] = logits_grad @ low[0]
                 if weight_grad is not None:
                     if weight_grad.dtype == ctx.dtype:
-                        weight_grad.addmm_(wanted.t(), hidden[span].to(ctx.dtype))
+                        weight_grad.addmm_(logits_grad.t(), hidden[span].to(ctx.dtype))
                     else:
-                        weight_grad += wanted.t() @ hidden[span].to(ctx.dtype)
+                        weight_grad += logits_grad.t() @ hidden[span].to(ctx.dtype)
                 if bias_grad is not None:
-                    bias_grad += wanted.sum(0)
-        return hidden_grad, weight_grad, bias_grad, None, None, None
+                    bias_grad += logits_grad.sum(0)
+        return hidden_grad, weight_grad, bias_grad, None, None, None, None
 
 
 def _low(dtype: torch.dtype, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -23,11 +23,12 @@ from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.packing import Packed, micro_batches
-from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.schedule import lr_factor
 from agent_r1_core.learning.scoring import add_gaps, engine_agrees, fill_frozen_scores
 from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.work import Update, Work
+from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import Group
 
 
@@ -37,7 +38,7 @@ class Learner:
     Args:
         algorithm: makes advantages and losses.
         critic: made from the policy where the algorithm needs one and none is given.
-        reference: the frozen first policy, where the algorithm needs one.
+        reference: the frozen first policy, where the algorithm needs one; with adapters it is the model below them.
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
 
@@ -52,11 +53,13 @@ class Learner:
         settings: TrainingConfig,
         *,
         critic: Critic | None = None,
-        reference: Policy | None = None,
+        reference: Reference | None = None,
         temperature: float = 1.0,
         seed: int = 0,
     ) -> None:
         roles = algorithm.roles()
+        if "reference" in roles and reference is None and policy.lora:
+            reference = policy.base_model()
         if "reference" in roles and reference is None:
             raise ConfigError(
                 f"algorithm {algorithm.name or type(algorithm).__name__} has a KL term and the learner was given no "
@@ -94,16 +97,14 @@ class Learner:
             named = {f"update/{name}": value for name, value in metrics.items()}
             return Update(named, batch, torch.zeros(batch.ids.shape))
         meter = Meter()
-        devices = [self.policy.device] if self.policy.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(random.Random(f"{self.seed}/{step}").getrandbits(63))
-            work = self._prepare(batch, meter)
-            if bool(torch.isfinite(work.made.advantages).all() and torch.isfinite(batch.rewards).all()):
-                for epoch in range(self.settings.epochs):
-                    for rows in self._shuffled(batch.size, step, epoch):
-                        self._minibatch(work, rows, step, meter)
-            else:
-                meter.count("update/skipped_nonfinite", 1.0)
+        self.policy.seed_dropout(derive_seed(self.seed, "dropout", step))
+        work = self._prepare(batch, meter)
+        if bool(torch.isfinite(work.made.advantages).all() and torch.isfinite(batch.rewards).all()):
+            for epoch in range(self.settings.epochs):
+                for rows in self._shuffled(batch.size, step, epoch):
+                    self._minibatch(work, rows, step, meter)
+        else:
+            meter.count("update/skipped_nonfinite", 1.0)
         metrics = meter.values() | work.metrics() | {"update/failed_trajectories": failed}
         return Update(metrics, batch, work.made.advantages)
 
@@ -232,7 +233,7 @@ class Learner:
             return None if values is None else take(values)
 
         with torch.set_grad_enabled(learns):
-            scores = self.policy.scores(packed, at, self.temperature)
+            scores = self.policy.logprobs(packed, at, self.temperature)
         current = scores.logprobs.detach()
         old = current if batch.old_logprobs is None else take(batch.old_logprobs)
         sampler, action, advantages = take(batch.sampler_logprobs), take(batch.action_mask), take(work.made.advantages)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
+from agent_r1_core.seeds import derive_seed
 
 _MARK = ".lora_"
 
@@ -40,6 +42,46 @@ def add_lora(model: PreTrainedModel, options: LoraSettings, seed: int) -> Any:
             f"model.lora.target_modules {list(options.target_modules)} do not fit {type(model).__name__} ({error}); "
             "name linear layers of it, or leave the list empty for all of them"
         ) from error
+
+
+@dataclass
+class DropoutSeed:
+    """Where the masks of all adapters come from."""
+
+    seed: int = 0
+    passes: int = 0
+    """Forward passes with gradient under this seed."""
+
+
+class AdapterDropout(nn.Module):
+    """Dropout whose mask follows from a seed, the number of the pass and that of the layer.
+
+    Torch's own draws from the global generator, where the draws of other threads would come between. A generator of
+    the layer's own would not do: activation checkpointing computes a layer twice and needs the same mask twice.
+    """
+
+    def __init__(self, p: float, layer: int, seed: DropoutSeed) -> None:
+        super().__init__()
+        self.p, self.layer, self.seed = p, layer, seed
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Each number is 0 with probability p, else divided by 1 - p; unchanged outside training."""
+        if not self.training:
+            return hidden
+        generator = torch.Generator(hidden.device)
+        generator.manual_seed(derive_seed(self.seed.seed, self.seed.passes, self.layer))
+        return hidden * torch.empty_like(hidden).bernoulli_(1 - self.p, generator=generator) / (1 - self.p)
+
+
+def replace_dropout(model: nn.Module) -> DropoutSeed:
+    """Put `AdapterDropout` in place of the adapters' own dropout; returns the seed that they share."""
+    seed = DropoutSeed()
+    layers: list[Any] = [module.lora_dropout for module in model.modules() if hasattr(module, "lora_dropout")]
+    for number, dropouts in enumerate(layers):
+        for adapter, dropout in dropouts.items():
+            if isinstance(dropout, nn.Dropout):
+                dropouts[adapter] = AdapterDropout(dropout.p, number, seed)
+    return seed
 
 
 @torch.no_grad()

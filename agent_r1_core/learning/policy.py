@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
-from agent_r1_core.learning.lora import adapter_state, add_lora, load_adapter_state, merged_weights
+from agent_r1_core.learning.lora import adapter_state, add_lora, load_adapter_state, merged_weights, replace_dropout
 from agent_r1_core.learning.packing import Packed
 
 _TOKENIZER_FILES = (
@@ -38,12 +38,20 @@ _TOKENIZER_FILES = (
 
 
 @dataclass(frozen=True)
-class TokenScores:
-    """What the policy says of some tokens, float32 [k] each, nats."""
+class TokenLogprobs:
+    """What a policy says of some tokens, float32 [k] each, nats."""
 
     logprobs: Tensor
     entropy: Tensor
-    """Of the distribution that the token was drawn from; without gradient."""
+    """Of the distribution that the token was drawn from; with gradient where that was asked for."""
+
+
+class Reference(Protocol):
+    """What a KL term compares the policy with: a frozen policy, or the model below the policy's adapters."""
+
+    def logprobs(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenLogprobs:
+        """Log-probs of packed tokens, as `Policy.logprobs` gives them."""
+        ...
 
 
 class Policy:
@@ -72,6 +80,7 @@ class Policy:
         self.gradient_checkpointing = gradient_checkpointing
         self.lora = hasattr(module, "peft_config")
         self.model: PreTrainedModel = module.get_base_model() if self.lora else module  # type: ignore[operator, assignment]
+        self._dropout = replace_dropout(module) if self.lora else None
         if not self.lora:
             switch_off_dropout(module)
         if gradient_checkpointing:
@@ -127,20 +136,38 @@ class Policy:
         """What learns."""
         return (parameter for parameter in self.module.parameters() if parameter.requires_grad)
 
-    def scores(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenScores:
+    def seed_dropout(self, seed: int) -> None:
+        """Set what the adapters' dropout masks follow from; nothing else in a policy is random."""
+        if self._dropout is not None:
+            self._dropout.seed, self._dropout.passes = seed, 0
+
+    def logprobs(
+        self, packed: Packed, tokens: Tensor, temperature: float = 1.0, entropy_gradient: bool = False
+    ) -> TokenLogprobs:
         """Log-probs and entropies of packed tokens: log softmax(logits / temperature) at the token before each.
 
         Args:
             tokens: long [k], indices into the packed row; on the CPU; none is first in its segment.
+            entropy_gradient: whether entropies have a gradient, which costs time and memory.
         """
-        # A token that several sequences share has one score, so it is taken once and handed to each of them.
+        if self._dropout is not None and torch.is_grad_enabled():
+            self._dropout.passes += 1
+        # A token that several sequences share has one log-prob, so it is taken once and handed to each of them.
         nodes, shared = packed.place[tokens].unique(return_inverse=True)
         before = torch.zeros_like(nodes).scatter_(0, shared, packed.place[tokens - 1])
         hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]
         ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)
         with self.decoder.precision():
-            logprobs, entropy = self.head.scores(hidden, ids, temperature)
-        return TokenScores(logprobs[shared], entropy[shared])
+            logprobs, entropy = self.head.logprobs(hidden, ids, temperature, entropy_gradient)
+        return TokenLogprobs(logprobs[shared], entropy[shared])
+
+    def base_model(self) -> Reference:
+        """The model below the adapters, as a reference without weights of its own: the run's first model.
+
+        Raises:
+            ValueError: the policy has no adapters.
+        """
+        return _BaseModel(self)
 
     def weights(self) -> dict[str, Tensor]:
         """Every tensor by its Hugging Face name, tied ones once, adapters merged; views of the live weights where
@@ -148,6 +175,15 @@ class Policy:
         if self.lora:
             return merged_weights(self.model)
         return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """The weights as they are now, for a reader that works on while later updates move the policy.
+
+        With adapters it copies no more than `weights` does: merged tensors are new, and the others never learn.
+        """
+        if self.lora:
+            return self.weights()
+        return {name: tensor.clone() for name, tensor in self.weights().items()}
 
     def save(self, folder: str | Path, dtype: str = "float32") -> None:
         """Write a plain Hugging Face folder: configuration, weights in `dtype` (float32 for an exact resume), adapters
@@ -178,3 +214,18 @@ class Policy:
         """
         if self.lora or "adapters" in state:
             load_adapter_state(self.model, state.get("adapters", {}))
+
+
+class _BaseModel:
+    """A policy with its adapters switched off."""
+
+    def __init__(self, policy: Policy) -> None:
+        if not policy.lora:
+            raise ValueError("a policy without adapters has no base model; use frozen_copy()")
+        self._policy = policy
+
+    @torch.no_grad()
+    def logprobs(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenLogprobs:
+        """Log-probs without the adapters, and without gradient."""
+        with self._policy.module.disable_adapter():  # type: ignore[operator]
+            return self._policy.logprobs(packed, tokens, temperature)

@@ -9,7 +9,7 @@ from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.packing import Packed, micro_batches, pack
-from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.policy import Policy, Reference
 
 
 @torch.no_grad()
@@ -18,7 +18,7 @@ def fill_frozen_scores(
     mask: Tensor,
     *,
     policy: Policy | None,
-    reference: Policy | None,
+    reference: Reference | None,
     critic: Critic | None,
     temperature: float,
     max_tokens: int,
@@ -38,7 +38,7 @@ def fill_frozen_scores(
         for network, home in ((policy, batch.old_logprobs), (reference, batch.reference_logprobs)):
             at = _chosen(packed, mask)
             if network is not None and home is not None and len(at):
-                _put(home, packed, at, network.scores(packed, at, temperature).logprobs)
+                _put(home, packed, at, network.logprobs(packed, at, temperature).logprobs)
         if critic is not None and batch.values is not None:
             _fill_values(batch, packed, critic)
 
@@ -52,7 +52,7 @@ def engine_agrees(batch: Batch, policy: Policy, temperature: float, rows: int = 
     at = _chosen(packed, batch.action_mask)
     if not len(at):
         return False
-    found = policy.scores(packed, at, temperature).logprobs.cpu()
+    found = policy.logprobs(packed, at, temperature).logprobs.cpu()
     return bool((found - packed.take(batch.sampler_logprobs, at)).abs().max() <= bound)
 
 

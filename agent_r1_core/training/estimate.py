@@ -36,7 +36,7 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     algorithm = resolved.registry.create("algorithm", config.algorithm.component, "algorithm")
     roles = algorithm.roles()
     trained = parameters * (2 if "critic" in roles else 1)
-    frozen = parameters if "reference" in roles else 0
+    frozen = parameters if "reference" in roles and config.model.lora is None else 0
     width = 2 if config.model.dtype == "bfloat16" else 4
     heads = shape.get("num_key_value_heads", shape["num_attention_heads"])
     per_token = 2 * shape["num_hidden_layers"] * heads * (shape["hidden_size"] // shape["num_attention_heads"]) * width

@@ -91,7 +91,7 @@ def make_learner(
         begun_from, **place, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
     )
     reference = None
-    if "reference" in algorithm.roles():
+    if "reference" in algorithm.roles() and lora is None:
         reference = Policy.load(source.folder, **place).freeze()
     learner = Learner(
         policy, algorithm, config.training, reference=reference, temperature=sampling.temperature, seed=config.seed

@@ -79,7 +79,7 @@ class Probe:
         decoded = time.perf_counter()
         policy = self._policies[dtype]
         at = (self._packed.tree.positions > 0).nonzero().flatten()
-        policy.scores(self._packed, at).logprobs.sum().backward()
+        policy.logprobs(self._packed, at).logprobs.sum().backward()
         policy.module.zero_grad()
         return (decoded - start) / _ROWS + (time.perf_counter() - decoded) / self._ids.numel()
 

@@ -266,7 +266,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "only-other-tokens-are-pushed",
         "agent_r1_core/learning/head.py",
-        "                wanted.scatter_add_(1, ids[span, None], pull)\n",
+        "                logits_grad.scatter_add_(1, ids[span, None], pull)\n",
         "",
         "by_the_book and dapo",
     ),

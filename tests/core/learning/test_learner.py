@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 
-from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
+from agent_r1_core.testing.gradients import KeptGradients, relative_difference
 from agent_r1_core.trajectory import EndStatus, Group
 
 GOOD, BAD = 5, 6
@@ -244,11 +246,35 @@ def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:
     assert len(learner._shuffled(2, 1, 0)) == 2
 
 
-def test_updates_leave_the_global_random_state_alone() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
-    before = torch.get_rng_state()
-    learner.update(groups(0), 1)
-    assert torch.equal(torch.get_rng_state(), before)
+def test_an_update_neither_reads_nor_moves_the_global_random_state(tmp_path: Path) -> None:
+    """It may run in a thread of its own, whatever other threads draw meanwhile; dropout of adapters included."""
+    folder = tiny_model_folder(tmp_path / "model")
+    weights = []
+    for own_draws in (0, 5):
+        policy = Policy.load(folder, lora=LoraSettings(rank=4, dropout=0.5))
+        learner = Learner(policy, GRPO(), TrainingConfig(epochs=2, minibatches=2))
+        torch.rand(own_draws)
+        before = torch.get_rng_state()
+        learner.update(groups(0, 1), 1)
+        assert torch.equal(torch.get_rng_state(), before)
+        weights.append(weights_of(learner))
+    assert torch.equal(*weights)
+
+
+def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_path: Path) -> None:
+    """A second, frozen model gives the same gradient; none is needed."""
+    folder, gradients = tiny_model_folder(tmp_path / "model"), []
+    for reference in (None, Policy.load(folder).freeze()):
+        policy = Policy.load(folder, lora=LoraSettings(rank=4))
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                parameter.add_(0.05)
+        learner = Learner(policy, GRPO(GRPO.Config(kl_coef=1.0)), TrainingConfig(), reference=reference)
+        learner.optimiser = KeptGradients(policy.parameters(), TrainingConfig())
+        learner.update(groups(0, 1), 1)
+        gradients += learner.optimiser.kept
+    assert gradients[0].norm() > 1e-3
+    assert relative_difference(*gradients) < 1e-6
 
 
 def test_advantages_come_back_per_trajectory_and_segment() -> None:

@@ -24,7 +24,7 @@ def some_packed(seed: int = 0, **more) -> Packed:
     return pack(batch, range(batch.size))
 
 
-def scored(packed: Packed) -> torch.Tensor:
+def predicted(packed: Packed) -> torch.Tensor:
     """Every token but the first of each segment."""
     return (packed.tree.positions[packed.place] > 0).nonzero().flatten()
 
@@ -43,24 +43,42 @@ def one_by_one(model, packed: Packed, temperature: float) -> tuple[torch.Tensor,
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_packed_scores_are_those_of_each_segment_alone(temperature: float) -> None:
+def test_packed_log_probs_are_those_of_each_segment_alone(temperature: float) -> None:
     model, packed = tiny_model(), some_packed()
     expected = one_by_one(model, packed, temperature)
-    scores = Policy(model).scores(packed, scored(packed), temperature)
-    torch.testing.assert_close(scores.logprobs, expected[0], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(scores.entropy, expected[1], atol=1e-4, rtol=1e-4)
-    assert not scores.entropy.requires_grad
+    own = Policy(model).logprobs(packed, predicted(packed), temperature)
+    torch.testing.assert_close(own.logprobs, expected[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(own.entropy, expected[1], atol=1e-4, rtol=1e-4)
+    assert not own.entropy.requires_grad
 
 
-def test_chunks_of_the_vocabulary_change_neither_scores_nor_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gradient_of_the_entropy_is_that_of_full_logits() -> None:
+    """Of a function of each token's entropy and log-prob, with tokens that several sequences share."""
+    packed = some_packed()
+    gradients = []
+    for own in (True, False):
+        model = tiny_model()
+        if own:
+            policy = Policy(model)
+            logprobs = policy.logprobs(packed, predicted(packed), 0.7, entropy_gradient=True)
+            (logprobs.entropy.sin() + logprobs.logprobs).sum().backward()
+        else:
+            logprob, entropy = one_by_one(model, packed, 0.7)
+            (entropy.sin() + logprob).sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert (gradients[0] - gradients[1]).norm() / gradients[1].norm() < 1e-5
+
+
+def test_chunks_of_the_vocabulary_change_neither_log_probs_nor_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = some_packed(turns=6, longest=20)
-    assert len(scored(packed)) > 2 * 64
+    assert len(predicted(packed)) > 2 * 64
     outcomes = []
     for chunk in (2**25, 1):
         monkeypatch.setattr(head, "_CHUNK", chunk)
         policy = Policy(tiny_model())
-        logprobs = policy.scores(packed, scored(packed)).logprobs
-        logprobs.sin().sum().backward()
+        own = policy.logprobs(packed, predicted(packed), entropy_gradient=True)
+        logprobs = own.logprobs
+        (logprobs.sin() + own.entropy.sin()).sum().backward()
         outcomes.append((logprobs.detach(), torch.cat([p.grad.flatten() for p in policy.parameters()])))
     torch.testing.assert_close(outcomes[0][0], outcomes[1][0])
     assert (outcomes[0][1] - outcomes[1][1]).norm() / outcomes[0][1].norm() < 1e-5
@@ -71,7 +89,7 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
     gradients = []
     for recompute in (False, True):
         policy = Policy(tiny_model(), gradient_checkpointing=recompute)
-        policy.scores(packed, scored(packed)).logprobs.sum().backward()
+        policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
     assert (gradients[0] - gradients[1]).norm() / gradients[0].norm() < 1e-6
 
@@ -91,7 +109,7 @@ def test_a_sliding_window_is_kept_inside_segments() -> None:
     expected = one_by_one(model, packed, 1.0)[0]
     policy = Policy(model)
     assert policy.decoder.packs
-    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_another_architecture_scores_alike_and_loses_its_dropout() -> None:
@@ -100,7 +118,7 @@ def test_another_architecture_scores_alike_and_loses_its_dropout() -> None:
     packed = some_packed()
     expected = one_by_one(model, packed, 1.0)[0]
     policy = Policy(model, gradient_checkpointing=True)
-    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_a_model_that_cannot_be_packed_runs_sequence_by_sequence_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,7 +144,7 @@ def test_a_model_that_cannot_be_packed_runs_sequence_by_sequence_and_says_so(cap
     assert not policy.decoder.packs
     assert "one sequence at a time" in caplog.text
     expected = one_by_one(tiny_model(), packed, 1.0)[0]
-    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_ordinary_forward_passes_of_the_wrapped_model_still_work() -> None:
@@ -141,9 +159,9 @@ def test_ordinary_forward_passes_of_the_wrapped_model_still_work() -> None:
 
 def test_bfloat16_computes_coarsely_over_float32_weights() -> None:
     packed = some_packed()
-    fine = Policy(tiny_model(initializer_range=0.02)).scores(packed, scored(packed)).logprobs
+    fine = Policy(tiny_model(initializer_range=0.02)).logprobs(packed, predicted(packed)).logprobs
     policy = Policy(tiny_model(initializer_range=0.02), "bfloat16")
-    coarse = policy.scores(packed, scored(packed)).logprobs
+    coarse = policy.logprobs(packed, predicted(packed)).logprobs
     assert coarse.dtype == torch.float32
     assert 0 < (coarse - fine).abs().max().item() < 0.1
     assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
@@ -194,27 +212,27 @@ def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path: Path) -> None:
 def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model")
     packed = some_packed()
-    plain = Policy.load(folder).scores(packed, scored(packed)).logprobs.detach()
+    plain = Policy.load(folder).logprobs(packed, predicted(packed)).logprobs.detach()
     policy = Policy.load(folder, lora=LoraSettings(rank=4))
-    torch.testing.assert_close(policy.scores(packed, scored(packed)).logprobs, plain)
+    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, plain)
     before = {name: tensor.clone() for name, tensor in policy.weights().items()}
     assert set(before) == set(Policy.load(folder).weights())
-    policy.scores(packed, scored(packed)).logprobs.sum().backward()
+    policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.sub_(0.1 * parameter.grad)
-    policy.scores(packed, scored(packed)).logprobs.sum().backward()
+    policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.sub_(0.1 * parameter.grad)
-    moved = policy.scores(packed, scored(packed)).logprobs.detach()
+    moved = policy.logprobs(packed, predicted(packed)).logprobs.detach()
     assert (moved - plain).abs().max() > 1e-3
     policy.save(tmp_path / "merged")
-    merged = Policy.load(tmp_path / "merged").scores(packed, scored(packed)).logprobs
+    merged = Policy.load(tmp_path / "merged").logprobs(packed, predicted(packed)).logprobs
     torch.testing.assert_close(merged, moved, atol=1e-4, rtol=1e-4)
     again = Policy.load(folder, lora=LoraSettings(rank=4), seed=7)
     again.load_state_dict(policy.state_dict())
-    torch.testing.assert_close(again.scores(packed, scored(packed)).logprobs, moved, atol=0.0, rtol=0.0)
+    torch.testing.assert_close(again.logprobs(packed, predicted(packed)).logprobs, moved, atol=0.0, rtol=0.0)
 
 
 def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path) -> None:
@@ -235,3 +253,74 @@ def test_the_reference_is_a_frozen_copy() -> None:
     assert not torch.equal(
         policy.weights()["model.embed_tokens.weight"], reference.weights()["model.embed_tokens.weight"]
     )
+
+
+def test_a_snapshot_stays_as_it_is_while_the_policy_learns(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    for policy in (Policy.load(folder), Policy.load(folder, lora=LoraSettings(rank=4))):
+        snapshot = policy.snapshot()
+        before = {name: tensor.clone() for name, tensor in policy.weights().items()}
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                parameter.add_(0.1)
+        assert snapshot.keys() == before.keys()
+        assert all(torch.equal(tensor, before[name]) for name, tensor in snapshot.items())
+        assert any(not torch.equal(tensor, before[name]) for name, tensor in policy.weights().items())
+
+
+def test_the_model_below_the_adapters_is_the_one_they_were_put_on(tmp_path: Path) -> None:
+    folder, packed = tiny_model_folder(tmp_path / "model"), some_packed()
+    plain = Policy.load(folder).logprobs(packed, predicted(packed)).logprobs.detach()
+    policy = Policy.load(folder, lora=LoraSettings(rank=4))
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.1)
+    learning = [name for name, parameter in policy.module.named_parameters() if parameter.requires_grad]
+    moved = policy.logprobs(packed, predicted(packed)).logprobs
+    assert torch.equal(policy.base_model().logprobs(packed, predicted(packed)).logprobs, plain)
+    assert (moved - plain).abs().max() > 1e-3
+    assert torch.equal(policy.logprobs(packed, predicted(packed)).logprobs, moved), "the adapters are on again"
+    assert [name for name, parameter in policy.module.named_parameters() if parameter.requires_grad] == learning
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_dropout_of_adapters_follows_from_the_seed_alone(recompute: bool, tmp_path: Path) -> None:
+    """Draws of others from the global generator change nothing; another pass draws another mask."""
+    packed = some_packed()
+    policy = Policy.load(
+        tiny_model_folder(tmp_path / "model"), lora=LoraSettings(rank=4, dropout=0.5), gradient_checkpointing=recompute
+    )
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.05)
+
+    def gradient(seed: int, passes: int = 1) -> torch.Tensor:
+        policy.seed_dropout(seed)
+        for _ in range(passes):
+            policy.module.zero_grad()
+            state = torch.get_rng_state()
+            policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
+            assert torch.equal(torch.get_rng_state(), state)
+            torch.rand(7)
+        return torch.cat([p.grad.flatten() for p in policy.parameters()])
+
+    first = gradient(1)
+    assert torch.equal(gradient(1), first)
+    assert not torch.equal(gradient(2), first)
+    assert not torch.equal(gradient(1, passes=2), first)
+    with torch.no_grad():
+        one, two = (policy.logprobs(packed, predicted(packed)).logprobs for _ in range(2))
+    assert torch.equal(one, two), "without gradient there is no dropout"
+
+
+def test_dropout_of_adapters_is_the_same_when_activations_are_computed_again(tmp_path: Path) -> None:
+    packed, gradients = some_packed(), []
+    for recompute in (False, True):
+        folder = tiny_model_folder(tmp_path / f"model{recompute}")
+        policy = Policy.load(folder, lora=LoraSettings(rank=4, dropout=0.5), gradient_checkpointing=recompute)
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                parameter.add_(0.05)
+        policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
+    assert (gradients[0] - gradients[1]).norm() / gradients[0].norm() < 1e-5
