@@ -23,15 +23,15 @@ _RECENT = 8
 class TrainDisplay:
     """Listens to a run (see training/listener.py) and shows it; use it as a context manager."""
 
-    def __init__(self, total_steps: int, *, stream: TextIO | None = None, live: bool | None = None) -> None:
+    def __init__(self, *, stream: TextIO | None = None, live: bool | None = None) -> None:
         """Prepare; nothing is shown yet.
 
         Args:
-            total_steps: steps of the whole run; 0: there are none, and the bar counts episodes.
             stream: where to; None: stderr.
             live: a bar that moves; None: where the stream is a terminal.
         """
-        self.total = total_steps
+        self.total = 0
+        """Steps of the whole run; 0: there are none, and the bar counts episodes."""
         self.done = 0
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
@@ -42,8 +42,7 @@ class TrainDisplay:
 
     def __enter__(self) -> TrainDisplay:
         if self.live:
-            self._bar = self._stack.enter_context(_Bar(self.total, self.stream))
-            self._bar.show(0, "starting", "")
+            self._bar = self._stack.enter_context(_Bar(self.stream))
         return self
 
     def __exit__(
@@ -52,11 +51,11 @@ class TrainDisplay:
         self._stack.close()
         self._bar = None
 
-    def begin(self, done: int) -> None:
-        """Training begins; an earlier attempt made `done` of its steps."""
-        self.done = done
+    def begin(self, done: int, steps: int) -> None:
+        """Training begins: `steps` in all, of which an earlier attempt made `done`."""
+        self.done, self.total = done, steps
         if self._bar is not None:
-            self._bar.show(done, "starting", "")
+            self._bar.show(done, steps, "starting", "")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete."""
@@ -65,20 +64,21 @@ class TrainDisplay:
             self._seconds.append(metrics["time/step"])
         self._figures = "  ".join(summary(metrics))
         if self._bar is not None:
-            self._bar.show(step, self._left(), self._figures)
+            self._bar.show(step, self.total, self._left(), self._figures)
         else:
             self._print("  ".join(part for part in (f"step {step}/{self.total}", self._figures, self._left()) if part))
 
-    def episodes(self, done: int, total: int) -> None:
-        """Episodes of the rollout at hand; a plain display leaves them out."""
+    def episodes(self, done: int, total: int, of: str) -> None:
+        """Episodes of the current rollout or evaluation; a plain display leaves them out."""
         if self._bar is None:
             return
         if not self.total:
-            self._bar.show(done, "episodes", "", total)
+            self._bar.show(done, total, f"{of}, episodes", "")
             return
-        share = min(done / total, 0.99) if total else 0.0
-        doing = f"rollout {done}/{total}" if done < total else "learning"
-        self._bar.show(self.done + share / 2, "  ".join(part for part in (self._left(), doing) if part), self._figures)
+        training = of == "rollout"
+        share = done / total / 2 if training else 0.0
+        doing = "learning" if training and done == total else f"{of} {done}/{total}"
+        self._bar.show(self.done + share, self.total, "  ".join(filter(None, (self._left(), doing))), self._figures)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """An evaluation is complete."""
@@ -104,19 +104,21 @@ class TrainDisplay:
 
 
 class _Bar:
-    """A bar, with the last step's figures on the line below, drawn by rich."""
+    """A bar, with the last step's figures on the line below, drawn by rich; until there is progress, a spinner."""
 
-    def __init__(self, total: int, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.spinner import Spinner
 
         self._progress = Progress(
             TextColumn("{task.fields[step]}/{task.total:.0f}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[doing]}", markup=False),
         )
-        self._task = self._progress.add_task("", total=total, step=0, doing="")
+        self._task = self._progress.add_task("", step=0, doing="")
+        self._waiting: RenderableType | None = Spinner("dots", "loading torch and the model ...")
         self._figures = ""
         console = Console(file=stream, force_terminal=True)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)
@@ -126,10 +128,12 @@ class _Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._live.transient = self._waiting is not None
         self._live.stop()
 
-    def show(self, done: float, doing: str, figures: str, total: int | None = None) -> None:
+    def show(self, done: float, total: int, doing: str, figures: str) -> None:
         """Move the bar; `done` counts the part of a step that is under way."""
+        self._waiting = None
         self._progress.update(self._task, completed=done, step=int(done), doing=doing, total=total)
         self._figures = figures
 
@@ -141,6 +145,8 @@ class _Bar:
         from rich.console import Group
         from rich.text import Text
 
+        if self._waiting is not None:
+            return self._waiting
         return Group(self._progress, Text(self._figures)) if self._figures else self._progress
 
 
@@ -152,9 +158,17 @@ def summary(metrics: Mapping[str, float]) -> list[str]:
         ("turns", "episode/turns", "{:.1f}"),
         ("tokens", "episode/tokens", "{:.0f}"),
         ("tokens/s", "rollout/tokens_per_second", "{:,.0f}"),
-        ("s/step", "time/step", "{:.1f}"),
     ]
-    return [f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics]
+    figures = [f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics]
+    return [*figures, *_seconds(metrics)]
+
+
+def _seconds(metrics: Mapping[str, float]) -> list[str]:
+    """How long a step took, without its evaluation."""
+    if not {"time/rollout", "time/update", "time/weights"} <= metrics.keys():
+        return []
+    seconds = metrics["time/rollout"] + metrics["time/update"] + metrics["time/weights"]
+    return [f"s/step {seconds:.1f} (update {metrics['time/update']:.1f})"]
 
 
 def duration(seconds: float) -> str:

@@ -34,12 +34,13 @@ def evaluate(
     agent-r1 eval --model tiny default evaluation.size=50     the bundled model, on another recipe or other keys
     """
     from agent_r1_cli.display import TrainDisplay
-    from agent_r1_core.training.api import evaluate as run_evaluation
-    from agent_r1_core.training.evaluator import EvaluationPlan
 
-    resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
-    plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
-    with TrainDisplay(0) as display:
+    with TrainDisplay() as display:
+        from agent_r1_core.training.api import evaluate as run_evaluation
+        from agent_r1_core.training.evaluator import EvaluationPlan
+
+        resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
+        plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
         found, path = run_evaluation(plan, display)
     if as_json:
         print_json({**found.result.to_json(), "file": str(path)})

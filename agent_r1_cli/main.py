@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import Annotated
@@ -83,3 +84,5 @@ def main() -> None:
         if end.code == INTERRUPTED:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would only garble the exit
         raise
+    finally:
+        gc.freeze()  # else the interpreter collects garbage among torch's objects before it exits, for seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,14 +35,20 @@ def train(
     agent-r1 train ppo training.steps=50 seed=1   another recipe, with keys changed
     agent-r1 train runs/default-1 --resume        go on after an interruption
     """
-    from agent_r1_core.training.api import resolve
+    from agent_r1_cli.display import TrainDisplay
 
     recipe, overrides = split_arguments(arguments)
-    resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), resume=resume or dry_run)
+    options: dict[str, Any] = {"plugins": plugin or (), "disabled": disable_plugin or ()}
+    with TrainDisplay() as display:
+        from agent_r1_core.training.api import resolve, train_resolved
+
+        resolved = resolve(recipe, overrides, resume=resume or dry_run, **options)
+        if not dry_run:
+            run = train_resolved(resolved, resume=resume, force=force, listener=display)
     if dry_run:
         _show(resolved)
-        return
-    _train(resolved, resume, force)
+    else:
+        _finish(run)
 
 
 def _show(resolved: ResolvedConfig) -> None:
@@ -56,15 +62,6 @@ def _show(resolved: ResolvedConfig) -> None:
     say(f"plugins: {', '.join(used)}")
     for line in estimate_memory(resolved):
         say(line)
-
-
-def _train(resolved: ResolvedConfig, resume: bool, force: bool) -> None:
-    from agent_r1_cli.display import TrainDisplay
-    from agent_r1_core.training.api import train_resolved
-
-    with TrainDisplay(resolved.config.training.steps) as display:
-        run = train_resolved(resolved, resume=resume, force=force, listener=display)
-    _finish(run)
 
 
 def _finish(run: Run) -> None:

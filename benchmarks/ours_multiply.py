@@ -39,7 +39,7 @@ class StepEnds(Silence):
         """Processor seconds of the event loop's thread outside updates, per step."""
         self._cpu = 0.0
 
-    def begin(self, done: int) -> None:
+    def begin(self, done: int, steps: int) -> None:
         """Counting begins."""
         self._cpu = time.thread_time()
 

@@ -107,6 +107,7 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     config = parts.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
+        heard.note(f"writing to {run.path}")
         try:
             _fit(parts, run, heard)
         except Exception:
@@ -145,7 +146,7 @@ def _fit(parts: Assembly, run: Run, heard: Listener, done: int = 0, resumed: boo
     """
     from agent_r1_core.training.trainer import Trainer
 
-    heard.begin(done)
+    heard.begin(done, parts.config.training.steps)
     try:
         run_async(Trainer(parts, run, heard, done, resumed).fit())
     except KeyboardInterrupt:

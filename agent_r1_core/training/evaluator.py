@@ -56,7 +56,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     def count(_: Trajectory) -> None:
         nonlocal ended
         ended += 1
-        listener.episodes(ended, total)
+        listener.episodes(ended, total, "evaluation")
 
     try:
         await parts.start()

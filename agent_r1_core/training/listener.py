@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 class Listener(Protocol):
     """Hears a run; methods return at once."""
 
-    def begin(self, done: int) -> None:
-        """Training begins; an earlier attempt made `done` of its steps."""
+    def begin(self, done: int, steps: int) -> None:
+        """Training begins: `steps` in all, of which an earlier attempt made `done`."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete and recorded."""
 
-    def episodes(self, done: int, total: int) -> None:
-        """Episodes of the rollout at hand."""
+    def episodes(self, done: int, total: int, of: str) -> None:
+        """`done` episodes of the current rollout or evaluation have ended; `of` says which of the two it is."""
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """The evaluation of the policy after `step` is complete and recorded."""
@@ -31,13 +31,13 @@ class Listener(Protocol):
 class Silence:
     """A listener that shows nothing."""
 
-    def begin(self, done: int) -> None:
+    def begin(self, done: int, steps: int) -> None:
         """Ignored."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Ignored."""
 
-    def episodes(self, done: int, total: int) -> None:
+    def episodes(self, done: int, total: int, of: str) -> None:
         """Ignored."""
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:

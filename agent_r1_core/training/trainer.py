@@ -75,13 +75,15 @@ class Trainer:
         self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
         try:
             await self.parts.start(version=self.done)
-            if not config.deterministic:
-                self.listener.note("not deterministic: a second run with this seed will differ; see deterministic=true")
             if self.done == 0 and config.evaluation.at_start:
                 await self._evaluate(0)
             await self._steps()
             self._checkpoint()
             self.run.write_model(self.parts.learner.policy.save)
+            if not config.deterministic:
+                self.listener.note(
+                    "another run with this seed will differ a little; deterministic=true repeats exactly"
+                )
         except (asyncio.CancelledError, EpisodeError):
             self._checkpoint()
             raise
@@ -108,7 +110,7 @@ class Trainer:
         tasks = tasks_of_step(split.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
         samples = training.samples_per_task
         rollout = await split.collector.collect(
-            tasks, samples, round=step, on_episode=self._counter(len(tasks) * samples)
+            tasks, samples, round=step, on_episode=self._counter(len(tasks) * samples, "rollout")
         )
         self._tell_failures(step, rollout)
         # From the update to its record the step is one piece: an interruption waits for its end.
@@ -120,10 +122,10 @@ class Trainer:
             await rest
             raise
 
-    def _counter(self, total: int) -> Callable[[Trajectory], None]:
+    def _counter(self, total: int, of: str) -> Callable[[Trajectory], None]:
         """Tells the listener how many of `total` episodes have ended."""
         ended = itertools.count(1)
-        return lambda _: self.listener.episodes(next(ended), total)
+        return lambda _: self.listener.episodes(next(ended), total, of)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
         if not rollout.dropped:
@@ -185,7 +187,7 @@ class Trainer:
             split.tasks,
             greedy=greedy,
             sampling=self.parts.sampling,
-            on_episode=self._counter(len(split.tasks)),
+            on_episode=self._counter(len(split.tasks), "evaluation"),
         )
         self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
         if step == 0:

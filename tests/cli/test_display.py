@@ -18,6 +18,9 @@ METRICS = {
     "episode/turns": 2.91,
     "episode/tokens": 131.4,
     "rollout/tokens_per_second": 3200.0,
+    "time/rollout": 3.5,
+    "time/update": 1.4,
+    "time/weights": 0.1,
     "time/step": 6.0,
     "loss": 0.1,
 }
@@ -25,8 +28,9 @@ METRICS = {
 
 def shown(live: bool) -> str:
     stream = io.StringIO()
-    with TrainDisplay(30, stream=stream, live=live) as display:
-        display.episodes(3, 128)
+    with TrainDisplay(stream=stream, live=live) as display:
+        display.begin(0, 30)
+        display.episodes(3, 128, "rollout")
         display.step(1, METRICS)
         display.note("[bold] is no markup here")
     return stream.getvalue()
@@ -35,7 +39,7 @@ def shown(live: bool) -> str:
 def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> None:
     lines = shown(live=False).splitlines()
     assert lines[0].startswith("step 1/30  reward 0.512  exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200")
-    assert lines[0].endswith("2:54 left")
+    assert lines[0].endswith("s/step 5.0 (update 1.4)  2:54 left"), "an evaluation is no part of a step"
     assert lines[1] == "[bold] is no markup here"
     assert len(lines) == 2
     assert "\x1b" not in "".join(lines)
@@ -51,14 +55,14 @@ def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypa
 
 
 def test_a_file_or_pipe_gets_plain_lines() -> None:
-    assert TrainDisplay(3, stream=io.StringIO()).live is False
+    assert TrainDisplay(stream=io.StringIO()).live is False
 
 
 def test_an_evaluation_is_told_with_interval_and_number() -> None:
     trajectory = make_trajectory([([1, 2], [3, 4])])
     result = report([Group(trajectory.task, [trajectory])], sampling={"greedy": True})
     stream = io.StringIO()
-    with TrainDisplay(30, stream=stream, live=False) as display:
+    with TrainDisplay(stream=stream, live=False) as display:
         display.evaluation(0, result)
         display.evaluation(10, result)
     before, after = stream.getvalue().splitlines()
@@ -74,16 +78,29 @@ def test_figures_that_were_not_measured_are_left_out() -> None:
 
 def test_the_last_step_has_no_time_left() -> None:
     stream = io.StringIO()
-    with TrainDisplay(2, stream=stream, live=False) as display:
+    with TrainDisplay(stream=stream, live=False) as display:
+        display.begin(0, 2)
         display.step(2, METRICS)
     assert "left" not in stream.getvalue()
 
 
 def test_the_bar_of_a_resumed_run_begins_where_it_stood() -> None:
     stream = io.StringIO()
-    with TrainDisplay(30, stream=stream, live=True) as display:
-        display.begin(12)
+    with TrainDisplay(stream=stream, live=True) as display:
+        display.begin(12, 30)
     assert "12/30" in stream.getvalue()
+
+
+def test_a_live_display_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    stream = io.StringIO()
+    with TrainDisplay(stream=stream, live=True) as display:
+        display.note("a warning of the recipe")
+        assert "loading torch and the model" in stream.getvalue()
+        display.begin(0, 30)
+        display.episodes(12, 200, "evaluation")
+    assert "evaluation 12/200" in stream.getvalue()
+    assert "rollout" not in stream.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])

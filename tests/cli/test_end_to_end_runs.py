@@ -40,9 +40,10 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, 
     assert "(95 %, wilson, n = 4, greedy)" in after
     assert (place, policy) == ("run: runs/small", "policy: runs/small/model")
     narration = done.stderr.splitlines()
-    assert narration[0].startswith("not deterministic: ")
+    assert narration[0] == "writing to runs/small"
     assert narration[1].startswith("evaluation before training: exact_match")
     assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
+    assert narration[-2].startswith("another run with this seed will differ a little")
     assert narration[-1] == "next: agent-r1 eval --model runs/small | agent-r1 rollout --model runs/small"
     run = Run.open("runs/small")
     assert {"config.yaml", "plugins.json", "metrics.jsonl", "model", "run.json"} <= {p.name for p in run.path.iterdir()}
@@ -184,6 +185,6 @@ def test_a_real_process_narrates_in_our_words_alone(changed: Changed) -> None:
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", *changed("training.steps=1")]
     done = subprocess.run(call, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    ours = ("not deterministic: ", "evaluation ", "step 1/1  ", "step 1: ", "next: ")
+    ours = ("writing to ", "another run ", "evaluation ", "step 1/1  ", "step 1: ", "next: ")
     assert [line for line in done.stderr.splitlines() if not line.startswith(ours)] == []
     assert len(done.stdout.splitlines()) == 4
