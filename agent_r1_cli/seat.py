@@ -20,7 +20,14 @@ from agent_r1_core.rollout import Episode, RolloutSettings, Stage
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.training.model_source import find_model
-from agent_r1_core.training.parts import load_tasks, make_env, make_resources, make_rewards, make_tools
+from agent_r1_core.training.parts import (
+    load_tasks,
+    make_env,
+    make_resources,
+    make_rewards,
+    make_tool_format,
+    make_tools,
+)
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -91,12 +98,12 @@ class Seat:
         own = load_tasks(resolved, (side,), tell)[side]
         if index >= len(own.tasks):
             raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {index}; give a lower --task")
-        task, make, name = own.tasks[index], make_env(resolved), resolved.config.env.options.get("format")
+        task, make = own.tasks[index], make_env(resolved)
         tools, threads = make_tools(resolved, 1), ThreadPool(4)
         settings = RolloutSettings(
             make_env=lambda services: Watched(make(services), tell),
             tools=tools,
-            tool_format=resolved.registry.create("tool_format", name, "env.format") if name else None,
+            tool_format=make_tool_format(resolved),
             rewards=make_rewards(resolved),
             seed=resolved.config.seed,
         )

@@ -56,6 +56,7 @@ _HOMES = {
     "ToolEnv": "contracts.env",
     "ToolError": "errors",
     "ToolFormat": "contracts.tool_format",
+    "ToolFormatBlock": "contracts.blocks",
     "ToolFormatSpec": "specs",
     "ToolResources": "contracts.tool",
     "ToolResult": "contracts.tool_format",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, ToolBlock
 from agent_r1_core.config.load import DEFAULT_RECIPE, ResolvedConfig, load_config
 from agent_r1_core.config.lookup import find_recipe, recipe_folders, recipe_names
 from agent_r1_core.config.models import (
     CheckpointConfig,
     EvaluationConfig,
     HealthConfig,
-    LoraSettings,
     ModelConfig,
     RunConfig,
     RunSection,
     TasksConfig,
-    TrainingConfig,
 )
+from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
+from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 
 __all__ = [
     "DEFAULT_RECIPE",

@@ -6,10 +6,9 @@ An option counts as idle only where somebody wrote it down; defaults are free to
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.errors import PluginError
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
@@ -95,12 +94,6 @@ def _tools(setup: Setup) -> None:
     if setup.config.tools and not env.cls.uses_tools():
         text = f"has no effect here: the environment {env.name} uses no tools; set tools=[]"
         setup.problems.add(("tools",), text)
-    tool_format = getattr(env.config, "format", None)
-    if isinstance(tool_format, str) and env.cls.uses_tools():
-        try:
-            setup.registry.find("tool_format", tool_format)
-        except PluginError as error:
-            setup.problems.add(("env", "format"), f"cannot be used: {error}", type(error))
 
 
 def _evaluation(setup: Setup) -> None:
@@ -125,13 +118,14 @@ def _evaluation(setup: Setup) -> None:
 
 def _sampling(setup: Setup) -> None:
     """Training needs log-probs of the distribution that was sampled (LAW 2)."""
-    options: dict[str, Any] = setup.config.engine.options
+    engine = setup.config.engine.config
     for option, neutral in (("top_p", 1.0), ("top_k", 0)):
-        if options.get(option, neutral) != neutral:
-            text = f"must be {neutral} in training, not {options[option]}: the learner trains the whole distribution"
+        value = getattr(engine, option)
+        if value != neutral:
+            text = f"must be {neutral} in training, not {value}: the learner trains the whole distribution"
             setup.problems.add(("engine", option), text)
-    if options.get("temperature", 1.0) <= 0:
-        text = f"must be above 0 in training, not {options['temperature']}: a greedy policy explores nothing"
+    if engine.temperature <= 0:
+        text = f"must be above 0 in training, not {engine.temperature}: a greedy policy explores nothing"
         setup.problems.add(("engine", "temperature"), text)
     if setup.config.deterministic and setup.config.model.device == "cuda":
         setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
@@ -182,8 +176,8 @@ def _amounts(setup: Setup) -> None:
 
 def _warn(setup: Setup) -> None:
     training = setup.config.training
-    longest = setup.config.env.options.get("max_tokens")
-    if isinstance(longest, int) and longest > training.max_tokens_per_microbatch:
+    longest = setup.config.env.config.max_tokens
+    if longest > training.max_tokens_per_microbatch:
         setup.warnings.append(
             f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
             f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"

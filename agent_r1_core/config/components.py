@@ -1,17 +1,19 @@
-"""Resolves the component blocks of a draft: each component's own `Config` validates its options and adds defaults."""
+"""Resolves component blocks: each component's own `Config` validates its options and adds the defaults."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from agent_r1_core.config.blocks import BLOCK_LISTS, BLOCKS, ComponentBlock, block_keys
+from agent_r1_core.config.blocks import BLOCK_LISTS, BLOCKS, OPTION_BLOCKS, block_keys, block_kind
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.models import RunConfig
+from agent_r1_core.contracts.blocks import ComponentBlock, ToolFormatBlock
+from agent_r1_core.contracts.component import ComponentConfig
 from agent_r1_core.errors import ComponentLoadError, PluginError
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class ResolvedBlock:
     name: str
     """The component's name, without the plugin's."""
     cls: Any
-    config: Any
+    config: ComponentConfig
     """An instance of the component's `Config`."""
 
 
@@ -42,14 +44,27 @@ def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tupl
         The blocks, and all keys that are valid in this configuration.
     """
     valid = set(valid_keys(RunConfig))
-    blocks = []
+    blocks: list[ResolvedBlock] = []
     for key, kind, block in find_blocks(draft.tree):
         resolved = _resolve(key, kind, block, registry, problems, valid)
-        if resolved is not None:
-            blocks.append(resolved)
+        blocks += resolved
+        if resolved:
             own = {name: value for name, value in block.items() if name in block_keys(kind)}
-            _put(draft.tree, key, {**own, **resolved.config.model_dump(mode="json")})
+            _put(draft.tree, key, {**own, **resolved[0].config.model_dump(mode="json")})
     return blocks, valid
+
+
+def run_config(tree: dict[str, Any], blocks: Sequence[ResolvedBlock]) -> RunConfig:
+    """The configuration that a tree of plain values describes, with the options of these blocks.
+
+    Raises:
+        pydantic.ValidationError: a value does not fit.
+    """
+    config = RunConfig.model_validate_json(json.dumps(tree), strict=True)
+    for block in blocks:
+        if block.key not in OPTION_BLOCKS:
+            config = _with_config(config, block.key, block.config)
+    return config
 
 
 def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]]]:
@@ -77,26 +92,58 @@ def valid_keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
 
 def _resolve(
     key: Key, kind: str, block: dict[str, Any], registry: Registry, problems: Problems, valid: set[str]
-) -> ResolvedBlock | None:
+) -> list[ResolvedBlock]:
+    """The block, and those that are an option of its component; nothing where one of them is wrong."""
     try:
         loaded = registry.load(kind, block["name"])
     except PluginError as error:
         problems.add((*key, "name"), f"cannot be used: {error}", type(error))
-        return None
+        return []
     fields = loaded.cls.Config.model_fields
     own = block_keys(kind)
     for name in sorted(set(own) & set(fields)):
         text = f"names a {kind} with an option '{name}', a key that every {kind} block has itself; rename the option"
         problems.add((*key, "name"), text, ComponentLoadError)
-        return None
+        return []
     valid |= {key_text((*key, name)) for name in (*own, *fields)}
     options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
+    for name in options.keys() & fields.keys():
+        if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):
+            options[name] = _unblocked(options[name])
     try:
         config = loaded.cls.Config.model_validate_json(json.dumps(options), strict=True)
     except ValidationError as error:
         problems.add_validation(error, options, key, valid)
-        return None
-    return ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config)
+        return []
+    inner: list[ResolvedBlock] = []
+    for name, value in config:
+        if isinstance(value, ToolFormatBlock):
+            written = {"name": value.name, **value.config.model_dump(mode="json")}
+            inner = _resolve((*key, name), "tool_format", written, registry, problems, valid)
+            if not inner:
+                return []
+            config = config.model_copy(update={name: value.model_copy(update={"config": inner[0].config})})
+    return [ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config), *inner]
+
+
+def _takes_block(annotation: Any) -> bool:
+    """Whether an option is a block itself."""
+    return ToolFormatBlock in (annotation, *get_args(annotation))
+
+
+def _unblocked(value: Any) -> Any:
+    """The plain text that layers of recipes took for the name of a component."""
+    return value["name"] if isinstance(value, dict) and value.keys() == {"name"} else value
+
+
+def _with_config(node: Any, key: Key, options: ComponentConfig) -> Any:
+    """A copy of a section in which the block at `key` has these options."""
+    if not key:
+        return node.model_copy(update={"config": options})
+    part, *rest = key
+    if isinstance(part, int):
+        return (*node[:part], _with_config(node[part], tuple(rest), options), *node[part + 1 :])
+    return node.model_copy(update={part: _with_config(getattr(node, part), tuple(rest), options)})
 
 
 def _put(tree: dict[str, Any], key: Key, value: Any) -> None:

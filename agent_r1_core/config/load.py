@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as copy_with
@@ -12,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from agent_r1_core.config.checks import Setup, check_setup
-from agent_r1_core.config.components import resolve_blocks
+from agent_r1_core.config.components import ResolvedBlock, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
 from agent_r1_core.config.keys import key_text, parse_key
 from agent_r1_core.config.models import RunConfig
-from agent_r1_core.config.overrides import apply_overrides
+from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import Problems
 from agent_r1_core.config.recipe import read_layers
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError
 
 if TYPE_CHECKING:
+    from agent_r1_core.contracts.blocks import ComponentBlock
     from agent_r1_core.plugins import Registry
 
 DEFAULT_RECIPE = "default"
@@ -50,22 +50,31 @@ class ResolvedConfig:
         """The text of `dump`."""
         return dump(self.dump())
 
-    def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
-        """A copy with some keys of its sections set, such as what `threads: auto` turned out to be.
+    def make(self, kind: str, block: ComponentBlock, **arguments: Any) -> Any:
+        """The component that a block of this configuration names.
+
+        Args:
+            arguments: further arguments of its constructor.
 
         Raises:
-            pydantic.ValidationError: a value does not fit; KeyError: a key is unknown.
+            ComponentLoadError: its constructor raises.
         """
-        tree = self.config.model_dump(mode="json")
-        for text, value in values.items():
-            *above, last = parse_key(text) or (text,)
-            node: Any = tree
-            for part in above:
-                node = node[int(part)] if isinstance(node, list) else node[part]
-            if last not in node:
-                raise KeyError(text)
-            node[last] = value
-        config = RunConfig.model_validate_json(json.dumps(tree), strict=True)
+        return self.registry.make(kind, block.name, block.config, **arguments)
+
+    def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
+        """A copy with some keys set, such as what `threads: auto` turned out to be.
+
+        Raises:
+            ConfigError: a key is unknown, or its value does not fit.
+        """
+        draft = Draft()
+        draft.merge(self.config.model_dump(mode="json"), lambda _: DEFAULT)
+        problems = Problems(draft)
+        for key, value in values.items():
+            override = Override(key, parse_key(key) or (key,), value)
+            for text in draft.merge(override.layer, lambda _: Source(source)):
+                problems.add_text(text)
+        config, _ = _validated(draft, self.registry, problems)
         return copy_with(self, config=config, sources={**self.sources, **dict.fromkeys(values, source)})
 
 
@@ -104,17 +113,23 @@ def load_config(
     problems.raise_any()
     for text in misapplied:
         problems.add_text(text)
-    blocks, valid = resolve_blocks(draft, registry, problems)
-    try:
-        config = RunConfig.model_validate_json(json.dumps(draft.tree), strict=True)
-    except ValidationError as error:
-        problems.add_validation(error, draft.tree, (), valid)
-    problems.raise_any()
+    config, blocks = _validated(draft, registry, problems)
     setup = Setup(config, blocks, registry, problems, training)
     check_setup(setup)
     problems.raise_any()
     stem = Path(layers[-1].file).stem
     return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings))
+
+
+def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[RunConfig, list[ResolvedBlock]]:
+    """Validate sections and components; raises what was found until then."""
+    blocks, valid = resolve_blocks(draft, registry, problems)
+    try:
+        config = run_config(draft.tree, blocks)
+    except ValidationError as error:
+        problems.add_validation(error, draft.tree, (), valid)
+    problems.raise_any()
+    return config, blocks
 
 
 def _user_sources(draft: Draft) -> dict[str, str]:

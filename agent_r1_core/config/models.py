@@ -1,6 +1,6 @@
 """RunConfig: everything that decides about one training or evaluation, as immutable sections.
 
-Components are blocks (blocks.py): their own options are validated by their own `Config` when a recipe is resolved.
+Components are blocks: their own options are validated by their own `Config` when a recipe is resolved (components.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt, field_validator
 
-from agent_r1_core.config.blocks import ComponentBlock, RewardBlock, ToolBlock
+from agent_r1_core.contracts.blocks import (
+    AlgorithmBlock,
+    ComponentBlock,
+    EngineBlock,
+    EnvBlock,
+    RewardBlock,
+    ToolBlock,
+)
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 
@@ -88,11 +95,11 @@ class RunConfig(Section):
 
     model: ModelConfig = ModelConfig()
     tasks: TasksConfig = TasksConfig()
-    env: ComponentBlock = ComponentBlock(name="tool_calling")
+    env: EnvBlock = EnvBlock(name="tool_calling")
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
-    algorithm: ComponentBlock = ComponentBlock(name="grpo")
-    engine: ComponentBlock = ComponentBlock(name="transformers")
+    algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")
+    engine: EngineBlock = EngineBlock(name="transformers")
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()

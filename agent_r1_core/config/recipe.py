@@ -37,7 +37,8 @@ class Layer:
         text = self.file if line is None else f"{self.file}, line {line}"
         if self.recorded is None:
             return Source(text, user=not self.shipped)
-        origin = self.recorded.get(key_text(key))
+        above = (key_text(key[:end]) for end in range(len(key), 0, -1))
+        origin = next((self.recorded[text] for text in above if text in self.recorded), None)
         return Source(text, user=origin is not None, origin=origin or "")
 
 

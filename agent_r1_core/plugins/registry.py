@@ -124,16 +124,15 @@ class Registry:
         Raises:
             PluginError, ConfigError: as `configure`; ComponentLoadError also when the constructor raises.
         """
-        loaded, config = self.configure(kind, block, where)
-        try:
-            instance: Component = loaded.cls(config, **arguments)
-        except AgentR1Error:
-            raise
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            raise ComponentLoadError(f"{kind} {loaded.record.qualified!r} cannot be made: {text}") from error
-        instance.name = loaded.record.canonical
-        return instance
+        return _instance(*self.configure(kind, block, where), arguments)
+
+    def make(self, kind: str, name: str, config: ComponentConfig, **arguments: Any) -> Any:
+        """Make a component from options that its `Config` has validated.
+
+        Raises:
+            PluginError: as `load`; ComponentLoadError also when the constructor raises.
+        """
+        return _instance(self.load(kind, name), config, arguments)
 
     def plugin_of(self, record: ComponentRecord) -> PluginRecord:
         """The plugin that offers a component."""
@@ -163,6 +162,18 @@ class Registry:
             text += f" ({short!r} is a component of kind {' and '.join(others)})"
         text += did_you_mean(short, names) or f"; there are: {', '.join(names) or 'none'}"
         return text + self.not_loaded()
+
+
+def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:
+    try:
+        instance: Component = loaded.cls(config, **arguments)
+    except AgentR1Error:
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} cannot be made: {text}") from error
+    instance.name = loaded.record.canonical
+    return instance
 
 
 def _kind(name: str) -> Kind:

@@ -27,6 +27,7 @@ from agent_r1_core.training.parts import (
     make_learner,
     make_resources,
     make_rewards,
+    make_tool_format,
     make_tools,
 )
 
@@ -89,11 +90,11 @@ class Assembly:
     @property
     def sampling(self) -> dict[str, Any]:
         """The sampling settings that a report states (LAW 12)."""
-        settings, env = self.eval.collector.settings, self.config.env.options
+        settings, env = self.eval.collector.settings, self.config.env.config
         return {
             **settings.sampling.model_dump(),
-            "max_turns": env.get("max_turns"),
-            "max_tokens": env.get("max_tokens"),
+            "max_turns": env.max_turns,
+            "max_tokens": env.max_tokens,
             "seed": settings.seed,
             "dtype": self.hardware.dtype,
             "deterministic": self.config.deterministic,
@@ -169,7 +170,7 @@ def assemble(
         chosen["model.name"] = str(source.folder)  # the run may find a better policy later; this one is meant
     resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
-    engine = resolved.registry.create("engine", config.engine.component, "engine")
+    engine = resolved.make("engine", config.engine)
     tasks = load_tasks(resolved, splits, note)
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
     return Assembly(
@@ -179,12 +180,7 @@ def assemble(
         tokenizer=tokenizer,
         engine=engine,
         splits={name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in splits},
-        trackers=[
-            resolved.registry.create("tracker", block.component, f"trackers[{index}]")
-            for index, block in enumerate(config.trackers)
-        ]
-        if learning
-        else [],
+        trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=learner,
     )
@@ -198,18 +194,17 @@ def _make_split(
     tokenizer: ChatTokenizer,
     wrap_tool: Callable[[Tool], Tool] | None,
 ) -> Split:
-    config, options = resolved.config, engine.config
+    config, options = resolved.config, resolved.config.engine.config
     tools = make_tools(resolved, options.max_episodes, wrap_tool)
-    tool_format = config.env.options.get("format")
     settings = RolloutSettings(
         make_env=make_env(resolved),
         tools=tools,
-        tool_format=resolved.registry.create("tool_format", tool_format, "env.format") if tool_format else None,
+        tool_format=make_tool_format(resolved),
         rewards=make_rewards(resolved),
         max_episodes=options.max_episodes,
         sampling=options.sampling,
         max_retries=config.training.max_retries,
-        env_timeout=config.env.options.get("timeout", 300.0),
+        env_timeout=config.env.config.timeout,
         seed=config.seed,
         deterministic=config.deterministic,
         model=config.model.name,
@@ -235,8 +230,8 @@ def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
     Raises:
         ConfigError: env.max_tokens is above the model's max_position_embeddings.
     """
-    positions, budget = shape.get("max_position_embeddings"), resolved.config.env.options.get("max_tokens")
-    if isinstance(positions, int) and isinstance(budget, int) and budget > positions:
+    positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
+    if isinstance(positions, int) and budget > positions:
         raise ConfigError(
             f"env.max_tokens is {budget} and the model {resolved.config.model.name} reads {positions} tokens at most; "
             f"set env.max_tokens={positions} or less"

@@ -1,4 +1,4 @@
-"""A rough estimate of the memory that a training run needs, from the model's shape; measured in no way."""
+"""Estimates training memory from the model's shape; measures nothing."""
 
 from __future__ import annotations
 
@@ -33,18 +33,15 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     if not files or "num_hidden_layers" not in shape:
         return ["memory: no estimate for this model (its weights are no safetensors, or its shape is unusual)"]
     parameters = sum(_elements(file) for file in files)
-    algorithm = resolved.registry.create("algorithm", config.algorithm.component, "algorithm")
+    algorithm = resolved.make("algorithm", config.algorithm)
     roles = algorithm.roles()
     trained = parameters * (2 if "critic" in roles else 1)
     frozen = parameters if "reference" in roles and config.model.lora is None else 0
     width = 2 if config.model.dtype == "bfloat16" else 4
     heads = shape.get("num_key_value_heads", shape["num_attention_heads"])
     per_token = 2 * shape["num_hidden_layers"] * heads * (shape["hidden_size"] // shape["num_attention_heads"]) * width
-    episodes = min(
-        config.engine.options.get("max_episodes", 128),
-        config.training.tasks_per_step * config.training.samples_per_task,
-    )
-    cache = per_token * episodes * config.env.options.get("max_tokens", 1024)
+    episodes = min(config.engine.config.max_episodes, config.training.tasks_per_step * config.training.samples_per_task)
+    cache = per_token * episodes * config.env.config.max_tokens
     activations = (
         config.training.max_tokens_per_microbatch * shape["num_hidden_layers"] * shape["hidden_size"] * 18 * width
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, ResolvedConfig
     from agent_r1_core.contracts.sampling import Sampling
     from agent_r1_core.contracts.tasks import TaskSource
+    from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
     from agent_r1_core.training.hardware import Hardware
@@ -83,7 +84,7 @@ def make_learner(
     from agent_r1_core.training.checkpointing import load_trainer_state
 
     config = resolved.config
-    algorithm = resolved.registry.create("algorithm", config.algorithm.component, "algorithm")
+    algorithm = resolved.make("algorithm", config.algorithm)
     lora = config.model.lora
     place: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
     begun_from = source.folder if checkpoint is None or lora is not None else checkpoint.policy
@@ -104,10 +105,7 @@ def make_learner(
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
     """The recipe's rewards with their weights."""
     return [
-        WeightedReward(
-            resolved.registry.create("reward", block.component, f"rewards[{index}]"), block.weight, block.timeout
-        )
-        for index, block in enumerate(resolved.config.rewards)
+        WeightedReward(resolved.make("reward", block), block.weight, block.timeout) for block in resolved.config.rewards
     ]
 
 
@@ -115,15 +113,11 @@ def make_tools(
     resolved: ResolvedConfig, max_concurrency: int, wrap: Callable[[Tool], Tool] | None = None
 ) -> ToolRunner:
     """A runner over fresh instances of the recipe's tools; they are opened by its `start`."""
-    config = resolved.config
-    made = [
-        resolved.registry.create("tool", block.component, f"tools[{index}]") for index, block in enumerate(config.tools)
-    ]
-    names = [tool.name for tool in made]
+    tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
     return ToolRunner(
-        {tool.name: wrap(tool) if wrap else tool for tool in made},
-        {name: block.timeout for name, block in zip(names, config.tools, strict=True)},
-        {name: "thread" if wrap else block.isolation for name, block in zip(names, config.tools, strict=True)},
+        {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
+        {tool.name: block.timeout for tool, block in tools},
+        {tool.name: "thread" if wrap else block.isolation for tool, block in tools},
         max_concurrency,
     )
 
@@ -135,15 +129,22 @@ def make_resources(corpora: dict[str, TaskSource]) -> ToolResources:
 
 def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:
     """A maker of environments; one instance serves one episode."""
-    loaded, config = resolved.registry.configure("env", resolved.config.env.component, "env")
+    block = resolved.config.env
+    loaded = resolved.registry.load("env", block.name)
     cls: Any = loaded.cls
 
     def make(services: EnvServices) -> ToolEnv:
-        env: ToolEnv = cls(config, services=services)
+        env: ToolEnv = cls(block.config, services=services)
         env.name = loaded.record.canonical
         return env
 
     return make
+
+
+def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
+    """The tool format that the environment names; None where it names none."""
+    block = resolved.config.env.tool_format
+    return None if block is None else resolved.make("tool_format", block)
 
 
 def cache_dir() -> Path:
@@ -152,7 +153,7 @@ def cache_dir() -> Path:
 
 
 def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:
-    source = resolved.registry.create("tasks", block.component, where)
+    source = resolved.make("tasks", block)
     tasks = source.load()
     if not tasks:
         raise TaskError(f"{where} ({block.name}) holds no task; check its options or its file")

@@ -25,6 +25,7 @@ from agent_r1_core import (
     ToolCall,
     ToolEnv,
     ToolFormat,
+    ToolFormatBlock,
     ToolResult,
 )
 from agent_r1_core.chat import clip_text
@@ -34,8 +35,8 @@ from agent_r1_tool_calling.answers import INSTRUCTIONS, AnswerStyle, find_answer
 class ToolCallingConfig(EnvConfig):
     """Options of `tool_calling`."""
 
-    format: str = "hermes"
-    """How calls are written: the name of a tool format."""
+    format: ToolFormatBlock = ToolFormatBlock(name="hermes")
+    """How calls are written: a tool format by name, or `{name: ..., option: value}`."""
     answer: AnswerStyle = "tags"
     """How the final answer is written: between `<answer>` tags, in `\\boxed{}`, or as the plain text of an action
     without a call."""

@@ -71,8 +71,8 @@ def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
     from agent_r1_core.config import load_config
 
     config = load_config(root / "benchmarks" / "multiply.yaml").config
-    assert config.algorithm.options["aggregation"] == "token_mean"
-    assert config.algorithm.options["kl_coef"] == 0
+    assert config.algorithm.config.aggregation == "token_mean"
+    assert config.algorithm.config.kl_coef == 0
     assert config.training.tasks_per_step * config.training.samples_per_task == 64
 
 

@@ -20,7 +20,7 @@ def sum_and_answer() -> tuple[str, str]:
     resolved = load_config("calculator")
     block = resolved.config.tasks.eval
     assert block is not None
-    task = resolved.registry.create("tasks", block.component).load()[0]
+    task = resolved.make("tasks", block).load()[0]
     return str(task.metadata["expression"]), task.answers[0]
 
 

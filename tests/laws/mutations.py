@@ -348,7 +348,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "unknown-keys-ignored",
-        "agent_r1_core/config/blocks.py",
+        "agent_r1_core/contracts/section.py",
         'model_config = ConfigDict(extra="forbid", ',
         'model_config = ConfigDict(extra="ignore", ',
         "unknown_key",

@@ -92,4 +92,4 @@ def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> Non
     recipe = next(block for block in blocks(root / "README.md") if block.language == "yaml" and block.file is None)
     (tmp_path / "real.yaml").write_text(recipe.text)
     resolved = load_config(tmp_path / "real.yaml")
-    assert resolved.config.env.options["system_prompt"] is None, "a real model needs the default system prompt"
+    assert resolved.config.env.config.system_prompt is None, "a real model needs the default system prompt"

@@ -51,13 +51,13 @@ def test_training_and_evaluation_of_the_default_recipe_share_no_task() -> None:
     resolved = load_config("default", ["tasks.train.size=50", "tasks.eval.size=50"])
     tasks = resolved.config.tasks
     assert tasks.eval is not None
-    train, held = (resolved.registry.create("tasks", block.component).load() for block in (tasks.train, tasks.eval))
+    train, held = (resolved.make("tasks", block).load() for block in (tasks.train, tasks.eval))
     assert not {task.prompt for task in train} & {task.prompt for task in held}
 
 
 @pytest.mark.real_data
 def test_the_hotpotqa_recipe_reads_an_original_file(real_data: Path) -> None:
     resolved = load_config("hotpotqa-tiny", [f"tasks.train.path={real_data / 'hotpotqa_100.json'}"])
-    source = resolved.registry.create("tasks", resolved.config.tasks.train.component)
+    source = resolved.make("tasks", resolved.config.tasks.train)
     assert len(source.load()) == 100
     assert resolved.config.tasks.eval is None

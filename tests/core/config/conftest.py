@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from agent_r1_core import (
     Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineSpec, EnvConfig, EnvSpec, Preset,
-    RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolSpec, Tracker, TrackerSpec, hookimpl,
+    RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock, ToolFormatSpec, ToolSpec,
+    Tracker, TrackerSpec, hookimpl,
 )
 
 AGENT_R1_PLUGIN_API = 1
@@ -37,6 +38,7 @@ class World(ToolEnv):
     class Config(EnvConfig):
         hints: bool = False
         hint_text: str = "look"
+        format: ToolFormatBlock = ToolFormatBlock(name="json")
 
     @classmethod
     def idle_options(cls, config):
@@ -44,9 +46,27 @@ class World(ToolEnv):
 
 
 class Grid(ToolEnv):
+    class Config(EnvConfig):
+        format: str = "ascii"
+
     @classmethod
     def uses_tools(cls):
         return False
+
+
+class Json(ToolFormat):
+    pass
+
+
+class Tags(ToolFormat):
+    class Config(ComponentConfig):
+        tool: str = "search"
+        closed: bool = True
+        closing: str = "end"
+
+    @classmethod
+    def idle_options(cls, config):
+        return {} if config.closed else {"closing": "closed is false"}
 
 
 class Right(RewardFn):
@@ -120,6 +140,11 @@ def register_tasks():
 @hookimpl
 def register_trackers():
     return [TrackerSpec("board", ":Board", "Board")]
+
+
+@hookimpl
+def register_tool_formats():
+    return [ToolFormatSpec("json", ":Json", "JSON"), ToolFormatSpec("tags", ":Tags", "Tags")]
 
 
 @hookimpl

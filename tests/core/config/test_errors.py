@@ -57,6 +57,13 @@ def test_a_wrong_entry_of_a_list_and_a_missing_name_are_located(load: Load) -> N
     assert refusal(load, "tasks.eval.size=3") == "tasks.eval.name (override 'tasks.eval.size=3') is missing; add it"
 
 
+def test_the_options_of_a_tool_format_are_its_own(load: Load) -> None:
+    text = refusal(load, "env.format={name: tags, tools: x}")
+    assert text.startswith("env.format.tools (override")
+    assert "is no key (did you mean env.format.tool?); allowed here: closed, closing, name, tool" in text
+    assert refusal(load, "env.format.tool=x") == "env.format.name (override 'env.format.tool=x') is missing; add it"
+
+
 def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None:
     recipe = "training:\n  stepps: 3\nmodel:\n  dtype: half\nplugins: [parts.py]\nalgorithm: ac\nenv: grid\n"
     text = refusal(load, "seed=-1", text=recipe)
@@ -73,6 +80,8 @@ def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
         "algorithm.name (override 'algorithm.name=grup') cannot be used: no algorithm is called 'grup'"
     )
     assert "did you mean 'group'?" in text
+    text = refusal(load, "env.format=tag", kind=UnknownComponent)
+    assert "env.format.name (override 'env.format=tag') cannot be used: no tool_format is called 'tag'" in text
 
 
 def test_mixed_errors_are_configuration_errors(load: Load) -> None:
@@ -104,6 +113,7 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
             "training.epochs=1 and training.minibatches=1 make a single optimiser step of a rollout, and the algorithm "
             "group asks for no log-probs before it",
         ),
+        (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
         (
             ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
@@ -119,8 +129,8 @@ def test_options_that_somebody_set_without_effect(load: Load, overrides: list[st
 
 
 def test_defaults_are_free_to_be_idle(load: Load) -> None:
-    assert load().config.env.options["hint_text"] == "look"
-    assert load("env.hints=true", "env.hint_text=x").config.env.options["hint_text"] == "x"
+    assert load().config.env.config.hint_text == "look"
+    assert load("env.hints=true", "env.hint_text=x").config.env.config.hint_text == "x"
     assert load("algorithm=ac", "training.critic_lr=1e-3").config.training.critic_lr == 1e-3
     assert load("env=grid", "tools=[]").config.env.name == "grid"
 
@@ -158,7 +168,7 @@ def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder:
 )
 def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: str, words: str) -> None:
     assert words in refusal(load, override)
-    assert load(override, training=False).config.engine.options
+    assert load(override, training=False).config.engine.config
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from agent_r1_core.errors import ConfigError
 Load = Callable[..., Any]
 
 
+FORMATTED = "env: {name: world, format: {name: tags, closed: false}}\ntasks: {train: sums}\nplugins: [parts.py]\n"
+
+
 def refusal(load: Load, *overrides: str, **more: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         load(*overrides, **more)
@@ -22,13 +25,13 @@ def refusal(load: Load, *overrides: str, **more: Any) -> str:
 
 def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> None:
     config = load().config
-    assert config.tasks.train.options == {"size": 20, "levels": [1, 2], "path": None}
-    assert config.tools[0].options == {"top_k": 2, "corpus": None}
+    assert config.tasks.train.config.model_dump(mode="json") == {"size": 20, "levels": [1, 2], "path": None}
+    assert config.tools[0].config.model_dump(mode="json") == {"top_k": 2, "corpus": None}
     assert config.tools[0].timeout == 5.0
     assert config.tools[0].isolation == "thread"
     assert [(block.name, block.weight) for block in config.rewards] == [("right", 1.0), ("polite", 0.5)]
-    assert config.algorithm.options["clip"] == 0.3
-    assert config.engine.component == {"name": "speaker", **config.engine.options}
+    assert config.algorithm.config.clip == 0.3
+    assert config.engine.config.max_episodes == 128
     assert config.training.lr == 1e-4
 
 
@@ -36,28 +39,31 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
     ("override", "read"),
     [
         ("training.lr=1e-6", lambda config: config.training.lr == 1e-6),
-        ("tools.0.top_k=7", lambda config: config.tools[0].options["top_k"] == 7),
+        ("tools.0.top_k=7", lambda config: config.tools[0].config.top_k == 7),
         ("tools[0].timeout=1", lambda config: config.tools[0].timeout == 1.0),
         ("tools=[]", lambda config: config.tools == ()),
-        ("tools=[{name: search}]", lambda config: config.tools[0].options["top_k"] == 1),
-        ("tools=[search]", lambda config: config.tools[0].options["top_k"] == 1),
+        ("tools=[{name: search}]", lambda config: config.tools[0].config.top_k == 1),
+        ("tools=[search]", lambda config: config.tools[0].config.top_k == 1),
         ("rewards.1=right", lambda config: True),
         ("model.lora.rank=4", lambda config: config.model.lora.rank == 4),
-        ("tasks.eval={name: sums, size: 5}", lambda config: config.tasks.eval.options["size"] == 5),
-        ("tasks.eval=sums", lambda config: config.tasks.eval.options["size"] == 10),
-        ("tasks.train.path=", lambda config: config.tasks.train.options["path"] == ""),
-        ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.options["path"] == "/a b/c=d.json"),
-        ("tasks.train.path=/a #1: *b.json", lambda config: config.tasks.train.options["path"] == "/a #1: *b.json"),
-        ("tasks.train.path='3'", lambda config: config.tasks.train.options["path"] == "3"),
+        ("tasks.eval={name: sums, size: 5}", lambda config: config.tasks.eval.config.size == 5),
+        ("tasks.eval=sums", lambda config: config.tasks.eval.config.size == 10),
+        ("tasks.train.path=", lambda config: config.tasks.train.config.path == ""),
+        ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.config.path == "/a b/c=d.json"),
+        ("tasks.train.path=/a #1: *b.json", lambda config: config.tasks.train.config.path == "/a #1: *b.json"),
+        ("tasks.train.path='3'", lambda config: config.tasks.train.config.path == "3"),
         ("training={steps: 3}", lambda config: (config.training.steps, config.training.lr) == (3, 1e-4)),
         ("checkpoint.best=null", lambda config: config.checkpoint.best is None),
-        ("algorithm.clip=0.1", lambda config: config.algorithm.options["clip"] == 0.1),
-        ("algorithm=group", lambda config: config.algorithm.options["clip"] == 0.2),
-        ("algorithm.name=group", lambda config: config.algorithm.options["clip"] == 0.3),
-        ("tasks.train={name: sums}", lambda config: config.tasks.train.options["size"] == 10),
-        ("algorithm=actor_critic", lambda config: "clip" not in config.algorithm.options),
-        ("algorithm.name=plain_group", lambda config: config.algorithm.options["normalise"] is False),
-        ("algorithm.name=parts/ac", lambda config: config.algorithm.options["gae_lambda"] == 1.0),
+        ("algorithm.clip=0.1", lambda config: config.algorithm.config.clip == 0.1),
+        ("algorithm=group", lambda config: config.algorithm.config.clip == 0.2),
+        ("algorithm.name=group", lambda config: config.algorithm.config.clip == 0.3),
+        ("tasks.train={name: sums}", lambda config: config.tasks.train.config.size == 10),
+        ("algorithm=actor_critic", lambda config: not hasattr(config.algorithm.config, "clip")),
+        ("algorithm.name=plain_group", lambda config: config.algorithm.config.normalise is False),
+        ("algorithm.name=parts/ac", lambda config: config.algorithm.config.gae_lambda == 1.0),
+        ("env.format=tags", lambda config: config.env.config.format.config.tool == "search"),
+        ("env.format={name: tags, tool: dice}", lambda config: config.env.tool_format.config.tool == "dice"),
+        ("env={name: world, format: {name: tags}}", lambda config: config.env.tool_format.name == "tags"),
         ("trackers=[board]", lambda config: config.trackers[0].name == "board"),
     ],
 )
@@ -68,10 +74,24 @@ def test_overrides(load: Load, override: str, read: Callable[[Any], bool]) -> No
         assert read(load(override).config)
 
 
+def test_options_of_a_tool_format_are_set_where_it_is_named(load: Load) -> None:
+    for overrides in (["env.format=tags", "env.format.tool=dice"], ["env.format.tool=dice", "env.format.name=tags"]):
+        assert load(*overrides).config.env.config.format.config.tool == "dice"
+    written = load("env.format.tool=dice", text=FORMATTED).config.env.config.format.config
+    assert (written.tool, written.closed) == ("dice", False)
+    assert load("env.format=json", text=FORMATTED).config.env.config.format.name == "json"
+
+
+@pytest.mark.parametrize("overrides", [["env={name: grid, format: unicode}"], ["env=grid", "env.format=unicode"]])
+def test_an_option_format_of_another_meaning_stays_plain_text(load: Load, overrides: list[str]) -> None:
+    env = load(*overrides, "tools=[]").config.env
+    assert (env.config.format, env.tool_format) == ("unicode", None)
+
+
 def test_another_algorithm_takes_none_of_the_old_options_whatever_the_order(load: Load) -> None:
     config = load("algorithm.gae_lambda=0.9", "algorithm.name=actor_critic").config
     assert config.algorithm.name == "actor_critic"
-    assert config.algorithm.options["gae_lambda"] == 0.9
+    assert config.algorithm.config.gae_lambda == 0.9
 
 
 def test_a_recipe_that_extends_another_says_only_what_differs(folder: Path) -> None:
@@ -81,7 +101,7 @@ def test_a_recipe_that_extends_another_says_only_what_differs(folder: Path) -> N
     resolved = load_config(folder / "most.yaml", folders=[folder])
     assert resolved.recipe == "most"
     assert (resolved.config.training.steps, resolved.config.training.lr, resolved.config.seed) == (5, 1e-4, 3)
-    assert "clip" not in resolved.config.algorithm.options
+    assert not hasattr(resolved.config.algorithm.config, "clip")
     assert resolved.sources["training.lr"].endswith("small.yaml, line 12")
 
 

@@ -35,7 +35,7 @@ def test_the_dump_says_who_set_what(load: Load) -> None:
 def test_idle_defaults_in_a_dump_are_still_defaults_and_idle_choices_still_errors(load: Load, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(load().yaml())
-    assert load_config(file).config.env.options["hint_text"] == "look"
+    assert load_config(file).config.env.config.hint_text == "look"
     with pytest.raises(ConfigError, match=r"env\.hint_text .*has no effect"):
         load_config(file, ["env.hint_text=x"])
 
@@ -47,8 +47,31 @@ def test_what_auto_turned_out_to_be_is_written_back(load: Load, tmp_path: Path) 
     file = tmp_path / "config.yaml"
     file.write_text(resolved.yaml())
     assert load_config(file).config == resolved.config
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigError, match=r"training\.lrr .*did you mean training\.lr"):
         resolved.replace({"training.lrr": 1})
+
+
+def test_options_of_components_are_typed_and_validated_also_when_they_are_replaced(load: Load) -> None:
+    resolved = load().replace({"tools[0].top_k": 5, "env.max_tokens": 99})
+    tool = resolved.make("tool", resolved.config.tools[0])
+    assert (tool.name, tool.config.top_k, resolved.config.env.config.max_tokens) == ("search", 5, 99)
+    assert tool.config is resolved.config.tools[0].config
+    assert resolved.config.env.config.hint_text == "look"
+    with pytest.raises(ConfigError, match=r"tools\[0\]\.top_k .*must be a valid integer, not 'many'"):
+        resolved.replace({"tools[0].top_k": "many"})
+
+
+def test_a_tool_format_has_options_and_keeps_them_in_the_dump(load: Load, tmp_path: Path) -> None:
+    assert load().dump()["env"]["format"] == "json"
+    resolved = load("env.format={name: tags, tool: dice}")
+    tool_format = resolved.make("tool_format", resolved.config.env.tool_format)
+    assert (tool_format.name, tool_format.config.tool, tool_format.config.closed) == ("tags", "dice", True)
+    assert resolved.dump()["env"]["format"] == {"name": "tags", "tool": "dice", "closed": True, "closing": "end"}
+    file = tmp_path / "config.yaml"
+    for run in (resolved, load("env.format=json")):
+        file.write_text(run.yaml())
+        assert load_config(file).dump()["sources"] == run.dump()["sources"]
+        assert load_config(file).config == run.config
 
 
 def test_plugin_files_are_absolute_in_the_dump_and_given_once(load: Load, folder: Path) -> None:
@@ -62,13 +85,6 @@ def test_a_model_by_path_is_absolute_in_the_dump(load: Load, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     assert load("model.name=models/mine").config.model.name == str(tmp_path / "models" / "mine")
     assert load("model.name=Qwen/Qwen2.5-3B").config.model.name == "Qwen/Qwen2.5-3B"
-
-
-def test_a_block_makes_its_component(load: Load) -> None:
-    resolved = load("tools[0].top_k=4")
-    block = resolved.config.tools[0]
-    tool = resolved.registry.create("tool", block.component, "tools[0]")
-    assert (tool.name, tool.config.top_k) == ("search", 4)
 
 
 def test_every_option_of_the_sections_has_a_default() -> None:

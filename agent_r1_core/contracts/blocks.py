@@ -1,0 +1,113 @@
+"""Component blocks: parts of a run configuration that name a component, `{name: wiki_search, top_k: 1, timeout: 10}`.
+
+A block is flat in a recipe. Here the keys that every block of its kind has stand as fields, and the component's own
+options in `config`: an instance of the component's `Config` once a recipe is resolved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, SkipValidation, model_serializer, model_validator
+
+from agent_r1_core.contracts.algorithm import AlgorithmConfig
+from agent_r1_core.contracts.component import ComponentConfig
+from agent_r1_core.contracts.engine import EngineConfig
+from agent_r1_core.contracts.env import EnvConfig
+from agent_r1_core.contracts.section import Section
+
+
+class WrittenOptions(ComponentConfig):
+    """Options as somebody wrote them, before the component's own `Config` has validated them."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def _written(options: dict[str, Any] | None = None) -> Any:
+    """Typed as anything, for it stands in for the `Config` that a block will have."""
+    return WrittenOptions(**(options or {}))
+
+
+class ComponentBlock(Section):
+    """A component by name, with its options."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("name",)
+    """Keys of the block itself; all others are the component's options."""
+
+    name: str = Field(min_length=1)
+    """`name` or `plugin/name`."""
+    config: SkipValidation[ComponentConfig] = Field(default_factory=_written)
+    """The component's own options; complete, with every default, after resolving."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            return value
+        own = {key: item for key, item in value.items() if key in cls.own_keys}
+        return {
+            **own,
+            "config": WrittenOptions(**{key: item for key, item in value.items() if key not in cls.own_keys}),
+        }
+
+    @model_serializer
+    def _to_flat(self) -> Any:
+        own = {key: getattr(self, key) for key in type(self).own_keys}
+        return {"name": self.name, **self.config.model_dump(mode="json"), **own}
+
+
+class EnvBlock(ComponentBlock):
+    """The environment."""
+
+    config: SkipValidation[EnvConfig] = Field(default_factory=_written)
+
+    @property
+    def tool_format(self) -> ToolFormatBlock | None:
+        """The tool format that the environment's option `format` names; None where it has no such option."""
+        chosen = getattr(self.config, "format", None)
+        return chosen if isinstance(chosen, ToolFormatBlock) else None
+
+
+class ToolFormatBlock(ComponentBlock):
+    """A tool format, named by the option `format` of an environment: `hermes`, or a block with options."""
+
+    @model_serializer
+    def _to_flat(self) -> Any:
+        options = self.config.model_dump(mode="json")
+        return {"name": self.name, **options} if options else self.name
+
+
+class AlgorithmBlock(ComponentBlock):
+    """The algorithm."""
+
+    config: SkipValidation[AlgorithmConfig] = Field(default_factory=_written)
+
+
+class EngineBlock(ComponentBlock):
+    """The engine."""
+
+    config: SkipValidation[EngineConfig] = Field(default_factory=_written)
+
+
+class ToolBlock(ComponentBlock):
+    """A tool, and how its calls are run."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation")
+
+    timeout: float = Field(default=10.0, gt=0)
+    """Seconds after which a call is given up; the model then reads an error."""
+    isolation: Literal["thread", "process"] = "thread"
+    """`process`: the tool runs where its deadline can kill it; for tools that may never release the interpreter."""
+
+
+class RewardBlock(ComponentBlock):
+    """A reward, and its share in the total."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight", "timeout")
+
+    weight: float = 1.0
+    """Multiplies the score in the total; 0 only logs it."""
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds after which a score is given up, and its episode fails: raise it for judges that take their time."""
