@@ -15,11 +15,16 @@ def evaluate(
     arguments: Arguments = None,
     model: ModelName = None,
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Episodes per task; several are sampled and report pass@k.")
+        int,
+        typer.Option("--samples", metavar="N", min=1, help="Episodes per task; several are sampled and report pass@k."),
     ] = 1,
     baseline: Annotated[
         Literal["closed_book", "naive_rag"] | None,
-        typer.Option("--baseline", help="Ask without tools: the bare question, or after one search for it."),
+        typer.Option(
+            "--baseline",
+            metavar="NAME",
+            help="Ask without tools: `closed_book` the bare question, `naive_rag` after one search for it.",
+        ),
     ] = None,
     silence_tools: Annotated[
         bool, typer.Option("--silence-tools", help="Let tools answer that nothing was found: does the policy guess?")
@@ -30,8 +35,10 @@ def evaluate(
 ) -> None:
     """Score a model on a recipe's evaluation tasks.
 
-    agent-r1 eval --model runs/default-1                      a run's best policy on its own recipe
-    agent-r1 eval --model tiny default evaluation.size=50     the bundled model, on another recipe or other keys
+    \b
+    agent-r1 eval --model runs/default-1        a run's best policy on its recipe
+    agent-r1 eval --model runs/default-1 ppo    the same policy on another recipe
+    agent-r1 eval --model tiny --silence-tools  does the bundled model guess?
     """
     from agent_r1_cli.display import TrainDisplay
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
+import sysconfig
 import traceback
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -18,12 +21,18 @@ DEBUG_VARIABLE = "AGENT_R1_DEBUG"
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with its failures told in the way of the house; Typer's own exceptions pass."""
+    """Wrap a command so that failures print one sentence, and give it the option `--debug`.
+
+    Typer's own exceptions pass.
+    """
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, debug: bool, **kwargs: Any) -> Any:
+        show_tracebacks(debug)
         try:
             return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
@@ -35,6 +44,9 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             raise typer.Exit(tell(error)) from None
 
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     return run
 
 
@@ -44,9 +56,15 @@ def tell(error: Exception) -> int:
     if isinstance(error, AgentR1Error):
         say("\n".join(f"error: {line}" for line in str(error).splitlines()))
         return error.exit_code
-    hint = "" if debugging() else "; this is unexpected: run `agent-r1 --debug ...` again to see where"
-    say(f"error: {type(error).__name__}: {error}{hint}")
+    hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it comes from"
+    say(f"error: {type(error).__name__}: {error}{_place(error)}{hint}")
     return 1
+
+
+def show_tracebacks(wanted: bool) -> None:
+    """Show the traceback of failures from here on, in processes that this one starts, too."""
+    if wanted:
+        os.environ[DEBUG_VARIABLE] = "1"
 
 
 def debugging() -> bool:
@@ -57,3 +75,16 @@ def debugging() -> bool:
 def _show_traceback() -> None:
     if debugging():
         traceback.print_exc()
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of the user's own code, such as a local plugin, on the way to an exception."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(Path(frame.filename))]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_users(file: Path) -> bool:
+    """Whether a file is neither this project's nor a library's."""
+    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    ours = any(part.startswith("agent_r1_") for part in file.parts)
+    return file.is_file() and not ours and not any(file.is_relative_to(library) for library in libraries)

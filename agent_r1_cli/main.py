@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -19,14 +19,19 @@ from agent_r1_cli import (
     rollout_command,
     train_command,
 )
-from agent_r1_cli.guard import DEBUG_VARIABLE, INTERRUPTED, guarded
+from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
+from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_core import __version__
 
 EPILOG = """\b
 Where to begin:
-  agent-r1 train --dry-run      see what the default recipe would do
-  agent-r1 train                train the bundled model to search, in minutes on a CPU
-  agent-r1 plugins list         see the tools, rewards, algorithms, ... to choose from
+  agent-r1 train                teach the bundled model to search, in minutes
+  agent-r1 rollout              watch that model before it has learnt anything
+  agent-r1 play                 take its place yourself
+  agent-r1 train --dry-run      see every setting of the default recipe
+  agent-r1 plugins list         see tools, rewards, algorithms and more
+  agent-r1 new tool word_count  write a tool of your own
+Every command explains itself: agent-r1 train --help
 """
 
 
@@ -37,43 +42,46 @@ def _print_version(wanted: bool) -> None:
 
 
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
+    debug: Debug = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Train LLM agents with end-to-end reinforcement learning over multi-turn tool use."""
-    if debug:
-        os.environ[DEBUG_VARIABLE] = "1"
+    show_tracebacks(debug)
 
 
 def build_app() -> typer.Typer:
     """The Typer app."""
-    app = _group(options.__doc__ or "")
+    app = _group(options.__doc__ or "", completion=True)
     app.callback(epilog=EPILOG)(options)
-    app.command("train")(guarded(train_command.train))
-    app.command("eval")(guarded(eval_command.evaluate))
-    app.command("rollout")(guarded(rollout_command.rollout))
-    app.command("play")(guarded(play_command.play))
-    app.command("metrics")(guarded(metrics_command.metrics))
-    app.command("new")(guarded(new_command.new))
+    _add(app, "train", train_command.train)
+    _add(app, "eval", eval_command.evaluate)
+    _add(app, "rollout", rollout_command.rollout)
+    _add(app, "play", play_command.play)
+    _add(app, "metrics", metrics_command.metrics)
+    _add(app, "new", new_command.new)
     plugins = _group("List, show and check plugins and their components.")
-    plugins.command("list")(guarded(plugins_command.list_plugins))
-    plugins.command("show")(guarded(plugins_show.show))
-    plugins.command("doctor")(guarded(plugins_command.doctor))
+    _add(plugins, "list", plugins_command.list_plugins)
+    _add(plugins, "show", plugins_show.show)
+    _add(plugins, "doctor", plugins_command.doctor)
     app.add_typer(plugins, name="plugins")
     return app
 
 
-def _group(about: str) -> typer.Typer:
+def _group(about: str, completion: bool = False) -> typer.Typer:
     return typer.Typer(
         help=about,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings=SETTINGS,
     )
+
+
+def _add(group: typer.Typer, name: str, command: Callable[..., Any]) -> None:
+    group.command(name, cls=Command)(guarded(command))
 
 
 def main() -> None:

@@ -17,7 +17,9 @@ Part = Annotated[
 
 
 def metrics(part: Part = None, as_json: AsJson = False) -> None:
-    """List the metrics of a run: their names in metrics.jsonl, units, meanings, and which way is good.
+    """List a run's metrics with units and meanings.
+
+    The names are those of metrics.jsonl; BETTER says which way is good.
 
     \b
     agent-r1 metrics            all of them

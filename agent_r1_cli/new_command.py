@@ -10,16 +10,23 @@ import typer
 from agent_r1_cli.output import say
 from agent_r1_cli.scaffold import KINDS
 
-KindArgument = Annotated[str, typer.Argument(metavar="KIND", help=f"What to make: {', '.join(KINDS)}.")]
+KindArgument = Annotated[
+    str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.", autocompletion=lambda: list(KINDS))
+]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name in recipes, e.g. word_count.")]
 Folder = Annotated[
     Path | None,
-    typer.Option("--dir", metavar="FOLDER", help="The folder to make.", show_default="./agent-r1-NAME"),
+    typer.Option("--dir", metavar="FOLDER", help="The folder to make (default: agent-r1-NAME).", show_default=False),
 ]
 
 
 def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
-    """Write a plugin project with a working example."""
+    """Write a plugin project with a working example.
+
+    \b
+    agent-r1 new tool word_count
+    agent-r1 new reward brief --dir my-reward
+    """
     from agent_r1_cli.scaffold import check_name, project_name, write_project
     from agent_r1_core.plugins import did_you_mean
 

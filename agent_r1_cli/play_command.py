@@ -34,10 +34,15 @@ def play(
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
-    """Take the model's place: read the observation, write the action, see the reward.
+    """Take the model's place: read, act, see the reward.
+
+    \b
+    agent-r1 play                          a question of the default recipe
+    agent-r1 play my_recipe.yaml --task 3  another one of a recipe of yours
+    agent-r1 play calculator --question "What is 6 * 7?" --answer 42
 
     An action is one line, just as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` writes a tool
-    call in the format of the environment; `/quit` or the end of the input stops.
+    call in the format of the environment; `/help` says how to answer; `/quit` or the end of the input stops.
     """
     from agent_r1_cli.script import read_script
     from agent_r1_cli.seat import Seat

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent_r1_cli.completion import plugin_names
+
 if TYPE_CHECKING:
     from agent_r1_core.plugins import Registry
 
@@ -16,7 +18,13 @@ PluginFiles = Annotated[
 ]
 DisabledPlugins = Annotated[
     list[str] | None,
-    typer.Option("--disable-plugin", "-P", metavar="NAME", help="A plugin not to load; may be repeated."),
+    typer.Option(
+        "--disable-plugin",
+        "-P",
+        metavar="NAME",
+        help="A plugin not to load; may be repeated.",
+        autocompletion=plugin_names,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

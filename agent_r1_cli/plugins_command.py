@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_r1_cli.completion import kinds
 from agent_r1_cli.output import print_json, print_table, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, find_plugins
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins import ComponentRecord, PluginRecord, Registry
 
-KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only this kind, e.g. tool or reward.")]
+KindOption = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="KIND", help="Only this kind, e.g. tool or reward.", autocompletion=kinds),
+]
 
 
 def list_plugins(
@@ -21,7 +25,13 @@ def list_plugins(
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
-    """List the components that plugins offer, without importing any."""
+    """List components: tools, rewards, algorithms and so on.
+
+    \b
+    agent-r1 plugins list                   everything that is installed
+    agent-r1 plugins list --kind algorithm  one kind of component
+    agent-r1 plugins list -p my_tool.py     with a file of yours
+    """
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     components = registry.components(kind)
@@ -36,7 +46,10 @@ def list_plugins(
 
 
 def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: DisabledPlugins = None) -> None:
-    """Import and check every component; exits with 1 when anything is wrong."""
+    """Check every plugin.
+
+    Imports each component and names what is wrong with it; the exit code is 1 when anything is.
+    """
     registry = find_plugins(plugin, disable_plugin)
     reports = [(record, _problems(registry, record)) for record in registry.plugins]
     healthy = not any(problems for _, problems in reports)

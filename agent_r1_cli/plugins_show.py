@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_r1_cli.completion import component_names
 from agent_r1_cli.output import print_json, print_table
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, find_plugins
 from agent_r1_cli.plugins_command import KindOption, _check_kind
@@ -16,7 +17,10 @@ from agent_r1_cli.plugins_command import KindOption, _check_kind
 if TYPE_CHECKING:
     from agent_r1_core.plugins import ComponentRecord, LoadedComponent, Registry
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A component: `name` or `plugin/name`.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="A component: `name` or `plugin/name`.", autocompletion=component_names),
+]
 
 
 def show(
@@ -26,7 +30,13 @@ def show(
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
-    """Show a component: where it comes from, its options, its tool schema, its presets."""
+    """Show one component with all its options.
+
+    \b
+    agent-r1 plugins show grpo
+    agent-r1 plugins show rewards/exact_match     where two plugins share a name
+    agent-r1 plugins show multiply -p my_tool.py  a component of a file of yours
+    """
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     record = _find(registry, name, kind)

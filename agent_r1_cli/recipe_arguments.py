@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent_r1_cli.completion import models, recipe_arguments
+
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
 
@@ -16,10 +18,18 @@ Arguments = Annotated[
         metavar="[RECIPE] [KEY=VALUE]...",
         help="A recipe's name or file (default: default), then keys of it to change.",
         show_default=False,
+        autocompletion=recipe_arguments,
     ),
 ]
 ModelName = Annotated[
-    str | None, typer.Option("--model", "-m", help="A run, a Hugging Face folder, a hub name, or `tiny`.")
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="A run, a Hugging Face folder, a hub name, or `tiny`.",
+        autocompletion=models,
+    ),
 ]
 
 

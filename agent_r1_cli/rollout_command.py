@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory
 
 SideOption = Annotated[
-    Literal["eval", "train"], typer.Option("--side", help="Whose tasks and corpus: training's or evaluation's.")
+    Literal["eval", "train"],
+    typer.Option("--side", metavar="eval|train", help="Whose tasks and corpus: training's or evaluation's."),
 ]
 FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
 
@@ -25,8 +26,8 @@ FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="
 def rollout(
     arguments: Arguments = None,
     model: ModelName = None,
-    tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="How many tasks.")] = 2,
-    samples: Annotated[int, typer.Option("--samples", "-s", min=1, help="Episodes of each task.")] = 1,
+    tasks: Annotated[int, typer.Option("--tasks", "-n", metavar="N", min=1, help="How many tasks.")] = 2,
+    samples: Annotated[int, typer.Option("--samples", "-s", metavar="N", min=1, help="Episodes of each task.")] = 1,
     task: FirstTask = 0,
     side: SideOption = "eval",
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token; else sample.")] = False,
@@ -34,10 +35,13 @@ def rollout(
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
-    """Play a few episodes and show every token: what the policy sampled in colour, the environment's text dim.
+    """Play a few episodes with a model and show every token.
 
-    agent-r1 rollout                              the bundled model on the default recipe
-    agent-r1 rollout --model runs/default-1 -n 5  a run's best policy on its own recipe
+    What the policy sampled is in colour, the environment's text dim.
+
+    \b
+    agent-r1 rollout                              the bundled model
+    agent-r1 rollout --model runs/default-1 -n 5  a run's best policy
     """
     from agent_r1_core.training.api import run_async
 

@@ -31,9 +31,11 @@ def train(
 ) -> None:
     """Train an agent by a recipe.
 
-    agent-r1 train                                the default recipe: GRPO, the bundled model, a search tool, CPU
-    agent-r1 train ppo training.steps=50 seed=1   another recipe, with keys changed
-    agent-r1 train runs/default-1 --resume        go on after an interruption
+    \b
+    agent-r1 train                           GRPO on the bundled model
+    agent-r1 train ppo training.steps=50     another recipe, with a key changed
+    agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do
+    agent-r1 train runs/default-1 --resume   go on after an interruption
     """
     from agent_r1_cli.display import TrainDisplay
 

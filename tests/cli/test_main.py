@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from agent_r1_cli.guard import guarded
+from agent_r1_cli.main import build_app
 from agent_r1_core import __version__
 from agent_r1_core.errors import AgentR1Error, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
@@ -67,12 +68,14 @@ def test_an_expected_failure_is_its_sentence_and_its_code(
     assert (result.exit_code, result.stderr) == (code, text)
 
 
-def test_an_unexpected_failure_hints_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENT_R1_DEBUG", raising=False)
     result = CliRunner().invoke(failing(ZeroDivisionError("division by zero")), [])
     assert result.exit_code == 1
-    assert result.stderr.startswith(
-        "error: ZeroDivisionError: division by zero; this is unexpected: run `agent-r1 --de"
+    here = f"{Path(__file__).name}, line {failing.__code__.co_firstlineno + 5}"
+    assert result.stderr == (
+        f"error: ZeroDivisionError: division by zero ({here}); "
+        "this is unexpected: add --debug to the command to see where it comes from\n"
     )
     assert "Traceback" not in result.stderr
 
@@ -85,21 +88,29 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.endswith("error: one key\n")
 
 
-def test_the_debug_option_reaches_the_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_the_debug_option_works_before_and_after_the_command(tmp_path: Path, place: int) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()"]
     arguments = ["plugins", "list", "-p", str(tmp_path / "gone.py")]
-    quiet = subprocess.run([*call, *arguments], capture_output=True, text=True, env=environment)
-    loud = subprocess.run([*call, "--debug", *arguments], capture_output=True, text=True, env=environment)
-    assert quiet.returncode == loud.returncode == 2
-    assert "Traceback" in loud.stderr
-    assert quiet.stderr == f"error: plugin file {tmp_path / 'gone.py'} does not exist; give the path of a .py file\n"
+    words = [*arguments[:place], "--debug", *arguments[place:]]
+    loud = subprocess.run([*call, *words], capture_output=True, text=True, env=environment)
+    assert loud.returncode == 2
+    assert loud.stderr.startswith("Traceback")
+    assert loud.stderr.endswith(
+        f"error: plugin file {tmp_path / 'gone.py'} does not exist; give the path of a .py file\n"
+    )
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("plugins", "list"), ("plugins", "list", "--json")])
-def test_light_commands_import_nothing_heavy_and_no_component(arguments: tuple[str, ...]) -> None:
-    call = [sys.executable, "-X", "importtime", "-c", "from agent_r1_cli.main import main; main()", *arguments]
-    done = subprocess.run(call, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("plugins", "list"), ("plugins", "list", "--json"), ("agent-r1", "train", "d")]
+)
+def test_light_commands_and_the_tab_key_import_nothing_heavy_and_no_component(arguments: tuple[str, ...]) -> None:
+    call = [sys.executable, "-X", "importtime", "-c", "from agent_r1_cli.main import main; main()"]
+    tab = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(arguments), "COMP_CWORD": "2"}
+    environment = {**os.environ, **tab} if arguments[0] == "agent-r1" else None
+    done = subprocess.run([*call, *arguments], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout
     lines = [line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")]
     modules = {parts[-1].strip() for parts in lines}
     assert "agent_r1_cli.main" in modules
@@ -114,3 +125,67 @@ def test_discovery_alone_does_without_pydantic() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+COMMANDS = [
+    ("train",),
+    ("eval",),
+    ("rollout",),
+    ("play",),
+    ("metrics",),
+    ("new",),
+    ("plugins",),
+    ("plugins", "list"),
+    ("plugins", "show"),
+    ("plugins", "doctor"),
+]
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS])
+def test_help_reads_well_in_eighty_columns(
+    agent_r1: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = agent_r1(*command, "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80, "examples keep their lines, so they must fit"
+    assert "<str>" not in text
+    assert "list[" not in text
+    assert "..." not in text.partition("Commands:")[2], "summaries are not cut"
+
+
+def test_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
+    listed = agent_r1("--help").stdout.partition("Commands:")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line] == [c[0] for c in COMMANDS[:7]]
+    usage = agent_r1("train", "--help").stdout.splitlines()
+    assert usage[0] == "Usage: root train [OPTIONS] [RECIPE] [KEY=VALUE]..."
+    assert "  agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do" in usage
+
+
+def offered(line: str, **variables: str) -> list[str]:
+    """What bash shows for a line whose last word is incomplete."""
+    words = line.split(" ")
+    environment = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    result = CliRunner().invoke(build_app(), [], prog_name="agent-r1", env=environment)
+    assert result.exit_code == 0, result.output
+    return result.stdout.split()
+
+
+def test_the_tab_key_completes_commands_recipes_runs_and_components(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    assert offered("agent-r1 pl") == ["play", "plugins"]
+    assert offered("agent-r1 train --re") == ["--resume"]
+    assert offered("agent-r1 train calc") == ["calculator"]
+    assert offered("agent-r1 train ru") == offered("agent-r1 eval --model ru") == ["runs/mine"]
+    assert "algorithm=grpo" in offered("agent-r1 train default algo")
+    assert offered("agent-r1 train default algorithm = pp") == ["ppo"], "bash splits words at ="
+    assert offered("agent-r1 train default pp") == [], "a recipe stands first"
+    assert offered("agent-r1 plugins show exact") == ["exact_match"]
+    assert offered("agent-r1 plugins show --kind engine v") == ["vllm"]
+    assert offered("agent-r1 plugins list --kind al") == ["algorithm"]
+    assert offered("agent-r1 plugins list -P wiki") == ["wiki_search"]
+    assert offered("agent-r1 new al") == ["algorithm"]

@@ -1,0 +1,84 @@
+"""What the Tab key offers: recipes, runs, components, kinds and plugins; imports no component, so it is quick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from agent_r1_core.plugins import ComponentRecord
+
+Offer = tuple[str, str]
+"""A text to insert, and what it is."""
+
+_COMPONENT_KEYS = {
+    "algorithm": "algorithm",
+    "engine": "engine",
+    "env": "env",
+    "env.format": "tool_format",
+    "tasks.eval": "tasks",
+    "tasks.train": "tasks",
+}
+"""Keys of a recipe whose value names a component, with its kind."""
+
+
+def recipe_arguments(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """For `[RECIPE] [KEY=VALUE]...`: first recipes and runs, then components where a key names one."""
+    given = [str(word) for word in ctx.params.get("arguments") or ()]
+    if given[-1:] == ["="]:  # bash splits words at `=`
+        return _components(_COMPONENT_KEYS.get(given[-2], "")) if len(given) > 1 else []
+    offers = [] if given else [*_recipes(), *_runs()]
+    for key, kind in _COMPONENT_KEYS.items():
+        if incomplete and f"{key}=".startswith(incomplete.partition("=")[0]):
+            offers += [(f"{key}={name}", summary) for name, summary in _components(kind)]
+    return offers
+
+
+def models(incomplete: str) -> list[Offer]:
+    """For `--model`: the bundled model, and runs."""
+    return [("tiny", "the bundled model"), *_runs()]
+
+
+def component_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """For `plugins show`: the components, of one kind where `--kind` says so."""
+    return _components(ctx.params.get("kind"))
+
+
+def kinds(incomplete: str) -> list[str]:
+    """For `--kind`."""
+    from agent_r1_core.plugins import KINDS
+
+    return list(KINDS)
+
+
+def plugin_names(incomplete: str) -> list[Offer]:
+    """For `--disable-plugin`."""
+    from agent_r1_core.plugins import Registry
+
+    return [(plugin.name, plugin.origin) for plugin in Registry.discover().plugins]
+
+
+def _recipes() -> Iterator[Offer]:
+    from agent_r1_core.config import recipe_folders, recipe_names
+
+    return ((name, "recipe") for name in recipe_names(recipe_folders()))
+
+
+def _runs() -> Iterator[Offer]:
+    """Runs where recipes put them unless told otherwise."""
+    return ((str(file.parent), "run") for file in sorted(Path("runs").glob("*/run.json")))
+
+
+def _components(kind: str | None) -> list[Offer]:
+    from agent_r1_core.plugins import KINDS, Registry
+
+    if kind is not None and kind not in KINDS:
+        return []
+    return [(record.name, _summary(record)) for record in Registry.discover().components(kind)]
+
+
+def _summary(record: ComponentRecord) -> str:
+    return f"{record.kind}: {record.summary}"
