@@ -4,25 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Coroutine, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from agent_r1_core.contracts.component import Component
-from agent_r1_core.plugins import ComponentRecord, PluginRecord, PluginStatus, check_component
+from agent_r1_core.errors import ComponentLoadError
+from agent_r1_core.plugins import (
+    ComponentRecord,
+    LoadedComponent,
+    PluginRecord,
+    PluginStatus,
+    Registry,
+    check_component,
+)
 from agent_r1_core.plugins.hooks import read_api, read_components
 from agent_r1_core.plugins.targets import import_target
 
 
 class ComponentContract:
-    """Base of the contract classes; subclass that of your component's kind and set at least `component`."""
+    """Base of the contract classes; subclass that of your component's kind and set at least `component`.
+
+    A component of a local plugin file is set by the file and its name: `plugin_file = "my_tool.py"; name = "multiply"`.
+    """
 
     kind: ClassVar[str]
     component: ClassVar[type[Component]]
     """The class under test; for a function under `@tool`, the function."""
+    plugin_file: ClassVar[str | Path | None] = None
+    """In place of `component`: a local plugin file, relative to the folder of the test."""
     config: ClassVar[Mapping[str, Any]] = {}
     """Options to make it with, as a recipe would say them."""
     name: ClassVar[str] = "under_test"
     """The name that its spec will give it."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Load `component` from `plugin_file`.
+
+        Raises:
+            ConfigError: the file does not exist.
+            PluginError: the file cannot be loaded as a plugin, or offers no such component.
+        """
+        super().__init_subclass__(**arguments)
+        if "plugin_file" in vars(cls) and cls.plugin_file is not None:
+            here = Path(getattr(sys.modules.get(cls.__module__), "__file__", None) or "").parent
+            loaded = _load_local(here / cls.plugin_file, cls.kind, cls.name)
+            cls.component, cls.config = loaded.cls, {**loaded.preset_config, **cls.config}
 
     def make(self) -> Any:
         """An instance with `config`; override it for further arguments of the constructor."""
@@ -55,6 +83,15 @@ class PluginContract:
         for component in components:
             problems = _problems(component, record)
             assert not problems, f"{component.kind} {component.name!r}: {'; '.join(problems)}"
+
+
+def _load_local(path: Path, kind: str, name: str) -> LoadedComponent:
+    """The component of a local plugin file; the file's plugin is named by its stem."""
+    registry = Registry.discover(local_files=[path])
+    plugin = next(plugin for plugin in registry.plugins if plugin.file_hash)
+    if plugin.status != PluginStatus.OK:
+        raise ComponentLoadError(f"{path} is no plugin that can be loaded: {plugin.reason}")
+    return registry.load(kind, f"{plugin.name}/{name}")
 
 
 def _problems(component: ComponentRecord, plugin: PluginRecord) -> list[str]:

@@ -23,7 +23,7 @@ class TestGRPO(AlgorithmContract):
 
 class TestWithKL(AlgorithmContract):
     component = GRPO
-    config: ClassVar = {"kl_coef": 0.01}
+    config: ClassVar = {"kl_coef": 0.01, "aggregation": "token_mean"}
 
 
 class TestDrGRPO(AlgorithmContract):

@@ -16,8 +16,6 @@ def lookup(name: str) -> str:
 
 
 class TestToolCalling(ToolEnvContract):
-    """`tool_calling` with one tool."""
-
     component = ToolCalling
     tools = (lookup(),)
     tool_format = Hermes()

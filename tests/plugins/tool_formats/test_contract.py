@@ -9,14 +9,17 @@ from agent_r1_core.testing import ToolFormatContract
 
 
 class TestHermes(ToolFormatContract):
-    """`hermes`."""
-
     component = Hermes
-    malformed = ("<tool_call>{}</tool_call>", "<tool_call>", "<tool_call>search</tool_call>")
+    malformed = (
+        "<tool_call>{}</tool_call>",
+        "<tool_call>",
+        "<tool_call>search</tool_call>",
+        "<tool_call>\n{]\n</tool_call>",
+        '<tool_call>{"name": "search"',
+        "<tool_call>[]</tool_call>",
+    )
 
 
 class TestSearchTags(ToolFormatContract):
-    """`search_tags`."""
-
     component = SearchTags
-    malformed = ("<search></search>", "<search>Agent")
+    malformed = ("<search></search>", "<search>Agent", "<search>", "<search> </search>", "</search>")

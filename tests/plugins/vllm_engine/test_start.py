@@ -12,18 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agent_r1_vllm import plugin
 from agent_r1_vllm.backend import Backend
 from agent_r1_vllm.engine import VllmEngine
 from pydantic import ValidationError
 
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.errors import EngineError
-from agent_r1_core.testing import PluginContract, make_request, tiny_model_folder
-
-
-class TestPlugin(PluginContract):
-    plugin = plugin
+from agent_r1_core.testing import make_request, tiny_model_folder
 
 
 def start(model: EngineModel, **options: Any) -> None:

@@ -1,0 +1,43 @@
+"""The built-in rewards keep the contract of rewards."""
+
+from __future__ import annotations
+
+from agent_r1_rewards.answers import F1, ExactMatch
+from agent_r1_rewards.calls import ValidToolCall
+from agent_r1_rewards.form import ExactMatchWithFormat, Format
+from agent_r1_rewards.numbers import NumericMatch
+
+from agent_r1_core.testing import RewardContract, make_task, make_trajectory
+
+TWO = make_task(answers=("2", "two"))
+RIGHT = make_trajectory(task=TWO, answer="Two.")
+WRONG = make_trajectory(task=TWO, answer="3")
+NUMBER = make_task(answers=("2",))
+
+
+class TestExactMatch(RewardContract):
+    component = ExactMatch
+    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+
+
+class TestF1(RewardContract):
+    component = F1
+    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+
+
+class TestNumericMatch(RewardContract):
+    component = NumericMatch
+    cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
+    examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
+
+
+class TestFormat(RewardContract):
+    component = Format
+
+
+class TestExactMatchWithFormat(RewardContract):
+    component = ExactMatchWithFormat
+
+
+class TestValidToolCall(RewardContract):
+    component = ValidToolCall
