@@ -104,9 +104,8 @@ def headline(trajectory: Trajectory) -> str:
 def turn_line(turn: Turn) -> str:
     """`turn 1: reward 0.200 (valid_tool_call 1.000)`, and what went wrong in it."""
     cut = ["cut by the token budget"] if turn.finish == "length" else []
-    troubles = [*cut, *(str(error) for error in turn.info.get("errors", ()))]
-    failed = [f"{call['name']}: {call['error']}" for call in turn.info.get("calls", ()) if call.get("error")]
-    told = "; ".join([*troubles, *failed])
+    failed = [f"{call.name}: {call.error}" for call in turn.calls if call.error is not None]
+    told = "; ".join([*cut, *turn.errors, *failed])
     return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{f'; {told}' if told else ''}"
 
 
@@ -136,10 +135,14 @@ def episode_json(trajectory: Trajectory, decode: Decode) -> dict[str, Any]:
         "turns": [
             {
                 "observation": list(turn.observation),
+                "new_context": turn.new_context,
                 "action": turn.text,
                 "finish": turn.finish,
                 "reward": turn.reward,
                 "rewards": dict(turn.rewards),
+                "calls": [dict(vars(call)) for call in turn.calls],
+                "errors": list(turn.errors),
+                "success": turn.success,
                 "info": dict(turn.info),
             }
             for turn in trajectory.turns

@@ -14,6 +14,7 @@ _HOMES = {
     "Algorithm": "contracts.algorithm",
     "AlgorithmConfig": "contracts.algorithm",
     "AlgorithmSpec": "specs",
+    "CallRecord": "trajectory",
     "ComponentConfig": "contracts.component",
     "ComponentLoadError": "errors",
     "ConfigError": "errors",

@@ -17,6 +17,10 @@ AgentR1Error                 exit code 1: the work failed
 
 from __future__ import annotations
 
+import os
+import traceback
+from pathlib import Path
+
 __all__ = [
     "AgentR1Error",
     "AmbiguousComponent",
@@ -31,7 +35,11 @@ __all__ = [
     "TaskError",
     "ToolError",
     "UnknownComponent",
+    "raised_at",
 ]
+
+_HOUSE = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli", Path(os.__file__).parent / "asyncio")
+"""Folders whose frames lie between us and an author's function."""
 
 
 class AgentR1Error(Exception):
@@ -90,3 +98,17 @@ class EpisodeError(AgentR1Error):
 
 class ToolError(AgentR1Error):
     """Raised by a tool to tell the model, in one sentence, why it got no result."""
+
+
+def raised_at(error: BaseException) -> str:
+    """` (file.py, line N)`, to be put behind what an exception in an author's code says.
+
+    The file is the first on the way from our call that is not ours, the line the innermost one in it. Empty for our
+    own errors, whose sentence was written on purpose, and where no frame is an author's.
+    """
+    if isinstance(error, AgentR1Error):
+        return ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    authors = [frame for frame in frames if not any(Path(frame.filename).is_relative_to(folder) for folder in _HOUSE)]
+    lines = [frame.lineno for frame in authors if frame.filename == authors[0].filename]
+    return f" ({Path(authors[0].filename).name}, line {lines[-1]})" if lines else ""

@@ -47,6 +47,17 @@ class EndStatus(StrEnum):
     """Infrastructure broke: retried, then dropped and counted; never trained on."""
 
 
+@dataclass(frozen=True)
+class CallRecord:
+    """One tool call of an action, as the environment ran it."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    """What went wrong, as the model was told; None: the call brought a result."""
+    seconds: float = 0.0
+
+
 @dataclass
 class Turn:
     """One observation and the action that answers it."""
@@ -70,8 +81,20 @@ class Turn:
     """Each process reward by name, unweighted; the environment's own under `env`."""
     state_key: str | None = None
     """Names the environment's state before the action, for algorithms that compare states."""
+    new_context: bool = False
+    """The environment began the conversation anew: the policy saw this turn's observation and nothing before it."""
+    versions: tuple[tuple[int, int], ...] = ()
+    """Which weights sampled the action: runs of (version, number of ids), in order; empty where nobody noted it."""
+    calls: list[CallRecord] = field(default_factory=list)
+    """The tool calls of the action that were understood."""
+    errors: list[str] = field(default_factory=list)
+    """What was wrong with the action itself: one sentence per malformed call, or for an action without meaning."""
+    success: bool | None = None
+    """Whether the goal is reached, as the environment says; None: it does not say."""
+    tool_seconds: float = 0.0
+    """Wall time of the turn's tools."""
     info: dict[str, Any] = field(default_factory=dict)
-    """What the environment says about the turn: calls, errors, tool seconds, answer."""
+    """Whatever else the environment notes, JSON-able; its numbers become metrics, `env/<key>`."""
 
     @property
     def tokens(self) -> int:
@@ -134,6 +157,7 @@ class Trajectory:
     """Each outcome reward by name, unweighted."""
     seed: int = 0
     policy_version: int = 0
+    """Of the weights that sampled the first id; the turns tell the others."""
     attempts: int = 1
     """How often the episode was started (failed ones are retried within a bound)."""
     seconds: float = 0.0
@@ -150,6 +174,16 @@ class Trajectory:
         return self.reward + sum(turn.reward for turn in self.turns)
 
     @property
+    def success(self) -> bool | None:
+        """What the environment said about its goal in the last turn."""
+        return self.turns[-1].success if self.turns else None
+
+    @property
+    def versions(self) -> set[int]:
+        """Of all weights that sampled some of its ids, as far as they were noted."""
+        return {version for turn in self.turns for version, _ in turn.versions}
+
+    @property
     def action_tokens(self) -> int:
         """Tokens that the policy sampled."""
         return sum(sum(segment.mask) for segment in self.segments)
@@ -160,7 +194,7 @@ class Trajectory:
         return sum(len(segment.ids) for segment in self.segments)
 
     def messages(self) -> list[Message]:
-        """The conversation as messages: observations and actions in their order."""
+        """Observations and actions in their order; where a turn has a `new_context`, nothing before it was seen."""
         out: list[Message] = []
         for turn in self.turns:
             out.extend(turn.observation)
@@ -179,6 +213,11 @@ class Group:
     def returns(self) -> list[float]:
         """The return R of each trajectory."""
         return [trajectory.total_reward for trajectory in self.trajectories]
+
+    @property
+    def versions(self) -> set[int]:
+        """Of all weights that sampled its trajectories; more than one: the group mixes policies (LAW 7)."""
+        return {version for trajectory in self.trajectories for version in trajectory.versions}
 
     @property
     def varies(self) -> bool:

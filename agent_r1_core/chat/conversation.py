@@ -2,7 +2,8 @@
 
 Only new messages become ids. The text so far is remembered as the template and the policy wrote it; a new rendering
 that begins with it adds its rest, and one that does not (the template dropped earlier thinking, or trimmed an action)
-opens a new segment, which the engine then really sees. Ids are never decoded and encoded again.
+opens a new segment, which the engine then really sees; so does an environment that begins the conversation anew. Ids
+are never decoded and encoded again.
 """
 
 from __future__ import annotations
@@ -39,8 +40,13 @@ class Conversation:
         """Ids that the engine must continue: those of the current segment."""
         return list(self.segments[-1].ids) if self.segments else []
 
-    def observe(self, messages: Sequence[Message], limit: int | None = None) -> bool:
+    def observe(self, messages: Sequence[Message], limit: int | None = None, new_context: bool = False) -> bool:
         """Append messages and the generation prompt; ids that close a cut action come first, with mask 0.
+
+        Args:
+            messages: what is new to the policy.
+            limit: ids that the context may have.
+            new_context: forget the conversation so far; it begins anew with these messages, in a new segment.
 
         Returns:
             False, with nothing changed, where the context would be longer than `limit` ids.
@@ -48,7 +54,7 @@ class Conversation:
         Raises:
             ModelError: the template refuses the conversation.
         """
-        return self._append(messages, limit, generation_prompt=True, rewrite=True)
+        return self._append(messages, limit, new_context, generation_prompt=True, may_open=True)
 
     def act(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, int, int, str]:
         """Append an action as it was sampled.
@@ -65,24 +71,34 @@ class Conversation:
         self._messages.append({"role": "assistant", "content": text})
         return len(self.segments) - 1, start, stop, text
 
-    def close_with(self, messages: Sequence[Message], limit: int | None = None, continues: bool = False) -> bool:
+    def close_with(
+        self,
+        messages: Sequence[Message],
+        limit: int | None = None,
+        continues: bool = False,
+        new_context: bool = False,
+    ) -> bool:
         """Append messages that follow the last action.
 
         Args:
             messages: what the environment said last.
             limit: ids that the segment may have.
             continues: the world goes on (a bootstrap follows): end with the generation prompt, where values are read.
+            new_context: it goes on without what was before: the messages make a segment without action, which nothing
+                but the bootstrap reads.
 
         Returns:
-            False, with nothing changed, where they do not fit, or the template rewrites what was before.
+            False, with nothing changed, where they do not fit, or do not follow what was before.
         """
-        return self._append(messages, limit, generation_prompt=continues, rewrite=False)
+        return self._append(messages, limit, new_context, continues, may_open=new_context and continues)
 
-    def _append(self, messages: Sequence[Message], limit: int | None, generation_prompt: bool, rewrite: bool) -> bool:
-        every = [*self._messages, *messages]
+    def _append(
+        self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
+    ) -> bool:
+        every = list(messages) if new_context else [*self._messages, *messages]
         rendered = self._tokenizer.template.render(every, self._schemas, self._tools_text, generation_prompt)
-        known = next((text for text in self._known if rendered.startswith(text)), None)
-        if known is None and not rewrite:
+        known = None if new_context else next((text for text in self._known if rendered.startswith(text)), None)
+        if known is None and not may_open:
             return False
         ids = self._tokenizer.encode(rendered[len(known or "") :])
         before = len(self.segments[-1].ids) if known is not None else 0

@@ -93,6 +93,8 @@ class Generation:
     """`context_digest` of the ids that the engine really conditioned on, from its own records (LAW 1)."""
     version: int = 0
     """Of the weights that sampled the last id."""
+    versions: tuple[tuple[int, int], ...] = ()
+    """Runs of (version, number of ids) in order, where weights arrived on the way; empty: all ids are of `version`."""
 
 
 @dataclass

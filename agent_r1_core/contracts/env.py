@@ -19,7 +19,7 @@ from agent_r1_core.contracts.component import Component, ComponentConfig
 if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Tool
     from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
-    from agent_r1_core.trajectory import Message, Task
+    from agent_r1_core.trajectory import CallRecord, Message, Task
 
 
 class EnvConfig(ComponentConfig):
@@ -28,8 +28,8 @@ class EnvConfig(ComponentConfig):
     max_turns: int = Field(5, ge=1)
     """Actions an episode may take."""
     max_tokens: int = Field(1024, ge=1)
-    """Tokens that the policy may have in its context: prompt, actions and observations together. Where a chat template
-    rewrites history, every segment has this budget."""
+    """Tokens that the policy may have in its context: prompt, actions and observations together. Where the context is
+    rewritten, by the environment or by a chat template, every segment has this budget."""
     timeout: float = Field(300.0, gt=0)
     """Seconds of one reset or step, its tool calls included; an environment that takes longer fails its episode."""
 
@@ -39,6 +39,11 @@ class Observation:
     """What the policy gets to see: the messages that are new to it."""
 
     messages: list[Message] = field(default_factory=list)
+    new_context: bool = False
+    """The conversation begins anew: from now on the policy sees these messages alone (a summary, say), not what was
+    before them. What was sampled before stays part of the trajectory, in a segment of its own, and is trained."""
+    state_key: str | None = None
+    """Names the state that these messages show, for algorithms that compare states."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,17 @@ class Step:
     """A limit outside the MDP cut a continuing environment: the critic's value bootstraps it (LAW 5)."""
     answer: str | None = None
     """The final answer, where the action gave one."""
-    state_key: str | None = None
-    """Names the new state, for algorithms that compare states."""
+    success: bool | None = None
+    """Whether the goal is reached; None: the environment does not say. That of the last step is the episode's: it is
+    reported as `success`, and no reward is needed for that."""
+    calls: list[CallRecord] = field(default_factory=list)
+    """The tool calls that the action made."""
+    errors: list[str] = field(default_factory=list)
+    """What was wrong with the action itself, one sentence each; a call that fails has its error in `calls`."""
+    tool_seconds: float = 0.0
+    """Wall time of the tools."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Recorded in the turn: e.g. `calls`, `errors`, `tool_seconds`."""
+    """Whatever else is worth noting, JSON-able; numbers become metrics, `env/<key>` (mean over turns)."""
 
 
 @dataclass
@@ -105,7 +117,10 @@ class ToolEnv(Component):
         raise TypeError(f"environment {type(self).__name__} defines no step(action); add one")
 
     def close(self) -> Awaitable[None] | None:
-        """Release what the episode took."""
+        """Release what the episode took; called once, also after a `reset` or `step` that raised or was cancelled.
+
+        Where one was given up after its `timeout`, it may still be running in another thread.
+        """
         return None
 
     def tool_schemas(self) -> list[dict[str, Any]]:

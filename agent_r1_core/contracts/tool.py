@@ -51,9 +51,10 @@ class ToolArguments(BaseModel):
 class Tool(Component):
     """Executes one action.
 
-    `run` gets validated arguments and the context and returns text or anything JSON-able; it raises
-    `ToolError` to tell the model, in one sentence, why there is no result. Any other exception becomes an error
-    observation too (LAW 9). `open` is called once per process before the first call, `close` at the end.
+    `run` gets validated arguments and the context and returns text or anything JSON-able; None says that there is
+    nothing to show, and the model reads "(no result)". It raises `ToolError` to tell the model, in one sentence, why
+    there is no result. Any other exception becomes an error observation too (LAW 9). `open` is called once per process
+    before the first call, `close` at the end.
     """
 
     description: ClassVar[str] = ""
@@ -119,11 +120,19 @@ class FunctionTool(Tool):
     takes_context: ClassVar[bool] = False
 
     def run(self, arguments: BaseModel, context: ToolContext) -> Any:
-        """Call the function with its arguments by name; an async function's awaitable is returned as it is."""
+        """Call the function with its arguments by name."""
         values = {key: getattr(arguments, key) for key in type(arguments).model_fields}
         if self.takes_context:
             values["context"] = context
         return type(self).function(**values)
+
+
+class AsyncFunctionTool(FunctionTool):
+    """The same from an async function."""
+
+    async def run(self, arguments: BaseModel, context: ToolContext) -> Any:
+        """Await the function with its arguments by name."""
+        return await super().run(arguments, context)
 
 
 def tool(function: Callable[..., Any]) -> type[FunctionTool]:
@@ -148,7 +157,7 @@ def tool(function: Callable[..., Any]) -> type[FunctionTool]:
     text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     return type(
         function.__name__,
-        (FunctionTool,),
+        (AsyncFunctionTool if inspect.iscoroutinefunction(function) else FunctionTool,),
         {
             "__module__": function.__module__,
             "__doc__": function.__doc__,

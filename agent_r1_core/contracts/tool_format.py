@@ -37,6 +37,8 @@ class ToolResult:
     name: str
     text: str
     error: bool = False
+    seconds: float = field(default=0.0, compare=False)
+    """How long the call took."""
 
 
 class ToolFormat(Component):

@@ -128,7 +128,7 @@ def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, boo
     scores: dict[str, tuple[Score, bool | None]] = {
         "exact_match": (lambda t: exact_match_score(t.answer, t.task.answers) if t.task.answers else None, True),
         "f1": (lambda t: f1_score(t.answer, t.task.answers) if t.task.answers else None, False),
-        "success": (_success, True),
+        "success": (lambda t: None if t.success is None else float(t.success), True),
         "reward/mean": (lambda t: t.total_reward, False),
     }
     scores |= {f"reward/{name}": (_process_reward(name), False) for name in sorted(process)}
@@ -153,12 +153,6 @@ def _process_reward(name: str) -> Score:
 
 def _ended(status: EndStatus) -> Score:
     return lambda trajectory: float(trajectory.status is status)
-
-
-def _success(trajectory: Trajectory) -> float | None:
-    """What the environment says about its last step under `success`."""
-    said = trajectory.turns[-1].info.get("success") if trajectory.turns else None
-    return None if said is None else float(bool(said))
 
 
 def _shares(values: Sequence[Sequence[float]]) -> bool:

@@ -21,6 +21,7 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError
 from agent_r1_core.rollout.episode import Episode, PromptTooLong, Stage
 from agent_r1_core.rollout.metrics import rollout_metrics
+from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
@@ -158,8 +159,7 @@ class _Rollout:
                         waiting.append((place, again))
                 live = going
         except BaseException:
-            for _, episode in live:
-                await self._close(episode)
+            await _all([self._close(episode) for _, episode in live])
             raise
 
     async def _round(self, episodes: list[Episode]) -> None:
@@ -230,7 +230,7 @@ class _Rollout:
             try:
                 await work()
             except Exception as error:
-                _LOG.warning("the %s of episode %s could not be closed (%s)", what, episode.key, error)
+                _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
 
 
 def _places(tasks: Sequence[Task], samples: int, seed: int, round: int | str) -> list[_Place]:

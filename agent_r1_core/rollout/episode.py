@@ -6,8 +6,6 @@ them; budgets are kept here; any exception means that the episode failed (LAW 5)
 
 from __future__ import annotations
 
-import inspect
-import math
 import random
 import time
 from collections.abc import Callable
@@ -19,14 +17,15 @@ from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.awaiting import await_within
+from agent_r1_core.rollout.calling import Caller
+from agent_r1_core.rollout.env_checks import observation_problem, step_problem
 from agent_r1_core.rollout.episode_tools import EpisodeTools
-from agent_r1_core.rollout.results import words_of
+from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Task, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
@@ -66,11 +65,11 @@ class Episode:
         self._stage = stage
         self._settings = stage.settings
         self._ended = False
-        self._observation: list[Message] = []
-        self._state_key: str | None = None
+        self._observation = Observation()
         self._sampled: list[Sampled] = []
         self._env: ToolEnv | None = None
-        self._lane: Lane | None = None
+        self._caller = Caller(stage.threads)
+        self._lane: Lane = stage.threads.lane()
         self._begun = time.perf_counter()
         runner = stage.settings.tools
         self._tools = EpisodeTools(runner, key, _question_of(task), seed) if runner is not None else None
@@ -93,9 +92,9 @@ class Episode:
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
         self._conversation = Conversation(self._stage.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
-        observation = await self._call(partial(env.reset, task), env.reset, Observation)
-        self._observation = self._messages(observation)
-        if not self._conversation.observe(self._observation, limit=env.config.max_tokens - 1):
+        self._observation = await self._call(env.reset, task)
+        self._refuse(env.reset, observation_problem(self._observation))
+        if not self._conversation.observe(self._observation.messages, limit=env.config.max_tokens - 1):
             raise PromptTooLong(
                 f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
             )
@@ -123,15 +122,13 @@ class Episode:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
         action = Action(turn.text, generation.ids, cut=generation.finish == "length")
-        step: Step = await self._call(partial(env.step, action), env.step, Step)
-        turn.reward = float(step.reward)
-        turn.rewards["env"] = float(step.reward)
-        turn.info = dict(step.info)
-        self._state_key = step.state_key
+        step: Step = await self._call(env.step, action)
+        self._refuse(env.step, step_problem(step))
+        turn.reward = turn.rewards["env"] = float(step.reward)
+        turn.calls, turn.errors, turn.info = list(step.calls), list(step.errors), dict(step.info)
+        turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
         self.trajectory.answer = step.answer
-        self.trajectory.tool_seconds += float(turn.info.get("tool_seconds", 0.0))
-        if not math.isfinite(turn.reward):
-            raise EpisodeError(f"{type(env).__name__} gave the reward {turn.reward} in episode {self.key}; fix it")
+        self.trajectory.tool_seconds += turn.tool_seconds
         await self._stage.scorer.score_turn(turn, self.trajectory)
         self._advance(step, env)
         if self._ended:
@@ -142,8 +139,7 @@ class Episode:
         """Mark the episode as failed, for the reason that the exception gives."""
         self.error = error
         self.trajectory.status = EndStatus.FAILED
-        said = str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {words_of(error)}"
-        self.trajectory.reason = said
+        self.trajectory.reason = str(error) if isinstance(error, EpisodeError) else describe_error(error)
         self.trajectory.answer = None
         self._ended = True
 
@@ -153,28 +149,29 @@ class Episode:
         env, self._env = self._env, None
         try:
             if env is not None and type(env).close is not ToolEnv.close:
-                await self._call(env.close, env.close, None)
+                await self._call(env.close)
         finally:
-            if self._lane is not None:
-                self._lane.release()
+            self._lane.release()
 
     def _record(self, request: Request, generation: Generation) -> Turn:
         trajectory = self.trajectory
         if not generation.ids:
             raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
         if not trajectory.turns:
-            trajectory.policy_version = generation.version
+            trajectory.policy_version = generation.versions[0][0] if generation.versions else generation.version
         segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
         self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
         turn = Turn(
             index=len(trajectory.turns),
-            observation=self._observation,
+            observation=list(self._observation.messages),
             text=text,
             segment=segment,
             start=start,
             stop=stop,
             finish=generation.finish,
-            state_key=self._state_key,
+            state_key=self._observation.state_key,
+            new_context=self._observation.new_context,
+            versions=generation.versions or ((generation.version, len(generation.ids)),),
         )
         trajectory.turns.append(turn)
         if self._tools is not None:
@@ -183,55 +180,43 @@ class Episode:
 
     def _advance(self, step: Step, env: ToolEnv) -> None:
         """Go on with the new observation, or end: by the environment, by its outer limit, or by a budget."""
-        messages = self._messages(step.observation)
+        seen = step.observation
         if step.terminated:
-            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", messages)
+            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", seen)
         elif step.truncated:
-            self._end(EndStatus.TRUNCATED, "env", messages, bootstrap=True)
+            self._end(EndStatus.TRUNCATED, "env", seen, bootstrap=True)
         elif len(self.trajectory.turns) >= env.config.max_turns:
-            self._end(EndStatus.TRUNCATED, "max_turns", messages)
-        elif self._conversation.observe(messages, limit=env.config.max_tokens - 1):
-            self._observation = messages
+            self._end(EndStatus.TRUNCATED, "max_turns", seen)
+        elif self._conversation.observe(seen.messages, env.config.max_tokens - 1, seen.new_context):
+            self._observation = seen
         else:
-            self._end(EndStatus.TRUNCATED, "max_tokens", messages)
+            self._end(EndStatus.TRUNCATED, "max_tokens", seen)
 
-    def _end(self, status: EndStatus, reason: str, messages: list[Message], bootstrap: bool = False) -> None:
+    def _end(self, status: EndStatus, reason: str, seen: Observation, bootstrap: bool = False) -> None:
         trajectory = self.trajectory
         trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
-        trajectory.closing = messages
+        trajectory.closing = list(seen.messages)
         if status is EndStatus.TRUNCATED:
             trajectory.answer = None
-        if (messages or bootstrap) and self._env is not None:
-            self._conversation.close_with(messages, limit=self._env.config.max_tokens, continues=bootstrap)
+        if (seen.messages or bootstrap) and self._env is not None:
+            limit = self._env.config.max_tokens
+            self._conversation.close_with(seen.messages, limit, continues=bootstrap, new_context=seen.new_context)
         self._ended = True
 
-    def _messages(self, observation: Observation) -> list[Message]:
-        """The observation's messages, each one whole: the template breaks on what lacks a part."""
-        for message in observation.messages:
-            whole = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
-            if not whole:
-                raise EpisodeError(
-                    f"{type(self._env).__name__} observed {message!r:.80} in episode {self.key}, which is no chat "
-                    "message; give it a role and a content, both text"
-                )
-        return list(observation.messages)
+    def _refuse(self, method: Callable[..., Any], problem: str | None) -> None:
+        """Fail the episode where the environment broke its contract."""
+        if problem is not None:
+            raise EpisodeError(f"{method.__qualname__}() {problem} (episode {self.key})")
 
-    async def _call(self, function: Callable[[], Any], method: Callable[..., Any], expected: type | None) -> Any:
-        """Call a method of the environment: async ones on the loop, others in this episode's own thread."""
+    async def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a method of the environment; sync ones in this episode's own thread."""
         timeout = self._settings.env_timeout
-        what = f"{method.__qualname__}()"
         try:
-            if inspect.iscoroutinefunction(method):
-                value = await await_within(function(), timeout)
-            else:
-                self._lane = self._lane or self._stage.threads.lane()
-                value = await self._lane.run(function, timeout)
-                value = await await_within(value, timeout) if inspect.isawaitable(value) else value
+            return await self._caller.call(partial(method, *arguments), timeout, self._lane)
         except CallTimeout:
-            raise EpisodeError(f"{what} took longer than {timeout:g} seconds in episode {self.key}") from None
-        if expected is not None and not isinstance(value, expected):
-            raise EpisodeError(f"{what} returned {type(value).__name__}; return {expected.__name__}")
-        return value
+            raise EpisodeError(
+                f"{method.__qualname__}() took longer than {timeout:g} seconds in episode {self.key}"
+            ) from None
 
 
 def _question_of(task: Task) -> Task:

@@ -22,7 +22,7 @@ from typing import Any
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.rollout.results import error_text, to_text
+from agent_r1_core.rollout.results import describe_error, error_text, to_text
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0
@@ -39,7 +39,7 @@ def main(descriptor: int) -> None:
             tool.open(_resources(hello["resources"]))
         except BaseException as error:
             name = hello["target"]["name"]
-            said = f"tool {name} cannot be opened ({type(error).__name__}: {error}); check its open()"
+            said = f"tool {name} cannot be opened: {describe_error(error)}; check its open()"
             _reply(connection, {"error": said})
             return
         _reply(connection, {"error": ""})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from statistics import fmean
 
 from agent_r1_core.rollout.tool_runner import ToolCounts
-from agent_r1_core.trajectory import EndStatus, Trajectory
+from agent_r1_core.trajectory import EndStatus, Trajectory, Turn
 
 
 def rollout_metrics(
@@ -44,6 +47,23 @@ def rollout_metrics(
             "episode/terminated": sum(one.status is EndStatus.TERMINATED for one in kept) / len(kept),
             "episode/answered": sum(one.answer is not None for one in kept) / len(kept),
             "episode/cut_actions": sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
-            "episode/malformed": sum(bool(turn.info.get("errors")) for turn in turns) / max(1, len(turns)),
+            "episode/malformed": sum(bool(turn.errors) for turn in turns) / max(1, len(turns)),
         }
+        metrics |= success_metrics(kept) | info_metrics(turns)
     return metrics
+
+
+def success_metrics(trajectories: Iterable[Trajectory]) -> dict[str, float]:
+    """`episode/success`: share of the episodes that reached their goal, of those whose environment says so."""
+    said = [float(one.success) for one in trajectories if one.success is not None]
+    return {"episode/success": fmean(said)} if said else {}
+
+
+def info_metrics(turns: Iterable[Turn]) -> dict[str, float]:
+    """`env/<key>`: the mean of each number that environments noted in `info`, over the turns that have it."""
+    values: dict[str, list[float]] = {}
+    for turn in turns:
+        for key, value in turn.info.items():
+            if isinstance(value, Real) and math.isfinite(value):
+                values.setdefault(f"env/{key}", []).append(float(value))
+    return {name: fmean(numbers) for name, numbers in sorted(values.items())}

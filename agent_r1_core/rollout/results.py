@@ -1,4 +1,4 @@
-"""What tools return and raise, as text that a model can read."""
+"""What authors' functions return and raise, as text: for the model, and for the person who runs them."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_r1_core.chat import clip_text
-from agent_r1_core.errors import ToolError
+from agent_r1_core.errors import ToolError, raised_at
 
 LONGEST = 100_000
 """Characters that are kept of any result, whatever the environment then shows of it."""
 
+NO_RESULT = "(no result)"
+"""What the model reads where a tool returned None."""
+
 
 def to_text(value: Any) -> str:
-    """Text as it is, bytes decoded with replacement, nothing as an empty text, anything else as JSON."""
+    """Text as it is, bytes decoded with replacement, None as `NO_RESULT`, anything else as JSON."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, bytes | bytearray):
         text = bytes(value).decode("utf-8", "replace")
     elif value is None:
-        text = ""
+        text = NO_RESULT
     else:
         text = json.dumps(value, ensure_ascii=False, default=str)
     return clip_text(text, LONGEST).encode("utf-8", "replace").decode("utf-8")
 
 
 def error_text(tool: str, error: BaseException) -> str:
-    """One sentence for an exception: a ToolError's own, else what failed and how."""
+    """One sentence for the model: a ToolError's own, else what failed and how."""
     if isinstance(error, ToolError):
         return f"Error: {clip_text(words_of(error), 500)}"
     said = clip_text(" ".join(words_of(error).split()), 200)
     return f"Error: {tool} failed with {type(error).__name__}{': ' + said if said else ''}."
+
+
+def describe_error(error: BaseException) -> str:
+    """For the person who wrote the code: `ValueError: no such page (my_tool.py, line 12)`."""
+    return f"{type(error).__name__}: {words_of(error)}{raised_at(error)}"
 
 
 def words_of(error: BaseException) -> str:

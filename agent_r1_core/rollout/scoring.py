@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, EpisodeError
-from agent_r1_core.rollout.awaiting import await_within
+from agent_r1_core.rollout.calling import Caller
+from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.settings import WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
@@ -32,7 +33,7 @@ class Scorer:
         if taken:
             raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
-        self._threads = threads
+        self._caller = Caller(threads)
         self._timeout = timeout
 
     async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
@@ -66,25 +67,17 @@ class Scorer:
         reward, timeout = weighted.reward, self._timeout if weighted.timeout is None else weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
-            value = await self._call(function, timeout)
+            value = await self._caller.call(function, timeout)
         except CallTimeout:
             raise EpisodeError(
                 f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"
             ) from None
         except Exception as error:
-            raise EpisodeError(f"{where} failed with {type(error).__name__}: {error}; fix it") from error
-        try:
-            score = float(value)
-        except (TypeError, ValueError):
-            raise EpisodeError(f"{where} is {value!r:.80}; a score must be a number") from None
+            raise EpisodeError(f"{where} failed with {describe_error(error)}; fix it") from error
+        if not isinstance(value, Real):
+            raise EpisodeError(f"{where} is {value!r:.80}; a score must be a number: return a float")
+        score = float(value)
         low, high = reward.range
         if not math.isfinite(score) or not low - _SLACK <= score <= high + _SLACK:
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
-
-    async def _call(self, function: Callable[[], Any], timeout: float) -> Any:
-        bound = getattr(function, "func", function)
-        if inspect.iscoroutinefunction(bound):
-            return await await_within(function(), timeout)
-        value = await self._threads.run(function, timeout)
-        return await await_within(value, timeout) if inspect.isawaitable(value) else value

@@ -14,17 +14,25 @@ from typing import Any
 
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
+GRACE_SECONDS = 5.0
+"""What a call whose caller was cancelled may still take before its environment is closed in spite of it."""
+
 
 class CallTimeout(Exception):
     """A call did not end in its time."""
 
 
 class Lane:
-    """One thread for calls in a row, of one environment say; another one takes over when a call hangs."""
+    """One thread for calls in a row, of one environment say; another one takes over when a call hangs.
+
+    A call whose caller was cancelled goes on in its thread; the next one waits for it, at most `GRACE_SECONDS`.
+    """
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
         self._inbox: SimpleQueue[_Job | None] | None = None
+        self._going_on: asyncio.Future[Any] | None = None
+        """The call whose caller was cancelled."""
 
     async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
         """Call the function in this lane's thread and return its result, or raise its exception.
@@ -32,6 +40,7 @@ class Lane:
         Raises:
             CallTimeout: it did not end within `timeout` seconds.
         """
+        await self._wait_for_cancelled()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._inbox = self._inbox or self._pool._take_thread()
@@ -39,7 +48,8 @@ class Lane:
         try:
             await asyncio.wait({future}, timeout=timeout)
         except asyncio.CancelledError:
-            self._leave()
+            self._going_on = future
+            future.add_done_callback(lambda ended: ended.exception())
             raise
         if not future.done():
             self._leave()
@@ -48,10 +58,20 @@ class Lane:
         return future.result()
 
     def release(self) -> None:
-        """Give the thread back to the pool."""
-        if self._inbox is not None:
+        """Give the thread back to the pool, unless a call is still going on in it."""
+        if self._going_on is not None and not self._going_on.done():
+            self._leave()
+        elif self._inbox is not None:
             self._pool._idle.append(self._inbox)
             self._inbox = None
+
+    async def _wait_for_cancelled(self) -> None:
+        if self._going_on is None:
+            return
+        await asyncio.wait({self._going_on}, timeout=GRACE_SECONDS)
+        if not self._going_on.done():
+            self._leave()
+        self._going_on = None
 
     def _leave(self) -> None:
         """Leave the thread to its call; it ends after it."""
@@ -116,11 +136,11 @@ def _work(inbox: SimpleQueue[_Job | None]) -> None:
         try:
             result = function()
         except StopIteration as raised:
-            error = _ordinary(raised)  # no future takes it
+            error = as_ordinary(raised)  # no future takes it
         except Exception as raised:
             error = raised
         except BaseException as raised:
-            error = _ordinary(raised)
+            error = as_ordinary(raised)
         try:
             loop.call_soon_threadsafe(_settle, future, result, error)
         except RuntimeError:
@@ -129,9 +149,9 @@ def _work(inbox: SimpleQueue[_Job | None]) -> None:
             del job, function, future, result, error
 
 
-def _ordinary(error: BaseException) -> RuntimeError:
+def as_ordinary(error: BaseException) -> RuntimeError:
     """What would end the event loop, or look like our own cancellation there, as an exception like any other."""
-    return RuntimeError(f"{type(error).__name__} was raised ({error})")
+    return RuntimeError(f"{type(error).__name__} was raised ({error})").with_traceback(error.__traceback__)
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

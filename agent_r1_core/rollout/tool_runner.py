@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from agent_r1_core.chat import clip_text
-from agent_r1_core.contracts.tool import FunctionTool, Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError
-from agent_r1_core.rollout.awaiting import await_within
+from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
-from agent_r1_core.rollout.results import argument_error, error_text, to_text
+from agent_r1_core.rollout.results import argument_error, describe_error, error_text, to_text
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 DEFAULT_TIMEOUT = 10.0
@@ -79,6 +79,7 @@ class ToolRunner:
             if (isolation or {}).get(name, "thread") == "process"
         }
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
+        self._caller = Caller(self._threads)
         self._opened: list[Tool] = []
         self._folder: TemporaryDirectory[str] | None = None
         self._counts = ToolCounts()
@@ -109,10 +110,11 @@ class ToolRunner:
         """Run a call; whatever goes wrong is a result that the model can read."""
         begun = time.perf_counter()
         text, error = await self._answer(call, context)
+        seconds = time.perf_counter() - begun
         self._counts.calls += 1
         self._counts.errors += error
-        self._counts.seconds += time.perf_counter() - begun
-        return ToolResult(clip_text(call.name, 40), text, error)
+        self._counts.seconds += seconds
+        return ToolResult(clip_text(call.name, 40), text, error, seconds)
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung ones are left behind and delay nothing."""
@@ -121,22 +123,20 @@ class ToolRunner:
         while self._opened:
             tool = self._opened.pop()
             try:
-                await self._threads.run(tool.close, DEFAULT_TIMEOUT)
+                await self._caller.call(tool.close, DEFAULT_TIMEOUT)
             except Exception as error:
-                _LOG.warning("tool %s could not be closed (%s: %s)", tool.name, type(error).__name__, error)
+                _LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))
         if self._folder is not None:
             self._folder.cleanup()
         self._threads.close()
 
     async def _open(self, name: str, tool: Tool, resources: ToolResources) -> None:
         try:
-            await self._threads.run(partial(tool.open, resources))
+            await self._caller.call(partial(tool.open, resources))
         except AgentR1Error:
             raise
         except Exception as error:
-            raise ToolError(
-                f"tool {name} cannot be opened ({type(error).__name__}: {error}); check its open()"
-            ) from error
+            raise ToolError(f"tool {name} cannot be opened: {describe_error(error)}; check its open()") from error
         self._opened.append(tool)
 
     async def _start_isolated(self, resources: ToolResources) -> None:
@@ -171,17 +171,13 @@ class ToolRunner:
     async def _run(self, tool: Tool, arguments: BaseModel, context: ToolContext, timeout: float) -> str:
         """Run a tool of this process to its text."""
 
-        def job() -> Any:
+        def run() -> str | Awaitable[str]:
             context.deadline = time.monotonic() + timeout
             value = tool.run(arguments, context)
-            return value if inspect.isawaitable(value) else to_text(value)
+            return _text_of(value) if inspect.isawaitable(value) else to_text(value)
 
-        value = job() if _is_async(tool) else await self._threads.run(job, timeout)
-        if inspect.isawaitable(value):
-            return to_text(await await_within(value, context.deadline - time.monotonic()))
-        return str(value)
+        return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))
 
 
-def _is_async(tool: Tool) -> bool:
-    function = type(tool).function if isinstance(tool, FunctionTool) else tool.run
-    return inspect.iscoroutinefunction(function)
+async def _text_of(value: Awaitable[Any]) -> str:
+    return to_text(await value)

@@ -2,7 +2,8 @@
 
 The segments' ids, masks, log-probs and advantages stand one after the other in list columns, with the segments' lengths
 beside them; log-probs and advantages are float32. What varies from environment to environment is JSON text, and
-a value there that is not JSON becomes its `str`.
+a value there that is not JSON becomes its `str`. Files of version 1 are read, too: what stood in a turn's `info`
+becomes the fields that took its place.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import write_file
-from agent_r1_core.trajectory import EndStatus, Segment, Task, Trajectory, Turn
+from agent_r1_core.trajectory import CallRecord, EndStatus, Message, Segment, Task, Trajectory, Turn
 
-SCHEMA = b"1"
+SCHEMA = b"2"
+READABLE = (b"1", SCHEMA)
 _KEY = b"agent_r1_trajectories"
 _PLAIN = ("sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds")
-_TURN = ("index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "info")
+_TURN = (
+    "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
+    "errors", "success", "tool_seconds", "info",
+)  # fmt: skip
+_ONCE_INFO = ("calls", "errors", "success", "tool_seconds")
+"""Fields of a turn that version 1 kept in `info`."""
 
 
 def write_trajectories(
@@ -107,7 +114,8 @@ def _row(step: int, trajectory: Trajectory, advantages: Any) -> dict[str, Any]:
 
 def _turn_row(turn: Turn) -> dict[str, Any]:
     """The turn without its texts: they stand in `messages`, where `observed` says how many belong to it."""
-    return {name: getattr(turn, name) for name in _TURN} | {"observed": len(turn.observation)}
+    row = {name: getattr(turn, name) for name in _TURN}
+    return row | {"calls": [vars(call) for call in turn.calls], "observed": len(turn.observation)}
 
 
 def _advantages(trajectory: Trajectory, row: Any) -> list[float] | None:
@@ -126,10 +134,10 @@ def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as file:
             found = (file.schema_arrow.metadata or {}).get(_KEY, b"none")
-            if found != SCHEMA:
+            if found not in READABLE:
                 raise RunError(
-                    f"{path} holds trajectories of version {found.decode()}, and this agent-r1 reads version "
-                    f"{SCHEMA.decode()}; use the agent-r1 that wrote it"
+                    f"{path} holds trajectories of version {found.decode()}, and this agent-r1 reads the versions "
+                    f"{b' and '.join(READABLE).decode()}; use the agent-r1 that wrote it"
                 )
             return list(file.read(columns).to_pylist())
     except FileNotFoundError as error:
@@ -147,7 +155,7 @@ def _trajectory(row: dict[str, Any]) -> Trajectory:
     turns = []
     for entry in json.loads(row["turns"]):
         observed = entry.pop("observed")
-        turns.append(Turn(observation=messages[:observed], text=messages[observed]["content"], **entry))
+        turns.append(_turn(entry, messages[:observed], messages[observed]["content"]))
         messages = messages[observed + 1 :]
     return Trajectory(
         task=task,
@@ -159,6 +167,16 @@ def _trajectory(row: dict[str, Any]) -> Trajectory:
         rewards=json.loads(row["rewards"]),
         **{name: row[name] for name in _PLAIN},
     )
+
+
+def _turn(entry: dict[str, Any], observation: list[Message], text: str) -> Turn:
+    info = entry["info"]
+    if "calls" not in entry:
+        entry |= {name: info.pop(name) for name in _ONCE_INFO if name in info}
+        info.pop("answer", None)
+    entry["calls"] = [CallRecord(**call) for call in entry.get("calls", ())]
+    entry["versions"] = tuple((version, count) for version, count in entry.get("versions", ()))
+    return Turn(observation=observation, text=text, **entry)
 
 
 def _segments(row: dict[str, Any]) -> list[Segment]:

@@ -7,10 +7,8 @@ policy may still earn by many different calls: give it a small weight.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
-from agent_r1_core import RewardFn, Trajectory, Turn
+from agent_r1_core import CallRecord, RewardFn, Trajectory, Turn
 
 
 class ValidToolCall(RewardFn):
@@ -25,11 +23,11 @@ class ValidToolCall(RewardFn):
 
 
 def _valid_calls(turn: Turn) -> set[str]:
-    return {_canonical(call) for call in turn.info.get("calls", ()) if not call.get("error")}
+    return {_canonical(call) for call in turn.calls if call.error is None}
 
 
-def _canonical(call: Mapping[str, Any]) -> str:
-    text = json.dumps([call.get("name"), call.get("arguments")], sort_keys=True, ensure_ascii=False, default=str)
+def _canonical(call: CallRecord) -> str:
+    text = json.dumps([call.name, call.arguments], sort_keys=True, ensure_ascii=False, default=str)
     return " ".join(
         text.replace("\\n", " ").replace("\\t", " ").casefold().replace('" ', '"').replace(' "', '"').split()
     )

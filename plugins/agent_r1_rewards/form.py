@@ -16,8 +16,8 @@ def format_score(trajectory: Trajectory) -> float:
     Agent-R1 (arXiv 2511.14460), whose second part is 0 or 1.
     """
     answered = float(trajectory.answer is not None)
-    understood = sum(len(turn.info.get("calls", ())) for turn in trajectory.turns)
-    attempts = understood + sum(len(turn.info.get("errors", ())) for turn in trajectory.turns)
+    understood = sum(len(turn.calls) for turn in trajectory.turns)
+    attempts = understood + sum(len(turn.errors) for turn in trajectory.turns)
     return answered if attempts == 0 else (answered + understood / attempts) / 2
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from agent_r1_core import (
     Action,
+    CallRecord,
     ComponentConfig,
     EnvConfig,
     EnvServices,
@@ -46,8 +47,6 @@ class ToolCallingConfig(EnvConfig):
     """Characters of one tool result; the rest is cut, with a marker."""
     max_calls: int = Field(8, ge=1)
     """Calls of one action that are run; the others become an error observation."""
-    context: Literal["append"] = "append"
-    """Everything so far stays in the context."""
 
 
 class ToolCalling(ToolEnv):
@@ -82,19 +81,24 @@ class ToolCalling(ToolEnv):
         answer = None if self.config.answer == "plain" and action.cut else find_answer(action.text, self.config.answer)
         if not parsed.calls and not parsed.errors:
             if answer is not None:
-                return Step(terminated=True, answer=answer, info={"calls": [], "errors": [], "answer": answer})
+                return Step(terminated=True, answer=answer)
             error = _CUT if action.cut else _NEITHER[self.config.answer]
             said: Message = {"role": "user", "content": f"Error: {error}."}
-            return Step(observation=Observation([said]), info={"calls": [], "errors": [error]})
+            return Step(Observation([said]), errors=[error])
         errors = list(parsed.errors)
         if answer is not None and self.config.answer != "plain":
             errors.append("an answer beside a tool call is not read; answer after its result")
         most = self.config.max_calls
         if len(parsed.calls) > most:
             errors.append(f"{len(parsed.calls)} calls at once are too many; only the first {most} were run")
-        info: dict[str, Any] = {"calls": [], "errors": errors}
-        results = await self._run(parsed.calls[:most], info)
-        return Step(observation=Observation(self._messages(results, errors)), info=info)
+        calls, begun = parsed.calls[:most], time.perf_counter()
+        results = await self._run(calls)
+        return Step(
+            Observation(self._messages(results, errors)),
+            calls=[_record(call, result) for call, result in zip(calls, results, strict=True)],
+            errors=errors,
+            tool_seconds=time.perf_counter() - begun,
+        )
 
     def _system_prompt(self) -> str:
         if self.config.system_prompt is not None:
@@ -106,19 +110,10 @@ class ToolCalling(ToolEnv):
             raise EpisodeError("environment tool_calling got no tool format; pass one in its services")
         return self.services.tool_format
 
-    async def _run(self, calls: Sequence[ToolCall], info: dict[str, Any]) -> list[ToolResult]:
-        """Run the calls at once and note them in the turn's info."""
-        begun = time.perf_counter()
-        if self.services.call_tools is not None:
-            results = list(await self.services.call_tools(calls)) if calls else []
-        else:
-            results = [ToolResult(call.name, "Error: there are no tools.", error=True) for call in calls]
-        info["tool_seconds"] = time.perf_counter() - begun
-        info["calls"] = [
-            {"name": call.name, "arguments": call.arguments, "error": result.text[:200] if result.error else None}
-            for call, result in zip(calls, results, strict=True)
-        ]
-        return results
+    async def _run(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        if self.services.call_tools is None:
+            return [ToolResult(call.name, "Error: there are no tools.", error=True) for call in calls]
+        return list(await self.services.call_tools(calls)) if calls else []
 
     def _messages(self, results: Sequence[ToolResult], errors: Sequence[str]) -> list[Message]:
         """Results, and errors of malformed calls, in the manner of the format."""
@@ -126,6 +121,10 @@ class ToolCalling(ToolEnv):
         shown = [ToolResult(result.name, clip_text(result.text, limit), result.error) for result in results]
         shown += [ToolResult("error", f"Error: {error}.", error=True) for error in errors]
         return self._format().results(shown)
+
+
+def _record(call: ToolCall, result: ToolResult) -> CallRecord:
+    return CallRecord(call.name, call.arguments, result.text[:200] if result.error else None, result.seconds)
 
 
 _CUT = "the reply was cut off before a tool call or an answer; be shorter"

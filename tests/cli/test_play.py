@@ -50,8 +50,8 @@ def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answe
     told = json.loads(done.stdout)
     assert told["finished"] is True
     first, second, last = told["episode"]["turns"]
-    assert first["info"]["calls"][0]["error"] is None
-    assert second["info"]["calls"][0]["error"].startswith("Error:")
+    assert first["calls"][0]["error"] is None
+    assert second["calls"][0]["error"].startswith("Error:")
     assert last["action"] == f"<answer>{answer}</answer>"
     assert told["episode"]["rewards"]["exact_match"] == 1.0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent_r1_cli.transcript import Transcript, episode_json, spans
 from agent_r1_core.testing import make_trajectory
-from agent_r1_core.trajectory import EndStatus, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 
 def decode(ids: Sequence[int]) -> str:
@@ -33,7 +33,8 @@ def two_turns() -> Trajectory:
         reason="answer",
     )
     trajectory.turns[0].rewards = {"env": 0.0, "polite": 0.25}
-    trajectory.turns[1].info = {"errors": ["no answer"], "calls": [{"name": "search", "error": "Error: hung."}]}
+    trajectory.turns[1].errors = ["no answer"]
+    trajectory.turns[1].calls = [CallRecord("search", error="Error: hung.")]
     return trajectory
 
 

@@ -12,7 +12,18 @@ from bad_tools import lookup
 from small_run import REWARD, overrides
 from stage import TOKENIZER, Recorder, Stage, call, questions
 
-from agent_r1_core import Engine, Generation, Request, Sampling, train
+from agent_r1_core import (
+    Action,
+    Engine,
+    Generation,
+    Observation,
+    Request,
+    Sampling,
+    Step,
+    Task,
+    ToolEnv,
+    train,
+)
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import EngineModel, context_digest
 from agent_r1_core.errors import DriftError
@@ -164,6 +175,40 @@ def test_a_template_that_drops_thinking_opens_a_segment(deterministic: bool) -> 
         assert "Hm, where?" not in tokenizer.decode(second.ids)
         assert "Let me think again." in tokenizer.decode(second.ids[: second.prompt_length])
         assert [turn.segment for turn in one.turns] == [0, 1]
+        assert_as_sampled(one, recorder)
+    assert_trained_as_sampled(result, recorder)
+
+
+class Forgetful(ToolEnv):
+    """Shows the policy, instead of all that was said, what it said last."""
+
+    def reset(self, task: Task) -> Observation:
+        """Ask."""
+        return Observation([{"role": "user", "content": "Where was Name0 born?"}])
+
+    def step(self, action: Action) -> Step:
+        """Begin anew with a summary."""
+        summary = f"You said: {action.text} Go on."
+        seen = Observation([{"role": "user", "content": summary}], new_context=True)
+        return Step(seen, terminated="Tavelo" in action.text)
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+
+@BOTH_MODES
+def test_an_environment_that_begins_anew_opens_a_segment(deterministic: bool) -> None:
+    """Every action was sampled in the context of the environment's last messages alone, and is trained in it."""
+    recorder = Recorder(ScriptedPolicy(["In the north?", "In the south?", "Tavelo!"]))
+    stage = Stage(recorder, make_env=lambda services: Forgetful(None, services), deterministic=deterministic)
+    result = stage.play(questions(1), 2)
+    for one in result.groups[0].trajectories:
+        assert [(turn.segment, turn.new_context) for turn in one.turns] == [(0, False), (1, True), (2, True)]
+        last = TOKENIZER.decode(one.segments[2].ids)
+        assert "You said: In the south? Go on." in last
+        assert "north" not in last
+        assert "Where was" not in last
         assert_as_sampled(one, recorder)
     assert_trained_as_sampled(result, recorder)
 

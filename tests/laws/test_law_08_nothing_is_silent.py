@@ -53,13 +53,13 @@ def test_a_malformed_call_becomes_an_observation_for_the_model() -> None:
     step = asyncio.run(env.step(Action('<tool_call>\n{"name": "wiki_search", "arguments": \n</tool_call>')))
     assert not step.terminated
     assert "Error" in step.observation.messages[0]["content"]
-    assert step.info["errors"]
+    assert step.errors
 
 
 def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> None:
     trajectory = make_trajectory()
     trajectory.turns[0].finish = "length"
-    trajectory.turns[1].info = {"errors": ["no tool call and no answer"]}
+    trajectory.turns[1].errors = ["no tool call and no answer"]
     metrics = rollout_metrics([trajectory], 1.0, ToolCounts(), ToolCounts(), 0)
     assert metrics["episode/cut_actions"] == 0.5
     assert metrics["episode/malformed"] == 0.5

@@ -98,18 +98,25 @@ def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Ca
 
 
 @pytest.mark.parametrize(
-    "misbehave",
+    ("nonsense", "sentence"),
     [
-        lambda self: None,
-        lambda self: Step(reward=float("nan")),
-        lambda self: Step(Observation([{"role": "tool"}])),
-        lambda self: Step(Observation("no messages")),  # type: ignore[arg-type]
+        (lambda: None, "returned NoneType; return Step"),
+        (lambda: Step(reward=float("nan")), "gave the reward nan"),
+        (lambda: Step(Observation([{"role": "tool"}])), "which is no chat message"),
+        (lambda: Step(Observation("no messages")), "which is no chat message"),  # type: ignore[arg-type]
+        (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
+        (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]
+        (lambda: Step(Observation(new_context=True)), "began a new context without a message"),
+        (lambda: Step(calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
+        (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
+        (lambda: Step(info={(1, 2): 3}), "that are not JSON-able"),  # type: ignore[dict-item]
     ],
-    ids=["none", "nan", "half a message", "no message"],
 )
-def test_an_environment_that_answers_nonsense_fails_its_own_episode(misbehave: Callable[[Any], Any]) -> None:
-    made = type("Nonsense", (Bad,), {"misbehave": misbehave})
-    only_q0_dropped(lambda services: made(None, services))
+def test_an_environment_that_answers_nonsense_fails_its_own_episode(nonsense: Callable[[], Any], sentence: str) -> None:
+    made = type("Nonsense", (Bad,), {"misbehave": lambda self: nonsense()})
+    dropped = only_q0_dropped(lambda services: made(None, services))
+    assert sentence in dropped.reason
+    assert dropped.reason.startswith("Bad.step() ")
 
 
 def only_q0_dropped(make_env: Callable[[EnvServices], ToolEnv], **settings: Any) -> Trajectory:

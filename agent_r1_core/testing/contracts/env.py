@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.env import Action, EnvServices, Step, ToolEnv
 from agent_r1_core.contracts.tool import Tool, ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
+from agent_r1_core.rollout.env_checks import observation_problem, step_problem
+from agent_r1_core.rollout.results import to_text
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
-from agent_r1_core.trajectory import Message, Task
+from agent_r1_core.trajectory import Task
 
 ROLES = {"system", "user", "assistant", "tool"}
 NOISE = ("", " ", "\n\n", "no sense at all", "<answer>", "</tool_call>", '{"name": 1}', "\x00", "x" * 5000, "🙂")
@@ -57,9 +58,8 @@ class ToolEnvContract(ComponentContract):
 
     def test_every_observation_and_step_is_well_formed(self) -> None:
         first, *steps = run(_play(self.make(), self.task, self.actions))
-        assert isinstance(first, Observation), f"reset returned {type(first).__name__}, not an Observation"
+        _check_observation(first)
         assert first.messages, "reset shows the policy no message"
-        _check_messages(first.messages)
         for step in steps:
             _check_step(step)
 
@@ -112,7 +112,7 @@ async def _call(tools: dict[str, Tool], call: ToolCall, context: ToolContext) ->
         answer = await settle(tool.run(tool.Arguments.model_validate(call.arguments), context))
     except Exception as error:
         return ToolResult(call.name, f"Error: {error}", error=True)
-    return ToolResult(call.name, answer if isinstance(answer, str) else json.dumps(answer))
+    return ToolResult(call.name, to_text(answer))
 
 
 async def _play(env: ToolEnv, task: Task, actions: Sequence[str], cut: bool = False) -> list[Any]:
@@ -129,27 +129,23 @@ async def _play(env: ToolEnv, task: Task, actions: Sequence[str], cut: bool = Fa
 
 
 def _check_step(step: Any) -> None:
-    assert isinstance(step, Step), f"step returned {type(step).__name__}, not a Step"
-    assert isinstance(step.reward, (int, float)), f"reward is {step.reward!r}"
-    assert math.isfinite(step.reward), f"reward is {step.reward!r}"
-    both = step.terminated and step.truncated
-    assert not both, "a step is terminated and truncated at once (LAW 5)"
-    assert step.state_key is None or isinstance(step.state_key, str), f"state_key is {step.state_key!r}"
-    assert step.answer is None or isinstance(step.answer, str), f"answer is {step.answer!r}, not text"
+    problem = step_problem(step)
+    assert problem is None, f"step() {problem}"
+    _check_observation(step.observation)
     json.dumps(step.info)
-    _check_messages(step.observation.messages)
 
 
-def _check_messages(messages: Sequence[Message]) -> None:
-    for message in messages:
-        assert message.get("role") in ROLES, f"a message has the role {message.get('role')!r}; use one of {ROLES}"
-        assert isinstance(message.get("content"), str), f"a message has the content {message.get('content')!r}"
+def _check_observation(observation: Any) -> None:
+    problem = observation_problem(observation)
+    assert problem is None, f"it {problem}"
+    for message in observation.messages:
+        assert message["role"] in ROLES, f"a message has the role {message['role']!r}; use one of {ROLES}"
 
 
 def _values(record: Sequence[Any]) -> list[Any]:
     """Observations and steps without the times that they took."""
     first, *steps = record
     return [
-        first.messages,
-        *((s.observation.messages, s.reward, s.terminated, s.truncated, s.answer, s.state_key) for s in steps),
+        first,
+        *((s.observation, s.reward, s.terminated, s.truncated, s.answer, s.success, s.errors) for s in steps),
     ]

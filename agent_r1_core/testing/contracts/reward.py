@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 from agent_r1_core.contracts.reward import RewardFn
@@ -38,7 +39,7 @@ class RewardContract(ComponentContract):
         low, high = reward.range
         for trajectory in (*self.examples, *(trajectory for trajectory, _ in self.cases)):
             score = self.score(reward, trajectory)
-            assert isinstance(score, (int, float)), f"scored {score!r}"
+            assert isinstance(score, Real), f"scored {score!r}, which is no number; return a float"
             assert math.isfinite(score), f"scored {score!r}"
             assert low <= score <= high, f"scored {score}, outside its range {low} to {high}"
 

@@ -70,8 +70,8 @@ def test_every_reward_is_reported_by_name() -> None:
 
 def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environment_says_so() -> None:
     won, lost = group("a", None, accepted=()), group("b", None, accepted=())
-    won.trajectories[0].turns[-1].info = {"success": True}
-    lost.trajectories[0].turns[-1].info = {"success": False}
+    won.trajectories[0].turns[-1].success = True
+    lost.trajectories[0].turns[-1].success = False
     metrics = report([won, lost], sampling=GREEDY).metrics
     assert "exact_match" not in metrics
     assert metrics["success"].mean == 0.5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -36,7 +38,7 @@ class Called(RewardFn):
 
     async def score_turn(self, turn: Any, trajectory: Any) -> float:
         assert trajectory.turns[-1] is turn
-        return float(bool(turn.info["calls"]))
+        return float(bool(turn.calls))
 
 
 def searcher(text: str, request: Any) -> str:
@@ -188,7 +190,7 @@ def test_an_episode_that_waits_holds_up_nobody(engine, tokenizer, tools):
         on_episode=lambda one: ended.append(one.task.id),
     )
     assert ended == ["q1", "q2", "q0"] or ended == ["q2", "q1", "q0"]
-    assert result.groups[0].trajectories[0].turns[0].info["calls"][0]["error"].startswith("Error: hang did not answer")
+    assert result.groups[0].trajectories[0].turns[0].calls[0].error.startswith("Error: hang did not answer")
     assert (result.metrics["rollout/hung"], result.metrics["tools/timeouts"]) == (1.0, 1.0)
 
 
@@ -249,14 +251,15 @@ class World(ToolEnv):
         """The task."""
         self.task = task
         self._break("reset")
-        return Observation([{"role": "user", "content": str(task.prompt)}])
+        return Observation([{"role": "user", "content": str(task.prompt)}], state_key="s0")
 
     def step(self, action: Action) -> Any:
         """Go on for two steps; then the clock ends the world."""
         self._break("step")
         self.count = getattr(self, "count", 0) + 1
         seen = Observation([{"role": "user", "content": f"tick {self.count}"}])
-        return Step(seen, reward=0.25, truncated=self.count == 2, state_key=f"s{self.count}")
+        seen.state_key = f"s{self.count}"
+        return Step(seen, reward=0.25, truncated=self.count == 2)
 
     def close(self) -> None:
         """Note it."""
@@ -282,7 +285,7 @@ def test_a_limit_outside_the_world_bootstraps_from_where_values_are_read(engine,
     one = result.groups[0].trajectories[0]
     assert (one.status, one.reason, one.bootstrap) == (EndStatus.TRUNCATED, "env", True)
     assert [turn.reward for turn in one.turns] == [0.25, 0.25]
-    assert [turn.state_key for turn in one.turns] == [None, "s1"]
+    assert [turn.state_key for turn in one.turns] == ["s0", "s1"]
     assert tokenizer.decode(one.segments[0].ids).endswith("tick 2<|im_end|>\n<|im_start|>assistant\n")
     assert sorted(world.closed) == ["q0", "q1", "q2"]
 
@@ -301,7 +304,7 @@ def test_a_broken_world_is_retried_then_dropped(engine, tokenizer, world, where,
     )
     assert result.groups == []
     assert [one.attempts for one in result.dropped] == [2, 2, 2]
-    assert result.dropped[0].reason == f"RuntimeError: the {where} broke"
+    assert re.fullmatch(rf"RuntimeError: the {where} broke \(test_collector.py, line \d+\)", result.dropped[0].reason)
     assert (result.metrics["rollout/failed"], result.metrics["rollout/retries"]) == (3.0, 3.0)
     assert len(world.closed) == 6
 
@@ -325,8 +328,8 @@ def test_an_engine_that_recovers_costs_a_retry(engine, tokenizer, tools, determi
     [
         (lambda: math.nan, "is nan, outside its declared range 0 to 1"),
         (lambda: 1.5, "is 1.5, outside its declared range"),
-        (lambda: "good", "a score must be a number"),
-        (lambda: 1 / 0, "failed with ZeroDivisionError"),
+        (lambda: "1", "is '1'; a score must be a number"),
+        (lambda: 1 / 0, "failed with ZeroDivisionError: division by zero (test_collector.py, line "),
     ],
 )
 def test_a_broken_reward_fails_the_episode(engine, tokenizer, tools, score, sentence):
@@ -406,6 +409,62 @@ def test_cancellation_closes_every_world(engine, tokenizer, world, deterministic
 
     asyncio.run(work())
     assert sorted(world.closed) == sorted([task.id for task in TASKS] * 2)
+
+
+class Slow(ToolEnv):
+    """A world whose reset takes as long as the test wants; it notes what happens in which order."""
+
+    def __init__(self, order: list[str], begun: Callable[[], Any], go: threading.Event) -> None:
+        super().__init__()
+        self.order, self.begun, self.go = order, begun, go
+
+    def reset(self, task: Task) -> Observation:
+        """Wait to be let go."""
+        self.begun()
+        self.go.wait(60)
+        self.order.append("reset")
+        return Observation([{"role": "user", "content": "?"}])
+
+    def close(self) -> None:
+        """Note it."""
+        self.order.append("close")
+
+
+class SlowAsync(Slow):
+    """The same on the event loop; it takes a moment to obey its cancellation."""
+
+    async def reset(self, task: Task) -> Any:
+        """Wait to be cancelled."""
+        self.begun()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(self.go.wait, 60)
+            self.order.append("reset")
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("slow", [Slow, SlowAsync])
+def test_a_world_is_closed_only_when_its_cancelled_reset_has_ended(engine, tokenizer, slow, deterministic):
+    order: list[str] = []
+
+    async def work() -> None:
+        begun, go, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+        settings = RolloutSettings(
+            make_env=lambda services: slow(order, lambda: loop.call_soon_threadsafe(begun.set), go),
+            deterministic=deterministic,
+        )
+        task = asyncio.create_task(Collector(engine(searcher), tokenizer, settings).collect(TASKS[:1], 1, round=1))
+        await begun.wait()
+        task.cancel()
+        ended, _ = await asyncio.wait({task}, timeout=0.2)
+        assert not ended, "the world was closed while its reset was under way"
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    assert order == ["reset", "close"]
 
 
 def test_tools_know_their_episode_and_keep_its_state(engine, tokenizer, tools):

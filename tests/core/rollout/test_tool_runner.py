@@ -135,7 +135,7 @@ def test_a_tool_that_cannot_be_opened_says_why(tools):
     closed = tools.Closed()
     closed.name = "closed"
     for isolation in ("thread", "process"):
-        with pytest.raises(ToolError, match=r"tool closed cannot be opened \(OSError: the disk is full\)"):
+        with pytest.raises(ToolError, match=r"closed cannot be opened: OSError: the disk is full \(.+.py, line \d+\)"):
             run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
 
 

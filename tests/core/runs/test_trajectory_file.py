@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 
 def rich_trajectory() -> Trajectory:
@@ -37,9 +38,12 @@ def rich_trajectory() -> Trajectory:
     )
     trajectory.closing = [{"role": "tool", "name": "wiki_search", "content": "nothing"}]
     trajectory.turns[1].rewards = {"valid_tool_call": 0.5}
-    trajectory.turns[1].info = {"calls": [{"name": "wiki_search", "arguments": {"query": "Rome"}, "error": None}]}
-    trajectory.turns[1].state_key = "state"
-    trajectory.turns[2].finish = "length"
+    trajectory.turns[1].calls = [CallRecord("wiki_search", {"query": "Rome"}, "Error: no such page.", 0.25)]
+    trajectory.turns[1].errors = ["an answer beside a tool call is not read"]
+    trajectory.turns[1].versions = ((4, 1), (5, 1))
+    trajectory.turns[1].success, trajectory.turns[1].tool_seconds = False, 0.75
+    trajectory.turns[1].state_key, trajectory.turns[1].info = "state", {"left": 3}
+    trajectory.turns[2].finish, trajectory.turns[2].new_context = "length", True
     return trajectory
 
 
@@ -48,6 +52,26 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     write_trajectories(tmp_path / "step_000001.parquet", 1, written)
     assert read_trajectories(tmp_path / "step_000001.parquet") == written
     assert {field.name for field in dataclasses.fields(Trajectory)} == set(vars(written[0]))
+
+
+def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+    """What stood in `info` then becomes the fields that took its place; what is still free stays there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    trajectory = make_trajectory([((1, 2), (3,))], texts=["look"])
+    write_trajectories(tmp_path / "new", 1, [trajectory])
+    call = {"name": "wiki_search", "arguments": {"query": "Rome"}, "error": None}
+    info = {"calls": [call], "errors": ["no answer"], "success": True, "tool_seconds": 0.5, "answer": "Rome", "left": 3}
+    place = {"index": 0, "segment": 0, "start": 2, "stop": 3, "finish": "stop", "observed": 1}
+    turn = place | {"reward": 0.0, "rewards": {}, "state_key": None, "info": info}
+    table = pq.read_table(tmp_path / "new")
+    table = table.set_column(table.schema.get_field_index("turns"), "turns", pa.array([json.dumps([turn])]))
+    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "1"}), tmp_path / "old")
+    (expected,) = trajectory.turns
+    expected.calls, expected.errors = [CallRecord("wiki_search", {"query": "Rome"})], ["no answer"]
+    expected.success, expected.tool_seconds, expected.info = True, 0.5, {"left": 3}
+    assert read_trajectories(tmp_path / "old") == [trajectory]
 
 
 def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
@@ -110,5 +134,5 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a whole Parquet file"):
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
-    with pytest.raises(RunError, match="version none, and this agent-r1 reads version 1"):
+    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1 and 2"):
         read_advantages(tmp_path / "foreign")

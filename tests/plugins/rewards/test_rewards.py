@@ -8,20 +8,26 @@ from agent_r1_rewards.calls import ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format
 from agent_r1_rewards.numbers import NumericMatch, read_number
 
-from agent_r1_core import EndStatus, Trajectory
+from agent_r1_core import CallRecord, EndStatus, Trajectory
 from agent_r1_core.testing import make_task, make_trajectory
 
 
-def call(query: str, error: str | None = None) -> dict[str, Any]:
-    return {"name": "wiki_search", "arguments": {"query": query}, "error": error}
+def call(query: str, error: str | None = None) -> CallRecord:
+    return CallRecord("wiki_search", {"query": query}, error)
 
 
-def episode(*infos: dict[str, Any], answer: str | None = "Paris", accepted: tuple[str, ...] = ("Paris",)) -> Trajectory:
-    """An episode whose turns have these notes of the environment."""
-    turns = [((1,), (2,)) for _ in infos] or [((1,), (2,))]
+BROKEN = "not JSON"
+"""A turn whose action the environment could not read."""
+Noted = CallRecord | str
+
+
+def episode(*notes: list[Noted], answer: str | None = "Paris", accepted: tuple[str, ...] = ("Paris",)) -> Trajectory:
+    """An episode in whose turns the environment noted these calls and errors."""
+    turns = [((1,), (2,)) for _ in notes] or [((1,), (2,))]
     trajectory = make_trajectory(turns, task=make_task(answers=accepted), answer=answer)
-    for turn, info in zip(trajectory.turns, infos, strict=False):
-        turn.info = info
+    for turn, noted in zip(trajectory.turns, notes, strict=False):
+        turn.calls = [one for one in noted if isinstance(one, CallRecord)]
+        turn.errors = [one for one in noted if isinstance(one, str)]
     return trajectory
 
 
@@ -92,49 +98,48 @@ def test_an_accepted_answer_that_is_no_number_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("infos", "answer", "score"),
+    ("notes", "answer", "score"),
     [
         ((), "Paris", 1.0),
         ((), None, 0.0),
-        (({"calls": [call("a")]}, {}), "Paris", 1.0),
-        (({"calls": [call("a", error="no such page")]}, {}), "Paris", 1.0),
-        (({"errors": ["not JSON"]}, {"calls": [call("a")]}), "Paris", 0.75),
-        (({"errors": ["not JSON"]},), None, 0.0),
-        (({"calls": [call("a")]}, {"calls": [call("b")]}, {"calls": [call("c")]}), None, 0.5),
+        (([call("a")], []), "Paris", 1.0),
+        (([call("a", error="no such page")], []), "Paris", 1.0),
+        (([BROKEN], [call("a")]), "Paris", 0.75),
+        (([BROKEN],), None, 0.0),
+        (([call("a")], [call("b")], [call("c")]), None, 0.5),
     ],
 )
 def test_format_is_the_share_of_well_formed_parts(
-    infos: tuple[dict[str, Any], ...], answer: str | None, score: float
+    notes: tuple[list[Noted], ...], answer: str | None, score: float
 ) -> None:
-    assert Format().score(episode(*infos, answer=answer)) == score
+    assert Format().score(episode(*notes, answer=answer)) == score
 
 
 def test_em_with_format_pays_a_right_answer_only_in_the_right_form() -> None:
     reward = ExactMatchWithFormat()
-    assert reward.score(episode({"calls": [call("a")]})) == 1.0
-    assert reward.score(episode({"calls": [call("a")]}, answer="Rome")) == 0.0
-    assert reward.score(episode({"errors": ["not JSON"]}, {"calls": [call("a")]})) == -0.25
-    assert reward.score(episode({"errors": ["not JSON"]}, answer=None)) == -1.0
+    assert reward.score(episode([call("a")])) == 1.0
+    assert reward.score(episode([call("a")], answer="Rome")) == 0.0
+    assert reward.score(episode([BROKEN], [call("a")])) == -0.25
+    assert reward.score(episode([BROKEN], answer=None)) == -1.0
     assert reward.range == (-1.0, 1.0)
 
 
 def test_a_valid_call_pays_once_per_episode() -> None:
     trajectory = episode(
-        {"calls": [call("Paris")]},
-        {"calls": [call("paris ")]},
-        {"calls": [call("Paris"), call("Rome")]},
-        {"calls": [call("Oslo", error="time-out")]},
-        {"calls": [call("Oslo")]},
-        {"errors": ["not JSON"]},
-        {},
+        [call("Paris")],
+        [call("paris ")],
+        [call("Paris"), call("Rome")],
+        [call("Oslo", error="time-out")],
+        [call("Oslo")],
+        [BROKEN],
+        [],
     )
     reward = ValidToolCall()
     assert [reward.score_turn(turn, trajectory) for turn in trajectory.turns] == [1, 0, 1, 0, 1, 0, 0]
 
 
 def test_the_order_of_arguments_makes_no_new_call() -> None:
-    first, second = call("a"), call("a")
-    first["arguments"] = {"query": "a b", "k": 1}
-    second["arguments"] = {"k": 1, "query": "a\n b"}
-    trajectory = episode({"calls": [first]}, {"calls": [second]})
+    first = CallRecord("wiki_search", {"query": "a b", "k": 1})
+    second = CallRecord("wiki_search", {"k": 1, "query": "a\n b"})
+    trajectory = episode([first], [second])
     assert ValidToolCall().score_turn(trajectory.turns[1], trajectory) == 0.0

@@ -11,7 +11,7 @@ from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 
-from agent_r1_core import Action, Step, Task, ToolCall, ToolResult, tool
+from agent_r1_core import Action, CallRecord, Step, Task, ToolCall, ToolResult, tool
 from agent_r1_core.contracts.env import EnvServices
 
 
@@ -78,7 +78,7 @@ def test_the_tasks_own_system_message_is_kept():
 def test_a_call_brings_its_result():
     made = step(make(), f"I look. {CALL}")
     assert made.observation.messages == [{"role": "tool", "name": "lookup", "content": "Tavelo. " * 3}]
-    assert made.info["calls"] == [{"name": "lookup", "arguments": {"name": "Karimo"}, "error": None}]
+    assert made.calls == [CallRecord("lookup", {"name": "Karimo"})]
     assert not made.terminated
 
 
@@ -89,7 +89,7 @@ def test_long_results_are_cut_with_a_marker():
 
 def test_an_answer_ends_the_episode():
     made = step(make(), "<answer>Tavelo</answer>")
-    assert (made.terminated, made.answer, made.info["answer"]) == (True, "Tavelo", "Tavelo")
+    assert (made.terminated, made.answer, made.errors) == (True, "Tavelo", [])
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_malformed_actions_go_on_with_an_error(text, sentence):
     last = made.observation.messages[-1]
     assert (made.terminated, made.answer, last["role"]) == (False, None, "tool")
     assert sentence in " ".join(message["content"] for message in made.observation.messages)
-    assert made.info["errors"]
+    assert made.errors
 
 
 def test_an_unknown_tool_is_noted_at_its_call():
     made = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
-    assert made.info["calls"][0]["error"] == "Error: there is no tool fly."
-    assert made.info["errors"] == []
+    assert made.calls[0].error == "Error: there is no tool fly."
+    assert made.errors == []
 
 
 def test_neither_call_nor_answer_is_an_error():
@@ -119,7 +119,7 @@ def test_neither_call_nor_answer_is_an_error():
     (message,) = made.observation.messages
     assert message["role"] == "user"
     assert message["content"].startswith("Error: no tool call and no answer")
-    assert len(made.info["errors"]) == 1
+    assert len(made.errors) == 1
 
 
 @pytest.mark.parametrize("style", ["tags", "plain"])
@@ -141,7 +141,7 @@ def test_boxed_answers():
 
 def test_search_tags_reach_the_only_tool():
     made = step(make(SearchTags()), "<search>Karimo</search>")
-    assert made.info["calls"][0]["arguments"] == {"name": "Karimo"}
+    assert made.calls[0].arguments == {"name": "Karimo"}
     (message,) = made.observation.messages
     assert message["content"].startswith("<information>Tavelo.")
 
@@ -153,6 +153,6 @@ def test_without_tools_the_prompt_is_about_the_answer_alone():
 
 def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
     made = step(make(max_calls=2), "\n".join([CALL] * 5))
-    assert [call["error"] for call in made.info["calls"]] == [None, None]
-    assert made.info["errors"] == ["5 calls at once are too many; only the first 2 were run"]
+    assert [call.error for call in made.calls] == [None, None]
+    assert made.errors == ["5 calls at once are too many; only the first 2 were run"]
     assert "only the first 2 were run" in made.observation.messages[-1]["content"]

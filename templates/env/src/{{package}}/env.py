@@ -45,20 +45,17 @@ class {{class}}(ToolEnv):
         """Judge a guess; an action without one is answered with a reminder."""
         found = GUESS.search(action.text)
         if found is None:
-            return Step(self._say("That is no guess. Write it as <answer>number</answer>."), state_key=self._state())
+            return Step(self._say("That is no guess. Write it as <answer>number</answer>."), errors=["no guess"])
         guess = int(found.group(1))
         if guess == self._secret:
-            return Step(reward=1.0, terminated=True, answer=str(guess), info={"guess": guess})
+            return Step(reward=1.0, terminated=True, answer=str(guess), success=True)
         if guess < self._secret:
             self._low = max(self._low, guess + 1)
         else:
             self._high = min(self._high, guess - 1)
         hint = "higher" if guess < self._secret else "lower"
-        return Step(self._say(f"The number is {hint}."), state_key=self._state(), info={"guess": guess})
+        return Step(self._say(f"The number is {hint}."), success=False, info={"left": self._high - self._low + 1})
 
-    def _state(self) -> str:
-        return f"{self._low}-{self._high}"
-
-    @staticmethod
-    def _say(text: str) -> Observation:
-        return Observation([{"role": "user", "content": text}])
+    def _say(self, text: str) -> Observation:
+        """The key names the state, for algorithms that compare states: what is still possible."""
+        return Observation([{"role": "user", "content": text}], state_key=f"{self._low}-{self._high}")
