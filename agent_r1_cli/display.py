@@ -23,10 +23,17 @@ _RECENT = 8
 class TrainDisplay:
     """Listens to a run (see training/listener.py) and shows it; use it as a context manager."""
 
-    def __init__(self, *, stream: TextIO | None = None, live: bool | None = None) -> None:
+    def __init__(
+        self,
+        waiting: str = "loading torch and the model ...",
+        *,
+        stream: TextIO | None = None,
+        live: bool | None = None,
+    ) -> None:
         """Prepare; nothing is shown yet.
 
         Args:
+            waiting: what a terminal shows until there is progress.
             stream: where to; None: stderr.
             live: a bar that moves; None: where the stream is a terminal.
         """
@@ -35,6 +42,7 @@ class TrainDisplay:
         self.done = 0
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
+        self._waiting = waiting
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._figures = ""
         self._bar: _Bar | None = None
@@ -42,7 +50,7 @@ class TrainDisplay:
 
     def __enter__(self) -> TrainDisplay:
         if self.live:
-            self._bar = self._stack.enter_context(_Bar(self.stream))
+            self._bar = self._stack.enter_context(_Bar(self._waiting, self.stream))
         return self
 
     def __exit__(
@@ -106,7 +114,7 @@ class TrainDisplay:
 class _Bar:
     """A bar, with the last step's figures on the line below, drawn by rich; until there is progress, a spinner."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, waiting: str, stream: TextIO) -> None:
         from rich.console import Console
         from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
@@ -118,7 +126,7 @@ class _Bar:
             TextColumn("{task.fields[doing]}", markup=False),
         )
         self._task = self._progress.add_task("", step=0, doing="")
-        self._waiting: RenderableType | None = Spinner("dots", "loading torch and the model ...")
+        self._waiting: RenderableType | None = Spinner("dots", waiting)
         self._figures = ""
         console = Console(file=stream, force_terminal=True)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)

@@ -20,11 +20,18 @@ from agent_r1_cli.rollout_command import FirstTask, SideOption
 
 if TYPE_CHECKING:
     from agent_r1_cli.seat import Seat
+    from agent_r1_core.trajectory import Task
 
 
 def play(
     arguments: Arguments = None,
     task: FirstTask = 0,
+    question: Annotated[
+        str | None, typer.Option("--question", metavar="TEXT", help="Ask this instead of a task of the recipe.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", metavar="TEXT", help="The accepted answer of --question.")
+    ] = None,
     side: SideOption = "eval",
     script: Annotated[
         Path | None,
@@ -44,21 +51,40 @@ def play(
     An action is one line, just as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` writes a tool
     call in the format of the environment; `/help` says how to answer; `/quit` or the end of the input stops.
     """
+    from agent_r1_cli.display import TrainDisplay
     from agent_r1_cli.script import read_script
-    from agent_r1_cli.seat import Seat
-    from agent_r1_core.training.api import resolve
 
     actions = None if script is None else read_script(script)
+    asked = _asked(question, answer, task)
     recipe, overrides = split_arguments(arguments)
-    resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
     tell = say if as_json else print
     with asyncio.Runner() as runner:
-        seat = runner.run(Seat.take(resolved, side, task, tell))
+        with TrainDisplay("loading the recipe, its environment and its tools ..."):
+            from agent_r1_cli.seat import Seat
+            from agent_r1_core.training.api import resolve
+
+            resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
+            seat = runner.run(Seat.take(resolved, side, asked, tell))
         try:
             finished = Player(seat, runner, tell).play(actions, str(script))
         finally:
             runner.run(seat.close())
     _conclude(seat, finished, as_json, tell)
+
+
+def _asked(question: str | None, answer: str | None, index: int) -> Task | int:
+    """The task that the command line asks, or the index of one of the recipe's."""
+    from agent_r1_core.trajectory import Task
+
+    if question is None:
+        if answer is not None:
+            raise typer.BadParameter(
+                "it belongs to a question of your own; give --question, too", param_hint="--answer"
+            )
+        return index
+    if index:
+        raise typer.BadParameter("a question of your own has no index; leave one of the two out", param_hint="--task")
+    return Task("question", question, () if answer is None else (answer,))
 
 
 @dataclass(frozen=True)
@@ -78,14 +104,16 @@ class Player:
         from agent_r1_cli.script import from_keyboard, from_script
 
         self.runner.run(self.seat.start())
-        if self.seat.tools:
-            self.tell(f"(shortcuts: {self.seat.usage()}, /quit)")
+        self.tell(f"(rewards: {self.seat.rewards()})\n(shortcuts: {self.seat.usage()})")
         lines = from_keyboard() if script is None else from_script(script, name)
         while not self.seat.over:
             text = next(lines, None)
             if text is None or text.strip() == "/quit":
                 return False
-            self._send(text, scripted=script is not None)
+            if text.strip() == "/help":
+                self.tell(self.seat.help())
+            else:
+                self._send(text, scripted=script is not None)
         return True
 
     def _send(self, text: str, scripted: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
-from agent_r1_core.contracts.env import Action, Observation, Step, ToolEnv
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, RolloutSettings, Stage
@@ -32,7 +32,7 @@ from agent_r1_core.training.parts import (
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
-    from agent_r1_core.trajectory import Message, Trajectory, Turn
+    from agent_r1_core.trajectory import Message, Task, Trajectory, Turn
 
 TOKENS = 1_000_000
 """Budget of an episode: more than anybody types."""
@@ -48,8 +48,11 @@ class Watched(ToolEnv):
         self._env, self._tell = env, tell
 
     async def reset(self, task: Any) -> Observation:
-        """Show the first messages."""
-        return self._shown(await _awaited(self._env.reset(task)))
+        """Show the first messages, and how to act where they do not say it."""
+        observation = self._shown(await _awaited(self._env.reset(task)))
+        if not any(self.instructions() in message["content"] for message in observation.messages):
+            self._tell(_how_to_act(self))
+        return observation
 
     async def step(self, action: Action) -> Step:
         """Show the answer."""
@@ -69,6 +72,10 @@ class Watched(ToolEnv):
         """The environment's."""
         return self._env.stop_strings()
 
+    def instructions(self) -> str:
+        """The environment's."""
+        return self._env.instructions()
+
     def _shown(self, observation: Observation) -> Observation:
         for message in observation.messages:
             self._tell(_message(message))
@@ -79,16 +86,22 @@ class Seat:
     """One episode that waits for actions."""
 
     def __init__(
-        self, episode: Episode, tokenizer: ChatTokenizer, settings: RolloutSettings, threads: ThreadPool
+        self,
+        episode: Episode,
+        tokenizer: ChatTokenizer,
+        settings: RolloutSettings,
+        threads: ThreadPool,
+        envs: list[Watched],
     ) -> None:
         self.over = False
         self._request: Request | None = None
         self.decode = tokenizer.decode
         self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
+        self._envs = envs  # the episode's own, once it has begun
 
     @classmethod
-    async def take(cls, resolved: ResolvedConfig, side: str, index: int, tell: Tell) -> Seat:
-        """Make an episode of the recipe's environment, and open its tools.
+    async def take(cls, resolved: ResolvedConfig, side: str, task: Task | int, tell: Tell) -> Seat:
+        """Make an episode of the recipe's environment on a task or on the recipe's own of that index; open its tools.
 
         Raises:
             TaskError: there is no task of that index.
@@ -96,12 +109,19 @@ class Seat:
         """
         resolved = resolved.replace({"env.max_tokens": TOKENS})
         own = load_tasks(resolved, (side,), tell)[side]
-        if index >= len(own.tasks):
-            raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {index}; give a lower --task")
-        task, make = own.tasks[index], make_env(resolved)
+        if isinstance(task, int):
+            if task >= len(own.tasks):
+                raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {task}; give a lower --task")
+            task = own.tasks[task]
+        make, envs = make_env(resolved), list[Watched]()
         tools, threads = make_tools(resolved, 1), ThreadPool(4)
+
+        def make_watched(services: EnvServices) -> Watched:
+            envs.append(Watched(make(services), tell))
+            return envs[-1]
+
         settings = RolloutSettings(
-            make_env=lambda services: Watched(make(services), tell),
+            make_env=make_watched,
             tools=tools,
             tool_format=make_tool_format(resolved),
             rewards=make_rewards(resolved),
@@ -111,7 +131,8 @@ class Seat:
         scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
         stage = Stage(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(make_resources({side: own.source}))
-        return cls(Episode(stage, task, 0, resolved.config.seed, f"play/{task.id}"), tokenizer, settings, threads)
+        episode = Episode(stage, task, 0, resolved.config.seed, f"play/{task.id}")
+        return cls(episode, tokenizer, settings, threads, envs)
 
     @property
     def trajectory(self) -> Trajectory:
@@ -140,12 +161,26 @@ class Seat:
             return text
         name, rest = shortcut.group(1), shortcut.group(2) or ""
         if name not in self.tools:
-            raise ConfigError(f"there is no tool '{name}'; write /quit or one of {self.usage()}")
+            raise ConfigError(f"there is no tool '{name}'; write one of {self.usage()}")
         return self._settings.tool_format.render_call(ToolCall(name, _arguments(self.tools[name], rest)))
 
     def usage(self) -> str:
-        """The shortcuts of all tools."""
-        return ", ".join(f"/{name} {' '.join(_fields(tool)).upper()}".strip() for name, tool in self.tools.items())
+        """The shortcuts."""
+        calls = [f"/{name} {' '.join(_fields(tool)).upper()}".strip() for name, tool in self.tools.items()]
+        return ", ".join([*calls, "/help", "/quit"])
+
+    def rewards(self) -> str:
+        """What is scored: each reward with its range, its scope and its weight."""
+        lines = []
+        for weighted in self._settings.rewards:
+            low, high = weighted.reward.range
+            each = f"{weighted.reward.name} from {low:g} to {high:g} each {weighted.reward.scope}"
+            lines.append(f"{each}, weight {weighted.weight:g}")
+        return "; ".join(lines) or "the environment's own"
+
+    def help(self) -> str:
+        """How to act, as the environment says it, and the shortcuts."""
+        return f"{_how_to_act(self._envs[-1])}\n(shortcuts: {self.usage()})"
 
     async def act(self, text: str) -> Turn:
         """Play an action; returns its turn, with the rewards that it got.
@@ -170,6 +205,10 @@ class Seat:
             if self._settings.tools is not None:
                 await self._settings.tools.close()
             self._threads.close()
+
+
+def _how_to_act(env: ToolEnv) -> str:
+    return f"[how to act] {env.instructions() or 'the environment does not say; see what it answers'}"
 
 
 def _fields(tool: Tool) -> list[str]:

@@ -130,6 +130,10 @@ class ToolEnv(Component):
             return []
         return [tool.schema() for tool in self.services.tools.values()]
 
+    def instructions(self) -> str:
+        """How to act, told to a person in the model's place (`agent-r1 play`); empty: the messages say it."""
+        return ""
+
     def stop_strings(self) -> tuple[str, ...]:
         """Strings that end an action, beside the model's end-of-turn token."""
         return self.services.tool_format.stop_strings if self.services.tool_format else ()

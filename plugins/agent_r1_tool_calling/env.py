@@ -64,6 +64,10 @@ class ToolCalling(ToolEnv):
         """The tools' schemas, where the format hands them to the chat template."""
         return self._schemas if self._format().template_tools else []
 
+    def instructions(self) -> str:
+        """How to call and how to answer: the default system prompt."""
+        return self._format().system_prompt(self._schemas, INSTRUCTIONS[self.config.answer])
+
     async def reset(self, task: Task) -> Observation:
         """The system prompt, if there is one, and the task's own messages."""
         own: list[Message] = (
@@ -103,7 +107,7 @@ class ToolCalling(ToolEnv):
     def _system_prompt(self) -> str:
         if self.config.system_prompt is not None:
             return str(self.config.system_prompt)
-        return self._format().system_prompt(self._schemas, INSTRUCTIONS[self.config.answer])
+        return self.instructions()
 
     def _format(self) -> ToolFormat:
         if self.services.tool_format is None:

@@ -59,10 +59,35 @@ def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answe
 def test_a_person_may_mistype_and_quit(agent_r1: Command) -> None:
     done = agent_r1("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
     assert done.exit_code == 0, done.stderr
-    assert "not sent: there is no tool 'calc'; write /quit or one of /calculator EXPRESSION" in done.stdout
+    assert "not sent: there is no tool 'calc'; write one of /calculator EXPRESSION, /help, /quit" in done.stdout
     assert "[user] Error: no tool call and no answer" in done.stdout
     assert "stopped before the end of the episode" in done.stderr
     assert "the episode is over" not in done.stdout
+
+
+def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
+    reward = "rewards=[exact_match, {name: valid_tool_call, weight: 0.5}]"
+    sentence = "write it, as short as possible, between <answer> and </answer>."
+    done = agent_r1("play", "calculator", reward, input="/help\n/calculator 1+1\n/quit\n")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count(sentence) == 2, "at the start and by /help"
+    assert "(shortcuts: /calculator EXPRESSION, /help, /quit)" in done.stdout
+    assert (
+        "(rewards: exact_match from 0 to 1 each episode, weight 1; valid_tool_call from 0 to 1 each turn" in done.stdout
+    )
+    assert "turn 1: reward 0.500 (valid_tool_call 1.000)" in done.stdout
+    prompted = agent_r1("play", "calculator", "env.system_prompt=null", input="/quit\n")
+    assert prompted.stdout.count(sentence) == 1, "the system prompt says it already"
+
+
+def test_a_question_of_ones_own(agent_r1: Command) -> None:
+    asked = ["play", "calculator", "--question", "What is 6 * 7?"]
+    done = agent_r1(*asked, "--answer", "42", input="/calculator 6 * 7\n<answer>42</answer>\n")
+    assert done.exit_code == 0, done.stderr
+    assert "[user] What is 6 * 7?" in done.stdout
+    assert "answer '42', accepted: '42'" in done.stdout
+    assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
+    assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
 
 
 def test_the_end_of_the_input_stops(agent_r1: Command) -> None:
