@@ -1,0 +1,92 @@
+"""Rollouts with everything that makes an update hard, played by a policy that differs a little from the learner's."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from plain_model import Shape, Weights, logprobs
+
+from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+Ids = Callable[[int], list[int]]
+BLOCK = 256
+"""Queries that the learner's attention looks at together."""
+
+
+def mixed(seed: int = 0) -> list[Group]:
+    """Five groups: a shared first turn and a failed sample; several segments, one of which extends another; every way
+    to end; one without spread; one of a single sample."""
+    ids = _drawer(seed)
+    prompt, action, said = ids(6), ids(3), ids(4)
+    shared = [[(prompt, action), (said, ids(2 + k))] for k in range(3)] + [[(prompt, ids(4))]]
+    task, first, second = ids(5), ids(4), ids(3)
+    segments = [
+        _played([(task, first), (ids(4), second), (ids(3), ids(5))], 0, {1, 2}, closing=ids(3), reward=0.4),
+        _played([(task, first), ([*task, *first, *ids(3)], ids(4))], 1, {1}, reward=1.0, turn_rewards=(0.0, -0.3)),
+        _played([(task, ids(5)), (ids(2), ids(1))], 2, reward=-0.5, turn_rewards=(0.2, 0.1), closing=ids(2)),
+    ]
+    start = ids(4)
+    limits = [
+        _played([(start, ids(3)), (ids(3), ids(4))], 0, closing=ids(2), bootstrap=True, status=EndStatus.TRUNCATED),
+        _played([(start, ids(6))], 1, status=EndStatus.TRUNCATED, reward=-0.2),
+        _played([(start, ids(2)), (ids(5), ids(2)), (ids(2), ids(3))], 2, reward=0.9, turn_rewards=(0.1, 0.0, 0.3)),
+        _played([(start, ids(3)), (ids(4), ids(3))], 3, {1}, bootstrap=True, status=EndStatus.TRUNCATED, reward=0.3),
+    ]
+    flat = [
+        _played([(ids(3), ids(3))], 0, reward=0.1, turn_rewards=(0.2,)),
+        _played([(ids(3), ids(4))], 1, reward=0.3),
+    ]
+    return [
+        _group("shared", [*_rewarded(shared), _played([(prompt, ids(3))], 4, status=EndStatus.FAILED, reward=5.0)]),
+        _group("segments", segments),
+        _group("limits", limits),
+        _group("flat", flat),
+        _group("lone", [_played([(ids(4), ids(5))], 0, reward=0.7)]),
+    ]
+
+
+def long(seed: int = 0) -> list[Group]:
+    """One group beneath a shared first turn: two samples read more than two blocks of attention after it."""
+    ids = _drawer(seed)
+    prompt, action = ids(20), ids(5)
+    reads = [ids(2 * BLOCK + 30), ids(2 * BLOCK + 45), ids(8)]
+    return [_group("long", _rewarded([[(prompt, action), (read, ids(6))] for read in reads]))]
+
+
+def sampled(groups: Sequence[Group], weights: Weights, shape: Shape, temperature: float, noise: float) -> list[Group]:
+    """Copies with the engine's log-probs: those of the weights, off by `noise` nats (standard deviation)."""
+    copies = copy.deepcopy(list(groups))
+    rng = random.Random("engine")
+    for trajectory in (trajectory for group in copies for trajectory in group.trajectories):
+        for segment in trajectory.segments:
+            with torch.no_grad():
+                told = [0.0, *logprobs(weights, shape, segment.ids, temperature)[0].tolist()]
+            segment.logprobs = [
+                bit * (value + noise * rng.gauss(0, 1)) for value, bit in zip(told, segment.mask, strict=True)
+            ]
+    return copies
+
+
+def _drawer(seed: int) -> Ids:
+    rng = random.Random(seed)
+    return lambda count: [rng.randrange(256) for _ in range(count)]
+
+
+def _played(turns: Any, sample: int, new_segment_at: Sequence[int] | set[int] = (), **more: Any) -> Trajectory:
+    return make_trajectory(turns, sample=sample, new_segment_at=tuple(new_segment_at), **more)
+
+
+def _rewarded(samples: Sequence[Any]) -> list[Trajectory]:
+    return [
+        _played(turns, k, reward=(0.0, 1.0, 0.2, 0.6)[k], turn_rewards=[0.1 * k, -0.1][: len(turns)])
+        for k, turns in enumerate(samples)
+    ]
+
+
+def _group(name: str, trajectories: list[Trajectory]) -> Group:
+    return Group(make_task(name), trajectories)

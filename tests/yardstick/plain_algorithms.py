@@ -1,0 +1,284 @@
+"""Advantages and losses of every algorithm from the formulas of their papers: loops over tokens, Python's floats.
+
+A new algorithm gets a class here and its names in `REFERENCES`; defaults are written out, so that a changed default is
+seen, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import mean, stdev, variance
+from typing import Any, ClassVar
+
+import torch
+from plain_tokens import Row, Token
+from torch import Tensor
+
+Active = set[str]
+"""What acted during an update: `clip_low`, `clip_high`, `dual_clip`, `value_clip`, ..."""
+
+
+class PlainAlgorithm:
+    """What the algorithms share. Options not given have the defaults of `OPTIONS`."""
+
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "loss_mask": True,
+        "aggregation": "token_mean",
+        "horizon": 1024,
+        "entropy_coef": 0.0,
+    }
+    critic = False
+
+    def __init__(self, **options: Any) -> None:
+        self.options = PlainAlgorithm.OPTIONS | self.OPTIONS | options
+        self.active: Active = set()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["options"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def needs_reference(self) -> bool:
+        return self.options.get("kl_coef", 0.0) > 0
+
+    def needs_old(self) -> bool:
+        """Whether the advantages read log-probs from before the update."""
+        return False
+
+    def keeps(self, returns: Sequence[float]) -> bool:
+        """Whether a group of these returns is trained on."""
+        return True
+
+    def loss_tokens(self, row: Row) -> list[Token]:
+        return row.actions if self.loss_mask else row.responses
+
+    def value_tokens(self, row: Row) -> list[Token]:
+        return []
+
+    def weights(self, rows: Sequence[Row]) -> list[float]:
+        """The weight of each row's loss tokens within a mini-batch."""
+        lengths = [len(self.loss_tokens(row)) for row in rows]
+        count = sum(length > 0 for length in lengths)
+        per_token: dict[str, Callable[[int], float]] = {
+            "token_mean": lambda length: 1 / sum(lengths),
+            "sequence_mean": lambda length: 1 / (count * length),
+            "sequence_sum": lambda length: 1 / count,
+            "constant": lambda length: 1 / (count * self.horizon),
+        }
+        return [per_token[self.aggregation](length) if length else 0.0 for length in lengths]
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        """Write every token's advantage, and with a critic its value target."""
+        raise NotImplementedError
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        """Sum of the losses of one row's tokens, without the entropy."""
+        raise NotImplementedError
+
+    def loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor], entropies: Sequence[Tensor]) -> Tensor:
+        """Sum of the losses of one row's tokens; entropy is a bonus."""
+        loss = self.policy_loss(tokens, logprobs)
+        return loss - self.entropy_coef * sum(entropies) if self.entropy_coef else loss
+
+    def clipped(self, ratio: Tensor, advantage: float, dual_clip: float | None) -> Tensor:
+        """PPO's surrogate: the worse of the free and the bounded one, and no worse than the dual clip."""
+        low, high = 1 - self.clip_low, 1 + self.clip_high
+        if ratio.item() < low and advantage < 0:
+            self.active.add("clip_low")
+        if ratio.item() > high and advantage > 0:
+            self.active.add("clip_high")
+        gain = torch.minimum(ratio * advantage, torch.clamp(ratio, low, high) * advantage)
+        if dual_clip is not None and advantage < 0 and gain.item() < dual_clip * advantage:
+            self.active.add("dual_clip")
+            return torch.tensor(-dual_clip * advantage, dtype=torch.float64)
+        return -gain
+
+
+class PlainGrpo(PlainAlgorithm):
+    """GRPO (2402.03300) and what its options make of it."""
+
+    OPTIONS: ClassVar = {
+        "aggregation": "sequence_mean",
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "dual_clip": None,
+        "baseline": "mean",
+        "normalise_std": True,
+        "eps": 1e-6,
+        "filter": "none",
+        "kl_coef": 0.0,
+        "kl_estimator": "k3",
+        "ratio": "token",
+        "objective": "clip",
+    }
+
+    def keeps(self, returns: Sequence[float]) -> bool:
+        return self.filter == "none" or _spread(returns)
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            returns = [other.total for other in rows if other.group == row.group]
+            advantage = 0.0
+            if _spread(returns) and self.baseline == "leave_one_out":
+                advantage = row.total - (sum(returns) - row.total) / (len(returns) - 1)
+            elif _spread(returns):
+                advantage = row.total - mean(returns)
+                if self.normalise_std:
+                    advantage /= stdev(returns) + self.eps
+            for token in self.loss_tokens(row):
+                token.advantage = advantage
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        differences = [now - token.old for token, now in zip(tokens, logprobs, strict=True)]
+        if self.ratio == "sequence":
+            differences = [torch.stack(differences).mean()] * len(tokens)
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now, difference in zip(tokens, logprobs, differences, strict=True):
+            ratio = torch.exp(difference)
+            if self.objective == "cispo":
+                weight = min(max(ratio.item(), 1 - self.clip_low), 1 + self.clip_high)
+                if weight < ratio.item():
+                    self.active.add("clip_high")
+                total = total - weight * token.advantage * now
+            else:
+                total = total + self.clipped(ratio, token.advantage, self.dual_clip)
+            if self.kl_coef:
+                total = total + self.kl_coef * _kl(self.kl_estimator, now - token.reference)
+        return total
+
+
+class PlainPpo(PlainAlgorithm):
+    """PPO (1707.06347) with GAE (1506.02438) over the credited tokens, and a dual clip (1912.09729)."""
+
+    OPTIONS: ClassVar = {
+        "gamma": 1.0,
+        "lam": 1.0,
+        "whiten": True,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "dual_clip": 3.0,
+        "value_clip": 0.5,
+        "kl_coef": 0.0,
+        "advantage_mask": True,
+    }
+    critic = True
+
+    def needs_old(self) -> bool:
+        return self.kl_coef > 0
+
+    def value_tokens(self, row: Row) -> list[Token]:
+        return row.actions if self.advantage_mask else row.responses
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            following, advantage = row.bootstrap, 0.0
+            for token in reversed(self.value_tokens(row)):
+                reward = token.reward - _tax(token, self.kl_coef)
+                error = reward + self.gamma * following - token.value
+                advantage = error + self.gamma * self.lam * advantage
+                token.advantage, token.target = advantage, advantage + token.value
+                following = token.value
+        if self.whiten:
+            _whiten([token for row in rows for token in self.value_tokens(row)])
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.dual_clip)
+        return total
+
+    def value_loss(self, token: Token, value: Tensor) -> Tensor:
+        """Half the squared error, or that of the value clipped around its old one, whichever is larger."""
+        free = (value - token.target) ** 2
+        if self.value_clip is None:
+            return 0.5 * free
+        near = torch.clamp(value, token.value - self.value_clip, token.value + self.value_clip)
+        bounded = (near - token.target) ** 2
+        if bounded.item() > free.item():
+            self.active.add("value_clip")
+        return 0.5 * torch.maximum(free, bounded)
+
+
+class PlainReinforcePP(PlainAlgorithm):
+    """REINFORCE++ (2501.03262), with and without the group's mean as baseline."""
+
+    OPTIONS: ClassVar = {"baseline": False, "gamma": 1.0, "clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}
+
+    def needs_old(self) -> bool:
+        return self.kl_coef > 0 and not self.baseline
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        if self.baseline:
+            credited = []
+            for row in rows:
+                returns = [other.total for other in rows if other.group == row.group]
+                if _spread(returns):
+                    credited += self.loss_tokens(row)
+                    for token in self.loss_tokens(row):
+                        token.advantage = row.total - mean(returns)
+            _whiten(credited)
+            return
+        for row in rows:
+            to_go = 0.0
+            for token in reversed(self.loss_tokens(row)):
+                to_go = token.reward - _tax(token, self.kl_coef) + self.gamma * to_go
+                token.advantage = to_go
+        _whiten([token for row in rows for token in self.loss_tokens(row)])
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
+            if self.baseline and self.kl_coef:
+                total = total + self.kl_coef * _kl("k2", now - token.reference)
+        return total
+
+
+REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
+    "grpo": (PlainGrpo, {}),
+    "dr_grpo": (PlainGrpo, {"normalise_std": False, "aggregation": "constant"}),
+    "dapo": (PlainGrpo, {"clip_high": 0.28, "aggregation": "token_mean", "filter": "zero_spread"}),
+    "rloo": (PlainGrpo, {"baseline": "leave_one_out", "aggregation": "sequence_sum"}),
+    "gspo": (PlainGrpo, {"ratio": "sequence", "clip_low": 3e-4, "clip_high": 4e-4}),
+    "cispo": (
+        PlainGrpo,
+        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
+    ),
+    "ppo": (PlainPpo, {}),
+    "reinforce_pp": (PlainReinforcePP, {}),
+    "reinforce++": (PlainReinforcePP, {}),
+    "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
+}
+"""By registered name: the reference, and the options that the name stands for."""
+
+
+def plain(name: str, **options: Any) -> PlainAlgorithm:
+    """The reference of a registered algorithm."""
+    kind, preset = REFERENCES[name]
+    return kind(**(preset | options))
+
+
+def _spread(returns: Sequence[float]) -> bool:
+    return max(returns) - min(returns) > 1e-9
+
+
+def _tax(token: Token, coefficient: float) -> float:
+    """The KL in the reward: log pi_old - log pi_ref of what the policy did."""
+    return coefficient * (token.old - token.reference) if coefficient and token.action else 0.0
+
+
+def _whiten(tokens: Sequence[Token]) -> None:
+    numbers = [token.advantage for token in tokens]
+    if len(numbers) < 2 or not _spread(numbers):
+        centre, scale = 0.0, math.inf
+    else:
+        centre, scale = mean(numbers), math.sqrt(variance(numbers) + 1e-8)
+    for token in tokens:
+        token.advantage = (token.advantage - centre) / scale
+
+
+def _kl(estimator: str, difference: Tensor) -> Tensor:
+    """Of log pi - log pi_ref at a token (Schulman, 2020)."""
+    return difference**2 / 2 if estimator == "k2" else torch.exp(-difference) - 1 + difference

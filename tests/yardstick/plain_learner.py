@@ -1,0 +1,215 @@
+"""A whole update from the formulas: log-probs, advantages, losses, gradients, clipping, AdamW; one sequence at a time.
+
+Nothing is saved, shared or skipped: a mini-batch is a loop over its rows. Gradients come from torch's autograd.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from plain_algorithms import PlainAlgorithm
+from plain_model import Shape, Weights, in_float64, logprobs, values
+from plain_tokens import Row, rows_of
+from torch import Tensor
+
+from agent_r1_core.trajectory import Group
+
+if TYPE_CHECKING:
+    from real_learner import Run
+
+Gradients = dict[str, Tensor]
+
+SETTINGS: dict[str, Any] = {
+    "steps": 30,
+    "epochs": 1,
+    "minibatches": 1,
+    "lr": 2e-4,
+    "critic_lr": None,
+    "critic_warmup": 0,
+    "weight_decay": 0.0,
+    "betas": (0.9, 0.95),
+    "adam_eps": 1e-8,
+    "max_grad_norm": 1.0,
+    "warmup_steps": 0,
+    "schedule": "constant",
+    "importance_clip": None,
+    "old_logprobs": "auto",
+}
+"""Defaults of the settings that mean something in a formula."""
+
+
+@dataclass
+class AdamW:
+    """Decoupled weight decay (1711.05101), after scaling the gradient down to a norm."""
+
+    weights: Weights
+    lr: float
+    settings: dict[str, Any]
+    steps: int = 0
+    first: dict[str, Tensor] = field(default_factory=dict)
+    second: dict[str, Tensor] = field(default_factory=dict)
+    clipped: bool = False
+
+    @torch.no_grad()
+    def step(self, gradients: Gradients, factor: float) -> None:
+        norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients.values()))
+        if norm == 0.0:
+            return
+        bound = self.settings["max_grad_norm"]
+        scale = bound / norm if 0 < bound < norm else 1.0
+        self.clipped = self.clipped or scale < 1.0
+        self.steps += 1
+        decay, eps, (beta1, beta2) = (self.settings[key] for key in ("weight_decay", "adam_eps", "betas"))
+        lr = self.lr * factor
+        for name, weight in self.weights.items():
+            gradient = gradients[name] * scale
+            self.first[name] = beta1 * self.first.get(name, torch.zeros_like(weight)) + (1 - beta1) * gradient
+            self.second[name] = beta2 * self.second.get(name, torch.zeros_like(weight)) + (1 - beta2) * gradient**2
+            mean = self.first[name] / (1 - beta1**self.steps)
+            square = self.second[name] / (1 - beta2**self.steps)
+            weight -= lr * decay * weight
+            weight -= lr * mean / (torch.sqrt(square) + eps)
+
+
+class Network:
+    """Weights that learn, and what is known of their steps.
+
+    AdamW's first steps blow up rounding: a weight whose gradient is nothing but rounding moves as far as any other.
+    So gradients are taken where the learner stood (`trail`, its weights before each of its steps), and AdamW moves
+    weights of its own, which are compared with the learner's at the end.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], trail: Sequence[Mapping[str, Tensor]], lr: float, settings: Any):
+        self.weights = in_float64(weights)
+        self.adamw = AdamW(in_float64(weights), lr, settings)
+        self.gradients: list[Gradients] = []
+        self._trail = trail
+
+    def learn(self, loss: Tensor, factor: float) -> None:
+        found = torch.autograd.grad(loss, list(self.weights.values()), allow_unused=True, materialize_grads=True)
+        self.gradients.append(dict(zip(self.weights, found, strict=True)))
+        self.adamw.step(self.gradients[-1], factor)
+
+    def follow(self) -> None:
+        """Go to where the learner stands before its next step, if it takes one."""
+        if len(self.gradients) < len(self._trail):
+            self.weights = in_float64(self._trail[len(self.gradients)])
+
+
+class PlainLearner:
+    """The reference of the learner."""
+
+    def __init__(
+        self, algorithm: PlainAlgorithm, shape: Shape, run: Run, temperature: float, seed: int, settings: dict[str, Any]
+    ) -> None:
+        self.algorithm, self.shape, self.temperature, self.seed = algorithm, shape, temperature, seed
+        self.settings = SETTINGS | settings
+        lr = self.settings["lr"]
+        self.policy = Network(run.policy.before, run.policy.trail, lr, self.settings)
+        self.critic = Network(run.critic.before, run.critic.trail, self.settings["critic_lr"] or lr, self.settings)
+        self.reference = in_float64(run.reference)
+        self.active = algorithm.active
+
+    def update(self, groups: Sequence[Group], step: int) -> None:
+        """Learn from a rollout; gradients of every mini-batch are kept."""
+        kept = [group for group in groups if self.algorithm.keeps([t.total_reward for t in group.trajectories])]
+        rows = rows_of(kept)
+        self.policy.follow()
+        self.critic.follow()
+        self._score(rows)
+        self.algorithm.advantages(rows)
+        several = self.settings["epochs"] * self.settings["minibatches"] > 1
+        for epoch in range(self.settings["epochs"]):
+            for batch in self._minibatches(rows, step, epoch):
+                self._minibatch(batch, step, fixed_old=several or self.algorithm.needs_old())
+        for name, network in (("policy_norm", self.policy), ("critic_norm", self.critic)):
+            if network.adamw.clipped:
+                self.active.add(name)
+
+    def _minibatches(self, rows: list[Row], step: int, epoch: int) -> list[list[Row]]:
+        """Shuffled by run, step and pass, cut as equally as can be; a single one needs no order."""
+        count = min(self.settings["minibatches"], len(rows))
+        rows = list(rows)
+        if count > 1:
+            random.Random(f"{self.seed}/{step}/{epoch}").shuffle(rows)
+        return [rows[len(rows) * k // count : len(rows) * (k + 1) // count] for k in range(count)]
+
+    @torch.no_grad()
+    def _score(self, rows: list[Row]) -> None:
+        """Log-probs before the update, the reference's, values and bootstraps."""
+        for row in rows:
+            old = self._logprobs(self.policy.weights, row)[0]
+            reference = self._logprobs(self.reference, row)[0] if self.algorithm.needs_reference() else old
+            value = self._values(row) if self.algorithm.critic else old
+            for token, a, b, c in zip(row.tokens, old, reference, value, strict=False):
+                token.old = token.sampler if self.settings["old_logprobs"] == "engine" else float(a)
+                token.reference, token.value = float(b), float(c)
+            if self.algorithm.critic and row.bootstraps:
+                row.bootstrap = float(value[-1])
+
+    def _minibatch(self, rows: list[Row], step: int, fixed_old: bool) -> None:
+        learns = not self.algorithm.critic or step > self.settings["critic_warmup"]
+        self.policy.follow()
+        self.critic.follow()
+        loss = torch.zeros((), dtype=torch.float64)
+        value_loss = torch.zeros((), dtype=torch.float64)
+        value_count = sum(len(self.algorithm.value_tokens(row)) for row in rows)
+        for row, weight in zip(rows, self.algorithm.weights(rows), strict=True):
+            now, entropies = self._logprobs(self.policy.weights, row)
+            at = {id(token): place for place, token in enumerate(row.tokens)}
+            tokens = self.algorithm.loss_tokens(row)
+            plain_advantages = [token.advantage for token in tokens]
+            for token in tokens:
+                if not fixed_old:
+                    token.old = now[at[id(token)]].item()
+                if token.action:
+                    token.advantage *= self._importance(token.old - token.sampler)
+            places = [at[id(token)] for token in tokens]
+            own = self.algorithm.loss(tokens, [now[place] for place in places], [entropies[place] for place in places])
+            loss = loss + weight * own
+            for token, advantage in zip(tokens, plain_advantages, strict=True):
+                token.advantage = advantage
+            if self.algorithm.critic:
+                value = self._values(row)
+                for token in self.algorithm.value_tokens(row):
+                    value_loss = value_loss + self.algorithm.value_loss(token, value[at[id(token)]]) / value_count
+        if learns:
+            self.policy.learn(loss, self._factor(step))
+        if self.algorithm.critic:
+            self.critic.learn(value_loss, self._factor(step))
+
+    def _importance(self, difference: float) -> float:
+        """Truncated importance weight of what another distribution sampled."""
+        bound = self.settings["importance_clip"]
+        if bound is None:
+            return 1.0
+        self.active.add("importance_bound" if math.exp(difference) > bound else "importance_weight")
+        return min(math.exp(difference), bound)
+
+    def _factor(self, step: int) -> float:
+        """Of the learning rate: a line up, then constant, a line down, or half a cosine, to 0 after the last step."""
+        warmup, steps, schedule = (self.settings[key] for key in ("warmup_steps", "steps", "schedule"))
+        if step <= warmup:
+            return step / warmup
+        progress = (step - warmup - 1) / (steps - warmup)
+        return {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule]
+
+    def _logprobs(self, weights: Weights, row: Row) -> tuple[Tensor, Tensor]:
+        """Per token of the row; 0 at the first of a segment, which nothing predicts."""
+        nothing = torch.zeros(1, dtype=torch.float64)
+        pairs = [logprobs(weights, self.shape, ids, self.temperature) for ids in row.segments]
+        return tuple(torch.cat([part for pair in pairs for part in (nothing, pair[k])]) for k in (0, 1))  # type: ignore[return-value]
+
+    def _values(self, row: Row) -> Tensor:
+        """Per token of the row the value of the state before it, and one more: that after the last id."""
+        before, after = [], torch.zeros(1, dtype=torch.float64)
+        for ids in row.segments:
+            found = values(self.critic.weights, self.shape, ids)
+            before += [torch.zeros(1, dtype=torch.float64), found[:-1]]
+            after = found[-1:]
+        return torch.cat([*before, after])

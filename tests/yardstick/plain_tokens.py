@@ -1,0 +1,78 @@
+"""A rollout as lists of tokens, for loops that can be read against a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+
+@dataclass
+class Token:
+    """One id of a trajectory, and everything that is known of it before the update."""
+
+    segment: int
+    place: int
+    """Within the segment."""
+    action: bool
+    response: bool
+    """It stands at or after the first action of its segment."""
+    turn: int
+    """-1 where it is no action."""
+    sampler: float
+    reward: float = 0.0
+    old: float = 0.0
+    reference: float = 0.0
+    value: float = 0.0
+    advantage: float = 0.0
+    target: float = 0.0
+
+
+@dataclass
+class Row:
+    """A trajectory that trains."""
+
+    segments: list[list[int]]
+    tokens: list[Token]
+    group: int
+    total: float
+    """Its return: everything that it was paid."""
+    bootstraps: bool
+    bootstrap: float = 0.0
+
+    @property
+    def actions(self) -> list[Token]:
+        return [token for token in self.tokens if token.action]
+
+    @property
+    def responses(self) -> list[Token]:
+        return [token for token in self.tokens if token.response]
+
+
+def rows_of(groups: Sequence[Group]) -> list[Row]:
+    """Every trajectory that did not fail, groups and samples in their order."""
+    return [
+        _row(trajectory, number)
+        for number, group in enumerate(groups)
+        for trajectory in group.trajectories
+        if trajectory.status != EndStatus.FAILED
+    ]
+
+
+def _row(trajectory: Trajectory, group: int) -> Row:
+    tokens = []
+    for number, segment in enumerate(trajectory.segments):
+        begun = False
+        for place, bit in enumerate(segment.mask):
+            begun = begun or bool(bit)
+            tokens.append(Token(number, place, bool(bit), begun, -1, segment.logprobs[place]))
+    row = Row([segment.ids for segment in trajectory.segments], tokens, group, 0.0, trajectory.bootstrap)
+    row.total = trajectory.reward + sum(turn.reward for turn in trajectory.turns)
+    for turn in trajectory.turns:
+        own = [t for t in tokens if t.segment == turn.segment and turn.start <= t.place < turn.stop]
+        for token in own:
+            token.turn = turn.index
+        own[-1].reward += turn.reward
+    row.actions[-1].reward += trajectory.reward
+    return row

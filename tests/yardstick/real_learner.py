@@ -1,0 +1,127 @@
+"""The one place of the yardstick that knows how the project's learner is made, run and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.optimiser import Optimiser
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.plugins import Registry
+from agent_r1_core.testing import tiny_model
+from agent_r1_core.trajectory import Group
+
+REGISTRY = Registry.discover()
+
+
+Named = dict[str, Tensor]
+
+
+@dataclass
+class Trained:
+    """A network before, at each of its optimiser's steps, and after."""
+
+    before: Named
+    trail: list[Named] = field(default_factory=list)
+    """Weights before each step."""
+    gradients: list[Named] = field(default_factory=list)
+    after: Named = field(default_factory=dict)
+
+
+@dataclass
+class Run:
+    """What one or several updates did."""
+
+    policy: Trained
+    critic: Trained
+    reference: Named
+    metrics: list[dict[str, float]] = field(default_factory=list)
+
+
+def algorithms() -> dict[str, set[str]]:
+    """Every name under which an algorithm is registered, with its options."""
+    records = REGISTRY.components("algorithm")
+    return {record.name: set(REGISTRY.load("algorithm", record.name).cls.Config.model_fields) for record in records}
+
+
+def settings() -> dict[str, Any]:
+    """Every setting of training, with its default."""
+    return TrainingConfig().model_dump()
+
+
+def models() -> tuple[Any, Any, Any]:
+    """Policy, critic's beginning and reference: three that differ."""
+    policy, critic, reference = tiny_model(tie=False), tiny_model(seed=1), tiny_model(tie=False)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            if not weight.any() or bool((weight == 1).all()):  # biases and norms, which begin at 0 and 1
+                weight.add_(0.1 * torch.randn(weight.shape, generator=generator))
+        for weight, other in zip(policy.parameters(), reference.parameters(), strict=True):
+            other.copy_(weight + 0.02 * torch.randn(weight.shape, generator=generator))
+    return policy, critic, reference
+
+
+def learn(
+    name: str,
+    options: Mapping[str, Any],
+    rollouts: Sequence[Sequence[Group]],
+    *,
+    temperature: float,
+    seed: int,
+    **settings: Any,
+) -> Run:
+    """Update on one rollout after the other, as steps 1, 2, ..."""
+    policy, critic, reference = models()
+    algorithm = REGISTRY.create("algorithm", {"name": name, **options})
+    actor = Policy(policy)
+    judge = Critic(Policy(critic))
+    torch.nn.init.normal_(judge.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
+    run = Run(Trained(_by_name(policy)), Trained(_critic_by_name(judge)), _by_name(reference))
+    learner = Learner(
+        actor,
+        algorithm,
+        TrainingConfig(**settings),
+        critic=judge,
+        reference=Policy(reference).freeze(),
+        temperature=temperature,
+        seed=seed,
+    )
+    _watch(learner.optimiser, run.policy)
+    if learner.critic_optimiser is not None:
+        _watch(learner.critic_optimiser, run.critic)
+    for step, groups in enumerate(rollouts, 1):
+        run.metrics.append(learner.update(algorithm.filter(groups), step).metrics)
+    run.policy.after, run.critic.after = _by_name(policy), _critic_by_name(judge)
+    return run
+
+
+def _watch(optimiser: Optimiser, trained: Trained) -> None:
+    """Keep copies of weights and gradients at every step of an optimiser."""
+    original = optimiser.step
+
+    def step(*arguments: Any, **more: Any) -> None:
+        named = dict(zip(trained.before, optimiser.parameters, strict=True))
+        trained.trail.append({name: weight.detach().clone() for name, weight in named.items()})
+        trained.gradients.append(
+            {n: torch.zeros_like(w) if w.grad is None else w.grad.clone() for n, w in named.items()}
+        )
+        original(*arguments, **more)
+
+    optimiser.step = step  # type: ignore[method-assign]
+
+
+def _by_name(model: Any) -> Named:
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+def _critic_by_name(critic: Critic) -> Named:
+    own = {f"model.{name}": value for name, value in _by_name(critic.decoder.module).items()}
+    return own | {f"head.{name}": value for name, value in _by_name(critic.head).items()}

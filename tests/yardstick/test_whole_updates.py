@@ -1,0 +1,184 @@
+"""Whole updates of the learner against formulas in float64, for every registered algorithm and each of its options.
+
+The learner computes in float32, where the same sum in another order differs by some 1e-6; the gradients of these small
+models differ by 5e-6 at most. AdamW turns a gradient that is nothing but rounding into a step as long as any other, so
+weights at the end agree less closely, to 1e-4 of the way that they went; both bounds leave a factor of two, or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import hard_rollouts
+import pytest
+import torch
+from plain_algorithms import REFERENCES, plain
+from plain_learner import SETTINGS, Network, PlainLearner
+from plain_model import Shape, in_float64, logprobs
+from real_learner import Named, Trained, algorithms, learn, models, settings
+from torch import Tensor
+
+from agent_r1_core.testing import tiny_model
+from agent_r1_core.trajectory import Group
+
+GRADIENT_BOUND = 1e-5
+WEIGHTS_BOUND = 1e-3
+SEED = 5
+HOME = "tests/yardstick/plain_algorithms.py"
+CLIPS = {"clip_low", "clip_high"}
+WITHOUT_FORMULA = {
+    *("tasks_per_step", "samples_per_task", "max_retries", "shuffle"),
+    *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient"),
+}
+"""Settings of the rollout, and savings that leave the gradient alone (LAW 6)."""
+MOVING: dict[str, Any] = {"epochs": 2, "minibatches": 3, "lr": 2e-3}
+"""Two passes of three mini-batches, with steps long enough for every clip to act."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One algorithm with options, learning from rollouts as steps 1, 2, ..."""
+
+    id: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=lambda: MOVING)
+    acts: set[str] = field(default_factory=lambda: CLIPS)
+    """What must have acted for the case to be worth its name."""
+    temperature: float = 0.8
+    rollouts: int = 1
+    long: bool = False
+
+
+PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
+IMPORTANCE = {"importance_weight", "importance_bound"}
+CASES = [
+    Case("grpo", "grpo"),
+    Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=CLIPS | {"dual_clip"}),
+    Case("grpo-eps", "grpo", {"eps": 0.3, "aggregation": "sequence_sum"}),
+    Case("grpo-filter", "grpo", {"filter": "zero_spread"}),
+    Case("grpo-k3", "grpo", {"kl_coef": 0.3}),
+    Case("grpo-k2", "grpo", {"kl_coef": 0.3, "kl_estimator": "k2", "aggregation": "token_mean"}),
+    Case("grpo-leave-one-out", "grpo", {"baseline": "leave_one_out"}),
+    Case("grpo-mean-over-horizon", "grpo", {"normalise_std": False, "aggregation": "constant", "horizon": 37}),
+    Case("grpo-no-mask", "grpo", {"loss_mask": False, "kl_coef": 0.1}),
+    Case("grpo-sequence", "grpo", {"ratio": "sequence", "dual_clip": 1.2, "clip_high": 0.1}),
+    Case("grpo-cispo", "grpo", {"objective": "cispo", "clip_low": 0.3, "clip_high": 0.2}, acts={"clip_high"}),
+    Case("grpo-long", "grpo", settings={"epochs": 2, "lr": 2e-3}, long=True),
+    Case("grpo-long-no-mask", "grpo", {"loss_mask": False}, {"lr": 2e-3}, set(), long=True),
+    Case("dr_grpo", "dr_grpo"),
+    Case("dapo", "dapo"),
+    Case("rloo", "rloo"),
+    Case("gspo", "gspo"),
+    Case("cispo", "cispo", acts={"clip_high"}),
+    Case("ppo", "ppo", acts=PPO_ACTS),
+    Case("ppo-discounts", "ppo", {"gamma": 0.9, "lam": 0.8}, MOVING | {"critic_lr": 1e-2}, PPO_ACTS),
+    Case("ppo-plain", "ppo", {"whiten": False, "dual_clip": None, "value_clip": None, "aggregation": "sequence_mean"}),
+    Case("ppo-bounds", "ppo", {"clip_low": 0.3, "clip_high": 0.1, "dual_clip": 1.5, "value_clip": 0.1}, acts=PPO_ACTS),
+    Case("ppo-kl", "ppo", {"kl_coef": 0.2, "gamma": 0.95}, acts=PPO_ACTS),
+    Case("ppo-kl-one-step", "ppo", {"kl_coef": 0.2}, {"lr": 2e-3}, set()),
+    Case("ppo-no-advantage-mask", "ppo", {"advantage_mask": False, "gamma": 0.95, "lam": 0.9}, acts=PPO_ACTS),
+    Case("ppo-horizon", "ppo", {"aggregation": "constant", "horizon": 50}),
+    Case("ppo-no-masks", "ppo", {"advantage_mask": False, "loss_mask": False, "kl_coef": 0.2}, acts=PPO_ACTS),
+    Case("ppo-critic-warm-up", "ppo", settings=MOVING | {"critic_warmup": 1}, acts=PPO_ACTS, rollouts=2),
+    Case("ppo-long", "ppo", settings={"epochs": 2, "lr": 2e-3}, long=True),
+    Case("reinforce_pp", "reinforce_pp", {"gamma": 0.9}),
+    Case("reinforce_pp-kl", "reinforce++", {"kl_coef": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
+    Case("reinforce_pp-no-mask", "reinforce_pp", {"loss_mask": False, "gamma": 0.9, "aggregation": "sequence_sum"}),
+    Case("reinforce_pp-horizon", "reinforce_pp", {"aggregation": "constant", "horizon": 37}),
+    Case("reinforce_pp_baseline", "reinforce_pp_baseline"),
+    Case("reinforce_pp_baseline-kl", "reinforce_pp", {"baseline": True, "kl_coef": 0.3, "loss_mask": False}),
+    Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),
+    Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
+    Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),
+    Case("importance", "grpo", {"loss_mask": False}, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
+    Case(
+        "adamw",
+        "ppo",
+        settings=MOVING | {"weight_decay": 0.3, "betas": (0.7, 0.8), "adam_eps": 1e-3, "max_grad_norm": 0.5},
+        acts=CLIPS | {"policy_norm", "critic_norm"},
+    ),
+    Case("no-gradient-clip", "ppo", settings=MOVING | {"max_grad_norm": 0.0}),
+    Case("linear", "ppo", settings=MOVING | {"schedule": "linear", "steps": 3, "warmup_steps": 1}, rollouts=3),
+    Case("cosine", "grpo", settings=MOVING | {"schedule": "cosine", "steps": 4}, rollouts=3),
+    Case("in-small-pieces", "ppo", settings=MOVING | {"max_tokens_per_microbatch": 30}),
+]
+
+
+@lru_cache
+def shape() -> Shape:
+    config = models()[0].config
+    return Shape(
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        config.num_key_value_heads,
+        config.rms_norm_eps,
+        config.rope_parameters["rope_theta"],
+    )
+
+
+@lru_cache
+def rollouts(count: int, long: bool, temperature: float) -> Sequence[list[Group]]:
+    """What an engine played that disagrees with the first policy by 0.3 nats a token."""
+    weights = in_float64(dict(models()[0].named_parameters()))
+    draw = hard_rollouts.long if long else hard_rollouts.mixed
+    return [hard_rollouts.sampled(draw(seed), weights, shape(), temperature, 0.3) for seed in range(count)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_gradients_and_weights_are_those_of_the_formulas(case: Case) -> None:
+    played = rollouts(case.rollouts, case.long, case.temperature)
+    run = learn(case.name, case.options, played, temperature=case.temperature, seed=SEED, **case.settings)
+    reference = PlainLearner(plain(case.name, **case.options), shape(), run, case.temperature, SEED, case.settings)
+    for step, groups in enumerate(played, 1):
+        reference.update(groups, step)
+    assert case.acts <= reference.active
+    compare("policy", run.policy, reference.policy)
+    compare("critic", run.critic, reference.critic)
+
+
+def compare(network: str, learner: Trained, reference: Network) -> None:
+    assert len(learner.gradients) == len(reference.gradients)
+    for number, (found, expected) in enumerate(zip(learner.gradients, reference.gradients, strict=True)):
+        assert far(found, expected) < GRADIENT_BOUND, f"{network}, mini-batch {number}"
+    way = {name: reference.adamw.weights[name].detach() - before for name, before in learner.before.items()}
+    gone = {name: learner.after[name].double() - before for name, before in learner.before.items()}
+    assert far(gone, way) < WEIGHTS_BOUND, network
+
+
+def far(found: Named, expected: Named) -> float:
+    """||found - expected|| / ||expected||; of nothing, whether there is anything."""
+    difference, norm = flat(found, expected) - flat(expected, expected), flat(expected, expected).norm()
+    return float(difference.norm() / norm) if norm > 0 else float(difference.norm())
+
+
+def flat(tensors: Named, order: Named) -> Tensor:
+    return torch.cat([tensors[name].double().flatten() for name in order])
+
+
+def test_every_registered_algorithm_and_option_has_a_reference_and_a_case() -> None:
+    for name, options in algorithms().items():
+        assert name in REFERENCES, f"algorithm {name!r} has no reference; write it in {HOME}"
+        kind = REFERENCES[name][0]
+        preset = [option for other, set_ in REFERENCES.values() if other is kind for option in set_]
+        tried = {option for case in CASES if REFERENCES[case.name][0] is kind for option in (*case.options, *preset)}
+        assert options <= set(plain(name).options), f"write {sorted(options - set(plain(name).options))} in {HOME}"
+        assert options <= tried, f"no case sets {sorted(options - tried)} of algorithm {name!r}; add one to CASES"
+        assert any(case.name == name for case in CASES) or name in {"reinforce++"}, f"add a case of {name!r} to CASES"
+
+
+def test_every_setting_has_a_formula_and_a_case() -> None:
+    given = {name: value for name, value in settings().items() if name not in WITHOUT_FORMULA}
+    assert given == SETTINGS, "write what is new in tests/yardstick/plain_learner.py"
+    assert set(SETTINGS) <= {name for case in CASES for name in case.settings}
+
+
+def test_the_plain_model_is_the_one_of_transformers() -> None:
+    model, ids = tiny_model(), list(range(50, 90))
+    expected = torch.log_softmax(model(torch.tensor([ids])).logits[0].double() / 0.7, -1)[:-1]
+    found, entropy = logprobs(in_float64(dict(model.named_parameters())), shape(), ids, 0.7)
+    assert torch.allclose(found, expected.gather(1, torch.tensor(ids[1:])[:, None])[:, 0], atol=1e-5)
+    assert torch.allclose(entropy, torch.distributions.Categorical(logits=expected).entropy(), atol=1e-5)
