@@ -29,7 +29,7 @@ class TrainingConfig(Section):
     steps: int = Field(default=30, ge=1)
     """Rollout and update pairs."""
     tasks_per_step: int = Field(default=16, ge=1)
-    """At most: an epoch is cut into equal steps, so that no task is left out or comes twice."""
+    """All different; every task comes once before one comes again. Where there are fewer tasks, a step has them all."""
     samples_per_task: int = Field(default=8, ge=1)
     """Episodes of each task: the size of a group."""
     epochs: int = Field(default=1, ge=1)

@@ -172,6 +172,11 @@ def assemble(
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.make("engine", config.engine)
     tasks = load_tasks(resolved, splits, note)
+    if learning and len(tasks["train"].tasks) < config.training.tasks_per_step:
+        note(
+            f"training.tasks_per_step is {config.training.tasks_per_step}, and there are {len(tasks['train'].tasks)} "
+            "training tasks: every step has all of them"
+        )
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
     return Assembly(
         resolved=resolved,

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
 def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuffle: bool) -> list[T]:
-    """The tasks of `step` (counted from 1), all different.
+    """The tasks of `step` (counted from 1): `per_step` of them, or all where there are fewer; no task twice.
 
-    An epoch is cut into the fewest steps of at most `per_step` tasks, as equal as can be, so that every task comes
-    once an epoch and no step holds one twice; each epoch has an order of its own.
+    Epochs follow one another without a gap: a step in which one ends goes on with the next one's first tasks. Every
+    task comes once an epoch, and each epoch has an order of its own.
     """
-    chunks = -(-len(tasks) // per_step)
-    epoch, index = divmod(step - 1, chunks)
-    order = _order(len(tasks), seed, epoch) if shuffle else list(range(len(tasks)))
-    return [tasks[place] for place in order[len(tasks) * index // chunks : len(tasks) * (index + 1) // chunks]]
+    size = min(per_step, len(tasks))
+    places: list[int] = []
+    while len(places) < size:
+        epoch, start = divmod((step - 1) * size + len(places), len(tasks))
+        order = _epoch_order(len(tasks), size, seed, epoch) if shuffle else range(len(tasks))
+        places += order[start : start + size - len(places)]
+    return [tasks[place] for place in places]
 
 
-def _order(size: int, seed: int, epoch: int) -> list[int]:
-    order = list(range(size))
-    random.Random(f"{seed}/{epoch}").shuffle(order)
+@lru_cache(maxsize=2)
+def _epoch_order(count: int, per_step: int, seed: int, epoch: int) -> list[int]:
+    """The order of an epoch: shuffled, with the tasks of the step in which it begins put off until after that step.
+
+    It depends on the epochs before it only back to the last one that began with a step, at most `per_step` of them.
+    """
+    first = epoch
+    while first * count % per_step:
+        first -= 1
+    order: list[int] = []
+    for number in range(first, epoch + 1):
+        begun = number * count % per_step
+        used = set(order[count - begun :])
+        shuffled = list(range(count))
+        random.Random(f"{seed}/{number}").shuffle(shuffled)
+        rest_of_step = [place for place in shuffled if place not in used][: per_step - begun] if begun else []
+        taken = set(rest_of_step)
+        order = rest_of_step + [place for place in shuffled if place not in taken]
     return order
 
 

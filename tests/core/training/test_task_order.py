@@ -1,27 +1,31 @@
 from __future__ import annotations
 
+import pytest
+
 from agent_r1_core.training.task_order import hold_out, tasks_of_step
 
 TASKS = [f"task-{index}" for index in range(10)]
 
 
-def test_every_task_comes_once_an_epoch_whatever_the_step_size() -> None:
-    for per_step in (1, 3, 4, 10, 16):
-        chunks = -(-len(TASKS) // per_step)
-        steps = [tasks_of_step(TASKS, step, per_step, seed=3, shuffle=True) for step in range(1, 2 * chunks + 1)]
-        seen = [task for step in steps for task in step]
-        assert sorted(seen[:10]) == TASKS
-        assert sorted(seen[10:]) == TASKS
-        assert seen[:10] != seen[10:]
-        assert all(len(set(step)) == len(step) <= per_step for step in steps)
-        assert max(map(len, steps)) - min(map(len, steps)) <= 1
+@pytest.mark.parametrize(("count", "per_step"), [(10, 1), (10, 3), (10, 4), (10, 7), (10, 10), (17, 16), (1000, 16)])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_step_is_full_and_every_task_comes_once_an_epoch(count: int, per_step: int, shuffle: bool) -> None:
+    tasks = list(range(count))
+    steps = [tasks_of_step(tasks, step, per_step, seed=3, shuffle=shuffle) for step in range(1, 2 * count + 1)]
+    assert all(len(set(step)) == len(step) == per_step for step in steps)
+    seen = [task for step in steps for task in step]
+    epochs = [seen[start : start + count] for start in range(0, len(seen), count)]
+    assert all(sorted(epoch) == tasks for epoch in epochs)
+    assert (epochs[0] != epochs[1]) == shuffle
+
+
+def test_a_step_of_too_few_tasks_has_them_all() -> None:
+    assert sorted(tasks_of_step(TASKS, 3, 16, seed=3, shuffle=True)) == TASKS
 
 
 def test_a_step_does_not_depend_on_the_steps_before_it() -> None:
-    late = tasks_of_step(TASKS, 7, 4, seed=3, shuffle=True)
-    for step in (1, 2, 30):
-        tasks_of_step(TASKS, step, 4, seed=3, shuffle=True)
-    assert tasks_of_step(TASKS, 7, 4, seed=3, shuffle=True) == late
+    in_order = [tasks_of_step(TASKS, step, 4, seed=3, shuffle=True) for step in range(1, 31)]
+    assert [tasks_of_step(TASKS, step, 4, seed=3, shuffle=True) for step in range(30, 0, -1)] == in_order[::-1]
 
 
 def test_without_shuffling_the_sources_order_stands() -> None:
