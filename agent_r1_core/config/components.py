@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agent_r1_core.config.problems import Problems
     from agent_r1_core.plugins import Registry
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class ResolvedBlock:
@@ -33,6 +35,21 @@ class ResolvedBlock:
     cls: Any
     config: ComponentConfig
     """An instance of the component's `Config`."""
+
+
+def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) -> set[str]:
+    """Look up every component that a tree names, and import none.
+
+    Returns:
+        The valid keys, without the options that only a component itself knows.
+    """
+    from agent_r1_core.plugins import KINDS
+
+    valid = set(valid_keys(RunConfig))
+    for key, kind, block in find_blocks(tree):
+        _looked_up(key, kind, block, registry.find, problems)
+        valid |= {key_text((*key, name)) for name in (*block_keys(kind), *KINDS[kind].base().Config.model_fields)}
+    return valid
 
 
 def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tuple[list[ResolvedBlock], set[str]]:
@@ -94,10 +111,8 @@ def _resolve(
     key: Key, kind: str, block: dict[str, Any], registry: Registry, problems: Problems, valid: set[str]
 ) -> list[ResolvedBlock]:
     """The block, and those that are an option of its component; nothing where one of them is wrong."""
-    try:
-        loaded = registry.load(kind, block["name"])
-    except PluginError as error:
-        problems.add((*key, "name"), f"cannot be used: {error}", type(error))
+    loaded = _looked_up(key, kind, block, registry.load, problems)
+    if loaded is None:
         return []
     fields = loaded.cls.Config.model_fields
     own = block_keys(kind)
@@ -124,6 +139,16 @@ def _resolve(
                 return []
             config = config.model_copy(update={name: value.model_copy(update={"config": inner[0].config})})
     return [ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config), *inner]
+
+
+def _looked_up(
+    key: Key, kind: str, block: dict[str, Any], look_up: Callable[[str, str], T], problems: Problems
+) -> T | None:
+    try:
+        return look_up(kind, block["name"])
+    except PluginError as error:
+        problems.add((*key, "name"), f"cannot be used: {error}", type(error))
+        return None
 
 
 def _takes_block(annotation: Any) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from agent_r1_core.config.checks import Setup, check_setup
-from agent_r1_core.config.components import ResolvedBlock, resolve_blocks, run_config
+from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
-from agent_r1_core.config.keys import key_text, parse_key
+from agent_r1_core.config.keys import key_text, nearest, parse_key
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import Problems
@@ -113,12 +113,29 @@ def load_config(
     problems.raise_any()
     for text in misapplied:
         problems.add_text(text)
+    _check_sections(draft, registry, problems)
     config, blocks = _validated(draft, registry, problems)
     setup = Setup(config, blocks, registry, problems, training)
     check_setup(setup)
     problems.raise_any()
     stem = Path(layers[-1].file).stem
     return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings))
+
+
+def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
+    """Raise what is wrong with sections and names, before components are imported, which takes seconds.
+
+    A key that is like none of theirs waits for the components: it may be like one of their options.
+    """
+    valid = check_names(draft.tree, registry, problems)
+    try:
+        run_config(draft.tree, [])
+    except ValidationError as error:
+        unknown = [item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"]
+        if any(nearest(key_text(key), valid) is None for key in unknown):
+            return
+        problems.add_validation(error, draft.tree, (), valid)
+    problems.raise_any()
 
 
 def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[RunConfig, list[ResolvedBlock]]:

@@ -10,6 +10,7 @@ import pytest
 
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
+from agent_r1_core.plugins import Registry
 
 Load = Callable[..., Any]
 
@@ -87,6 +88,15 @@ def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
 def test_mixed_errors_are_configuration_errors(load: Load) -> None:
     text = refusal(load, "algorithm.name=grup", "seed=-1")
     assert [line.partition(" ")[0] for line in text.splitlines()] == ["algorithm.name", "seed"]
+
+
+def test_wrong_sections_are_reported_before_any_component_is_imported(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Registry, "load", lambda *_: pytest.fail("a component was imported"))
+    assert "did you mean training?" in refusal(load, "traning.steps=3")
+    assert "did you mean env.max_turns?" in refusal(load, "max_turns=3")
+    assert "did you mean 'group'?" in refusal(load, "algorithm=grup", kind=UnknownComponent)
 
 
 def test_a_tool_whose_option_the_block_would_swallow_is_refused(load: Load) -> None:
