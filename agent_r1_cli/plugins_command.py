@@ -52,12 +52,16 @@ def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: 
     """
     registry = find_plugins(plugin, disable_plugin)
     reports = [(record, _problems(registry, record)) for record in registry.plugins]
+    missing = {record.name: _unavailable(registry, record) for record, problems in reports if not problems}
     healthy = not any(problems for _, problems in reports)
     if as_json:
-        told = [_without_components(record) | {"problems": problems} for record, problems in reports]
+        told = [
+            _without_components(record) | {"problems": problems, "unavailable": missing.get(record.name, [])}
+            for record, problems in reports
+        ]
         print_json({"ok": healthy, "plugins": told})
     else:
-        rows = [row for record, problems in reports for row in _rows(record, problems)]
+        rows = [row for record, problems in reports for row in _rows(record, problems, missing.get(record.name, []))]
         print_table(("PLUGIN", "FROM", "STATUS", "FINDING"), rows)
     say("every plugin is in order" if healthy else "something is wrong; the findings say what to do")
     if not healthy:
@@ -83,10 +87,18 @@ def _problems(registry: Registry, plugin: PluginRecord) -> list[str]:
     return problems
 
 
-def _rows(plugin: PluginRecord, problems: list[str]) -> list[tuple[str, str, str, str]]:
+def _unavailable(registry: Registry, plugin: PluginRecord) -> list[str]:
+    """What of a sound plugin this machine cannot run."""
+    from agent_r1_core.plugins import check_available
+
+    reasons = [(record, check_available(registry, record)) for record in plugin.components if not record.alias_of]
+    return [f"{record.kind} {record.name!r} cannot be used here: {why}" for record, why in reasons if why]
+
+
+def _rows(plugin: PluginRecord, problems: list[str], unavailable: list[str]) -> list[tuple[str, str, str, str]]:
     status = "wrong" if plugin.status == "ok" and problems else str(plugin.status)
     count = len(plugin.components)
-    findings = problems or [plugin.reason or f"{count} name{'' if count == 1 else 's'} checked"]
+    findings = problems or unavailable or [plugin.reason or f"{count} name{'' if count == 1 else 's'} checked"]
     return [(plugin.name, plugin.origin, status, finding) for finding in findings]
 
 

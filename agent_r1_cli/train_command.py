@@ -57,6 +57,7 @@ def _show(resolved: ResolvedConfig) -> None:
     """Print what a run would be; stdout is YAML."""
     from agent_r1_core.training.estimate import estimate_memory
 
+    resolved.check_available()
     print(resolved.yaml(), end="")
     for warning in resolved.warnings:
         say(f"note: {warning}")

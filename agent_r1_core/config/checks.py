@@ -40,6 +40,8 @@ class Setup:
     training: bool
     """False: for an evaluation or a look at rollouts, where any sampling is allowed."""
     warnings: list[str] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """Keys of blocks whose components this machine cannot run, and why."""
 
     def block(self, *key: str) -> ResolvedBlock | None:
         """The resolved block at `key`."""
@@ -58,6 +60,7 @@ class Setup:
 def check_setup(setup: Setup) -> None:
     """Run every check; findings go to the setup's problems and warnings."""
     _idle_options(setup)
+    _availability(setup)
     _duplicates(setup)
     _tools(setup)
     _evaluation(setup)
@@ -74,6 +77,14 @@ def _idle_options(setup: Setup) -> None:
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             setup.idle((*block.key, option), why)
+
+
+def _availability(setup: Setup) -> None:
+    for block in setup.blocks:
+        reason, key = block.cls.unavailable(block.config), key_text(block.key)
+        if reason is not None:
+            source = setup.problems.draft.near((*block.key, "name")).text
+            setup.unavailable[key] = f"{key} ({source}) names {block.name}, which cannot be used here: {reason}"
 
 
 def _duplicates(setup: Setup) -> None:

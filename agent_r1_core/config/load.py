@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as copy_with
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,8 @@ class ResolvedConfig:
     """The recipe's name: the stem of its file."""
     warnings: tuple[str, ...] = ()
     """Sentences that a person should read before a long run."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Keys of blocks whose components this machine cannot run, and a sentence each."""
 
     def dump(self) -> dict[str, Any]:
         """Plain values for a run's `config.yaml`; `load_config` reads them back as the same configuration."""
@@ -60,6 +62,19 @@ class ResolvedConfig:
             ComponentLoadError: its constructor raises.
         """
         return self.registry.make(kind, block.name, block.config, **arguments)
+
+    def check_available(self, unused: Collection[str] = ()) -> None:
+        """Make sure that this machine can run the components.
+
+        Args:
+            unused: keys of blocks and lists of blocks that are not going to be used.
+
+        Raises:
+            ComponentLoadError: it cannot run some of them; one line each.
+        """
+        used = [text for key, text in self.unavailable.items() if key.partition("[")[0] not in unused]
+        if used:
+            raise ComponentLoadError("\n".join(used))
 
     def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
         """A copy with some keys set, such as what `threads: auto` turned out to be.
@@ -119,7 +134,7 @@ def load_config(
     check_setup(setup)
     problems.raise_any()
     stem = Path(layers[-1].file).stem
-    return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings))
+    return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings), setup.unavailable)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:

@@ -47,3 +47,12 @@ class Component:
         One that the user set nevertheless is reported as an error (LAW 8); defaults are free to be idle.
         """
         return {}
+
+    @classmethod
+    def unavailable(cls, config: Any) -> str | None:
+        """Why this machine cannot run the component with these options, and what to do: a package is missing, say.
+
+        None where it can. Asked when a recipe is about to be used, so it is cheap: `importlib.util.find_spec`, no
+        import.
+        """
+        return None

@@ -19,13 +19,20 @@ __all__ = [
     "PluginStatus",
     "Problem",
     "Registry",
+    "check_available",
     "check_component",
     "check_registered",
     "did_you_mean",
     "validate",
 ]
 
-_LAZY = {"check_component": "checks", "check_registered": "checks", "Problem": "validation", "validate": "validation"}
+_LAZY = {
+    "check_available": "checks",
+    "check_component": "checks",
+    "check_registered": "checks",
+    "Problem": "validation",
+    "validate": "validation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -67,6 +67,13 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     return [f"preset option {problem}" for problem in problems if problem.key not in missing_is_fine]
 
 
+def check_available(registry: Registry, record: ComponentRecord) -> str | None:
+    """Why a sound component cannot be used on this machine with its default options; None where it can."""
+    loaded = registry.load(record.kind, record.qualified)
+    config, problems = validate(loaded.cls.Config, loaded.preset_config)
+    return None if problems else loaded.cls.unavailable(config)
+
+
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
     config, wanted = cls.Config, base.Config
     if not (isinstance(config, type) and issubclass(config, wanted)):
@@ -148,6 +155,13 @@ def _instance(cls: type[Component], problems: list[str]) -> Component | None:
         problems.append(f"idle_options raised {type(error).__name__}: {error}")
     else:
         problems += [f"idle_options names {name!r}, which is no option" for name in sorted(unknown)]
+    try:
+        reason = cls.unavailable(instance.config)
+    except Exception as error:
+        problems.append(f"unavailable raised {type(error).__name__}: {error}")
+    else:
+        if reason is not None and not (isinstance(reason, str) and reason):
+            problems.append(f"unavailable returned {reason!r}; return None or a sentence")
     return instance
 
 

@@ -150,6 +150,7 @@ def assemble(
         AgentR1Error: a model, data set or component cannot be had.
     """
     config = resolved.config
+    resolved.check_available(() if learning else ("algorithm", "trackers"))
     source = find_model(config.model.name)
     shape = _shape(source.folder)
     _check_positions(resolved, shape)

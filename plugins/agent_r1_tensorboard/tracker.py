@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,13 @@ class TensorBoard(Tracker):
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
         self._writer: Any = None
+
+    @classmethod
+    def unavailable(cls, config: ComponentConfig) -> str | None:
+        """Where the package tensorboard is missing."""
+        if find_spec("tensorboard") is None:
+            return "the package tensorboard is missing; run `pip install tensorboard` or leave the tracker out"
+        return None
 
     def open(self, run: RunInfo) -> None:
         """Begin, or go on with, the run's event files.

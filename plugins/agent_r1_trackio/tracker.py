@@ -13,6 +13,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,13 @@ class Trackio(Tracker):
         super().__init__(config)
         self._trackio: Any = None
         self._run: Any = None
+
+    @classmethod
+    def unavailable(cls, config: Config) -> str | None:
+        """Where the package trackio is missing."""
+        if find_spec("trackio") is None:
+            return "the package trackio is missing; run `pip install 'agent-r1[trackio]'` or leave the tracker out"
+        return None
 
     def open(self, run: RunInfo) -> None:
         """Begin the run, or go on with it: entries after the step at which it resumes are removed.

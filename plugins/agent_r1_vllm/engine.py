@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -65,6 +66,12 @@ class VllmEngine(Engine):
         if config.kv_cache_memory is not None:
             return {"gpu_memory_utilization": "kv_cache_memory says how much memory the cache gets"}
         return {}
+
+    @classmethod
+    def unavailable(cls, config: Any) -> str | None:
+        if find_spec("vllm") is None:
+            return "vLLM is not installed; run `pip install 'agent-r1[vllm]'`, or set engine.name=transformers"
+        return None
 
     _worker: Worker | None = None
     _limits: Limits

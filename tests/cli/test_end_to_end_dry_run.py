@@ -9,8 +9,30 @@ from typing import Any
 import pytest
 
 from agent_r1_core.config import load_config, recipe_folders, recipe_names
+from agent_r1_core.errors import ComponentLoadError
+from agent_r1_core.training.assembly import assemble
 
 Invoke = Callable[..., Any]
+
+NEEDS_AN_ANTENNA = """
+from agent_r1_core import Tracker, TrackerSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Radio(Tracker):
+    @classmethod
+    def unavailable(cls, config):
+        return "there is no antenna; plug one in"
+
+    def log(self, step, metrics):
+        pass
+
+
+@hookimpl
+def register_trackers():
+    return [TrackerSpec("radio", ":Radio", "Sends metrics by radio")]
+"""
 
 
 @pytest.mark.parametrize("recipe", recipe_names(recipe_folders()))
@@ -47,3 +69,19 @@ def test_a_model_that_is_no_model_is_an_error_already(agent_r1: Invoke, tmp_path
     done = agent_r1("train", "default", "--dry-run", f"model.name={tmp_path}")
     assert done.exit_code == 1
     assert "is neither a Hugging Face folder" in done.stderr
+
+
+def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1: Invoke, tmp_path: Path) -> None:
+    plugin = tmp_path / "radio.py"
+    plugin.write_text(NEEDS_AN_ANTENNA)
+    sentence = "trackers[0] (override 'trackers=[radio]') names radio, which cannot be used here: there is no antenna"
+    done = agent_r1("train", "default", "--dry-run", "trackers=[radio]", "-p", plugin)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert sentence in done.stderr
+    resolved = load_config("default", ["trackers=[radio]"], plugins=[plugin])
+    with pytest.raises(ComponentLoadError, match="antenna"):
+        assemble(resolved)
+    resolved.check_available(unused=["trackers"])
+    doctor = agent_r1("plugins", "doctor", "-p", plugin)
+    assert doctor.exit_code == 0
+    assert "tracker 'radio' cannot be used here: there is no antenna; plug one in" in " ".join(doctor.stdout.split())

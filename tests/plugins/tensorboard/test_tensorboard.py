@@ -59,6 +59,8 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ComponentLoadError, match="pip install tensorboard"):
         tracker(tmp_path)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    assert "pip install tensorboard" in str(TensorBoard.unavailable(TensorBoard.Config()))
 
 
 def test_closing_without_opening_does_nothing() -> None:

@@ -91,6 +91,7 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "trackio", None)
     with pytest.raises(ComponentLoadError, match=r"agent-r1\[trackio\]"):
         tracker(tmp_path)
+    assert "agent-r1[trackio]" in str(Trackio.unavailable(Trackio.Config()))
 
 
 def test_closing_without_opening_does_nothing() -> None:

@@ -29,6 +29,7 @@ def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(EngineError, match=r"needs vLLM.*pip install 'agent-r1\[vllm\]'"):
         start(EngineModel(folder(), "float32"))
+    assert "pip install 'agent-r1[vllm]'" in str(VllmEngine.unavailable(VllmEngine.Config()))
 
 
 @pytest.mark.parametrize(
