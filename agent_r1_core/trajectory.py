@@ -31,7 +31,7 @@ class Task:
     answers: tuple[str, ...] = ()
     """Accepted answers; empty where the environment alone decides."""
     seed: int | None = None
-    """For environments that generate their own start."""
+    """For environments that generate their own start; the task source `seeds` gives such tasks."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Anything a reward, an environment or a report wants; JSON-able."""
 

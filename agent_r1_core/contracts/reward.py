@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 class RewardFn(Component):
     """Scores a turn or an episode; sync or async.
 
-    `scope` says which of the two methods is called. Values outside `range`, NaN and exceptions make a failed
-    episode (LAW 5): a broken reward never trains as a zero. The recipe's `weight` multiplies the score; the
-    unweighted one is logged under the component's name.
+    Two class attributes say what it scores and how high:
+
+    - `scope`: `"episode"` (the default) calls `score(trajectory)` once an episode has ended, an outcome reward;
+      `"turn"` calls `score_turn(turn, trajectory)` after every turn, a process reward.
+    - `range`: the lowest and the highest score, (0.0, 1.0) where the class does not say otherwise.
+
+    A score is a real number or a bool. Anything else, a value outside `range`, NaN and an exception make a failed
+    episode (LAW 5): a broken reward never trains as a zero. The recipe's `weight` multiplies the score; the unweighted
+    one is logged under the component's name.
     """
 
     scope: ClassVar[Literal["episode", "turn"]] = "episode"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    """Lowest and highest score."""
 
     def score(self, trajectory: Trajectory) -> float | Awaitable[float]:
         """Outcome reward of a finished episode, also of one that ran out of budget (its `answer` is None then)."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.validation import validate
@@ -190,6 +191,9 @@ def _check_reward(reward: Any) -> list[str]:
     problems = []
     if reward.scope not in ("episode", "turn"):
         problems.append(f"scope is {reward.scope!r}; use 'episode' or 'turn'")
+    other = {"episode": "score_turn", "turn": "score"}.get(reward.scope)
+    if other is not None and getattr(type(reward), other) is not getattr(RewardFn, other):
+        problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that is meant")
     try:
         low, high = (float(bound) for bound in reward.range)
     except (TypeError, ValueError):

@@ -157,8 +157,15 @@ class Episode:
         trajectory = self.trajectory
         if not generation.ids:
             raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
+        versions = generation.versions or ((generation.version, len(generation.ids)),)
+        named = sum(count for _, count in versions)
+        if named != len(generation.ids):
+            raise EpisodeError(
+                f"the engine named the versions of {named} ids for an action of {len(generation.ids)} in episode "
+                f"{self.key}; name every id's"
+            )
         if not trajectory.turns:
-            trajectory.policy_version = generation.versions[0][0] if generation.versions else generation.version
+            trajectory.policy_version = versions[0][0]
         segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
         self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
         turn = Turn(
@@ -171,7 +178,7 @@ class Episode:
             finish=generation.finish,
             state_key=self._observation.state_key,
             new_context=self._observation.new_context,
-            versions=generation.versions or ((generation.version, len(generation.ids)),),
+            versions=versions,
         )
         trajectory.turns.append(turn)
         if self._tools is not None:

@@ -107,6 +107,7 @@ def test_a_sound_component_has_no_problems(kind: str) -> None:
         ("env", with_methods(ToolEnv, reset=nothing), "step is missing; define step(self, action)"),
         ("reward", with_methods(RewardFn, scope="turn", score=nothing), "score_turn is missing"),
         ("reward", with_methods(RewardFn, score=nothing, scope="both"), "scope is 'both'; use 'episode' or 'turn'"),
+        ("reward", with_methods(RewardFn, score=nothing, score_turn=nothing), "score_turn is never called under scope"),
         ("reward", with_methods(RewardFn, score=nothing, range=(1, 0)), "the lowest score must be below the highest"),
         ("reward", with_methods(RewardFn, score=nothing, range=3), "range is 3; use (lowest, highest)"),
         (

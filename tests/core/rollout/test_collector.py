@@ -7,6 +7,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -371,6 +372,39 @@ def test_a_slow_reward_fails_the_episode(engine, tokenizer, tools):
 def test_a_reward_listed_twice_is_refused(engine, tokenizer, tools):
     with pytest.raises(ConfigError, match="'correct' is listed twice"):
         play(engine(searcher), tokenizer, tools, rewards=[WeightedReward(Correct()), WeightedReward(Correct())])
+
+
+def test_a_turn_says_which_weights_sampled_it_and_a_group_whether_it_mixes(engine, tokenizer, tools):
+    scripted = engine(searcher)
+    honest = scripted.generate
+
+    async def updated(request: Any) -> Generation:
+        """New weights arrive while the last action of q1 is sampled."""
+        made = await honest(request)
+        text = tokenizer.decode(request.ids)
+        spans = ((7, 2), (8, len(made.ids) - 2)) if "Name1" in text and "<tool_response>" in text else ()
+        return replace(made, versions=spans, version=spans[-1][0] if spans else 7)
+
+    scripted.generate = updated
+    result = play(scripted, tokenizer, tools, samples=1)
+    assert [group.versions for group in result.groups] == [{7}, {7, 8}, {7}]
+    (one,) = result.groups[1].trajectories
+    first, second = one.turns
+    assert first.versions == ((7, first.tokens),)
+    assert second.versions == ((7, 2), (8, second.tokens - 2))
+    assert one.policy_version == 7
+
+
+def test_an_engine_that_loses_count_of_its_versions_fails_the_episode(engine, tokenizer, tools):
+    scripted = engine(searcher)
+    honest = scripted.generate
+
+    async def careless(request: Any) -> Generation:
+        return replace(await honest(request), versions=((7, 1),))
+
+    scripted.generate = careless
+    result = play(scripted, tokenizer, tools, tasks=TASKS[:1], samples=1, max_retries=0)
+    assert "the engine named the versions of 1 ids" in result.dropped[0].reason
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -103,6 +103,13 @@ class Brittle(Guess):
         return super().step(action)
 
 
+class EndsTwice(Guess):
+    """Cannot decide how its episode ended."""
+
+    def step(self, action: Any) -> Step:
+        return Step(super().step(action).observation, terminated=True, truncated=True)
+
+
 class OtherStart(Guess):
     """Every episode of a task is another problem."""
 
@@ -141,6 +148,7 @@ def test_a_sound_environment_passes(tmp_path: Path) -> None:
     [
         (Mute, "noise_is_answered_and_never_raises"),
         (Brittle, "noise_is_answered_and_never_raises"),
+        (EndsTwice, "every_observation_and_step_is_well_formed"),
         (OtherStart, "every_episode_of_a_task_begins_alike"),
         (Shared, "instances_share_nothing"),
         (Unseeded, "the_same_seed_and_actions_give_the_same_episode"),
@@ -162,6 +170,13 @@ class Enthusiast(RewardFn):
         return 2.0
 
 
+class Wordy(RewardFn):
+    """Scores in text."""
+
+    def score(self, trajectory: Any) -> Any:
+        return "1.0"
+
+
 class Breaks(RewardFn):
     """Forgets that there may be no answer."""
 
@@ -177,7 +192,8 @@ def test_faulty_rewards(tmp_path: Path) -> None:
         "scoring_twice_gives_the_same_and_changes_nothing",
         "no_answer_does_not_beat_the_right_one",
     }
-    assert "every_score_is_a_number_in_its_range" in failures(RewardContract, Breaks, tmp_path, cases=cases)
+    for reward in (Breaks, Wordy):
+        assert "every_score_is_a_number_in_its_range" in failures(RewardContract, reward, tmp_path, cases=cases)
 
 
 class Shuffled(TaskSource):
