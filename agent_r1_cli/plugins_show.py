@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 import json
-import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent_r1_cli.completion import component_names
-from agent_r1_cli.output import print_json, print_table
+from agent_r1_cli.component_page import print_page
+from agent_r1_cli.option_types import type_in_words
+from agent_r1_cli.output import print_json
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, find_plugins
 from agent_r1_cli.plugins_command import KindOption, _check_kind
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from agent_r1_core.plugins import ComponentRecord, LoadedComponent, Registry
 
 Name = Annotated[
@@ -44,7 +48,7 @@ def show(
     if as_json:
         print_json(answer)
     else:
-        _print(answer)
+        print_page(answer)
 
 
 def _find(registry: Registry, name: str, kind: str | None) -> ComponentRecord:
@@ -82,9 +86,13 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
         ],
         "doc": inspect.cleandoc(loaded.cls.__doc__ or ""),
         "options": _options(loaded),
+        "recipe_options": _recipe_options(record.kind),
+        "metrics": _metrics(loaded),
     }
     if record.kind == "reward":
         answer |= {"scope": loaded.cls.scope, "range": list(loaded.cls.range)}  # type: ignore[attr-defined]
+    if record.kind == "env":
+        answer |= {"uses_tools": loaded.cls.uses_tools()}  # type: ignore[attr-defined]
     if record.kind == "tool":
         tool = loaded.cls.__new__(loaded.cls)
         tool.name = record.canonical
@@ -103,26 +111,38 @@ def _source(cls: type) -> tuple[str | None, int | None]:
 
 def _options(loaded: LoadedComponent) -> list[dict[str, Any]]:
     """One entry per option; the defaults are those under the preset."""
-    options = []
-    for name, field in loaded.cls.Config.model_fields.items():
-        required = field.is_required() and name not in loaded.preset_config
-        default = loaded.preset_config.get(name, None if required else field.get_default(call_default_factory=True))
-        options.append(
-            {
-                "name": name,
-                "type": _type_name(field.annotation),
-                "required": required,
-                "default": _plain(default),
-                "doc": " ".join((field.description or "").split()),
-            }
-        )
-    return options
+    return [_option(name, field, loaded.preset_config) for name, field in loaded.cls.Config.model_fields.items()]
 
 
-def _type_name(annotation: Any) -> str:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return "null" if annotation is type(None) else annotation.__name__
-    return str(annotation).replace("typing.", "").replace("NoneType", "null").replace("None", "null")
+def _recipe_options(kind: str) -> list[dict[str, Any]]:
+    """What a recipe may say of every component of a kind, such as a reward's weight."""
+    from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
+
+    blocks: dict[str, type[ComponentBlock]] = {"reward": RewardBlock, "tool": ToolBlock}
+    if kind not in blocks:
+        return []
+    return [_option(key, blocks[kind].model_fields[key], {}) for key in blocks[kind].own_keys if key != "name"]
+
+
+def _option(name: str, field: FieldInfo, preset: Mapping[str, Any]) -> dict[str, Any]:
+    required = field.is_required() and name not in preset
+    default = preset.get(name, None if required else field.get_default(call_default_factory=True))
+    return {
+        "name": name,
+        "type": type_in_words(field),
+        "required": required,
+        "default": _plain(default),
+        "doc": " ".join((field.description or "").split()),
+    }
+
+
+def _metrics(loaded: LoadedComponent) -> list[dict[str, Any]]:
+    """The metrics that a component declares, under the names that a run reports."""
+    from agent_r1_core.metrics import Catalogue
+
+    core = set(Catalogue())
+    own = Catalogue.with_components([(loaded.record.kind, loaded.record.canonical, loaded.cls)])
+    return [metric.to_json() for metric in own if metric not in core]
 
 
 def _plain(value: Any) -> Any:
@@ -130,39 +150,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return json.loads(json.dumps(value, default=str))
-
-
-def _print(answer: dict[str, Any]) -> None:
-    where = f"{answer['distribution']} {answer['version']}" if answer["distribution"] else answer["plugin_source"]
-    facts = {
-        "component": f"{answer['kind']} {answer['qualified']}",
-        "summary": answer["summary"],
-        "plugin": f"{answer['plugin']} ({where})",
-        "target": answer["target"],
-        "source": f"{answer['source']}:{answer['line']}" if answer["source"] else "",
-        "alias of": answer["alias_of"] or "",
-        "preset of": f"{answer['preset_of']}, with {json.dumps(answer['preset'])}" if answer["preset_of"] else "",
-        "aliases": ", ".join(answer["aliases"]),
-        "scores": f"the {answer['scope']}, from {answer['range'][0]} to {answer['range'][1]}"
-        if "scope" in answer
-        else "",
-    }
-    for title, text in facts.items():
-        if text:
-            print(f"{title + ':':<11}{text}")
-    print(f"\n{answer['doc']}\n" if answer["doc"] else "")
-    if answer["options"]:
-        rows = [
-            (o["name"], o["type"], "required" if o["required"] else json.dumps(o["default"]), o["doc"])
-            for o in answer["options"]
-        ]
-        print_table(("OPTION", "TYPE", "DEFAULT", "MEANING"), rows)
-    else:
-        print("It has no options.")
-    if answer["presets"]:
-        print()
-        presets = [(p["name"], json.dumps(p["config"]), p["summary"]) for p in answer["presets"]]
-        print_table(("PRESET", "OPTIONS", "SUMMARY"), presets)
-    if "schema_of_tool" in answer:
-        print("\nTool schema, as the model is told:")
-        print(json.dumps(answer["schema_of_tool"], indent=2, ensure_ascii=False))

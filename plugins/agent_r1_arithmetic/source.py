@@ -28,10 +28,13 @@ class Arithmetic(TaskSource):
         max_value: int = Field(99, ge=1, le=10**9)
         """Numbers are drawn from 0 to this."""
         terms: int = Field(2, ge=2, le=10)
+        """Numbers in a sum."""
         size: int = Field(1000, ge=1)
+        """Number of different sums."""
         split: Literal["train", "eval"] = "train"
         """Four fifths of all sums are for training."""
         seed: int = 0
+        """Draws the sums."""
 
     def load(self) -> Sequence[Task]:
         """`size` different sums; metadata: expression.

@@ -17,7 +17,9 @@ class GSM8K(TaskSource):
 
     class Config(RecordsConfig):
         hub: str = "openai/gsm8k"
+        """The data set on the Hugging Face hub, read where `path` is null."""
         subset: str | None = "main"
+        """Its configuration on the hub; null: the only one."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:

@@ -21,7 +21,9 @@ class HotpotQA(TaskSource):
 
     class Config(RecordsConfig):
         hub: str = "hotpotqa/hotpot_qa"
+        """The data set on the Hugging Face hub, read where `path` is null."""
         subset: str | None = "distractor"
+        """Its configuration on the hub; null: the only one."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:

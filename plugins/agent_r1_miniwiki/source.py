@@ -26,6 +26,7 @@ class MiniWiki(TaskSource):
 
     class Config(ComponentConfig):
         split: Split = "train"
+        """Each split has worlds of its own."""
         hops: tuple[Literal[1, 2, 3], ...] = Field((2,), min_length=1)
         """Passages that must be read for an answer."""
         kinds: tuple[Kind, ...] = Field(("compositional", "bridge"), min_length=1)
@@ -33,9 +34,11 @@ class MiniWiki(TaskSource):
         size: int = Field(1000, ge=1)
         """Number of questions, drawn evenly over hops and forms of question."""
         worlds: int = Field(8, ge=1)
+        """Worlds that the questions are about."""
         world_size: int = Field(120, ge=12, le=5000)
         """Entities, and so passages, of each world."""
         seed: int = 0
+        """Draws the worlds and the questions."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:

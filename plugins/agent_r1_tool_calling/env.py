@@ -42,7 +42,7 @@ class ToolCallingConfig(EnvConfig):
     """How the final answer is written: between `<answer>` tags, in `\\boxed{}`, or as the plain text of an action
     without a call."""
     system_prompt: str | None = None
-    """None: a default that tells the model how to call and how to answer; an empty text: no system prompt."""
+    """null: a default that tells the model how to call and how to answer; an empty text: no system prompt."""
     max_tool_characters: int = Field(2000, ge=1)
     """Characters of one tool result; the rest is cut, with a marker."""
     max_calls: int = Field(8, ge=1)

@@ -19,9 +19,9 @@ class SearchTagsConfig(ComponentConfig):
     """Options of `search_tags`."""
 
     tool: str | None = None
-    """The tool that is called; None: the only one of the recipe."""
+    """The tool that is called; null: the only one of the recipe."""
     argument: str | None = None
-    """Its argument that gets the text; None: the first one that takes text."""
+    """Its argument that gets the text; null: the first one that takes text."""
 
 
 class SearchTags(ToolFormat):

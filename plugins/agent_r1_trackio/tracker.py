@@ -30,6 +30,7 @@ class Trackio(Tracker):
 
     class Config(ComponentConfig):
         project: str = "agent-r1"
+        """The project under which the dashboard lists the run."""
         directory: str | None = None
         """Where trackio keeps its files; null: `trackio` in the run's folder."""
 

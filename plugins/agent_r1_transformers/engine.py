@@ -31,9 +31,9 @@ class TransformersEngine(Engine):
 
         cache_tokens: int | None = Field(default=None, ge=0)
         """Tokens whose keys and values are kept for episodes that wait for a tool; the least recently used episodes
-        are dropped first and read again. None: those of `max_episodes` episodes; 0: none."""
+        are dropped first and read again. null: those of `max_episodes` episodes; 0: none."""
         max_total_tokens: int | None = Field(default=None, ge=1)
-        """Tokens whose keys and values are held at once, running requests first; further requests wait for room. None:
+        """Tokens whose keys and values are held at once, running requests first; further requests wait for room. null:
         what a quarter of the free memory holds, and in deterministic runs no bound."""
 
     _worker: Worker | None = None

@@ -38,17 +38,17 @@ class VllmEngine(Engine):
         tensor_parallel_size: int = Field(1, ge=1)
         """GPUs (on a CPU: processes) that share each layer; more than one needs `processes: separate`."""
         max_model_len: int | None = Field(default=None, ge=1)
-        """Ids that a context may have in all, the generated ones included. None: the model's positions."""
+        """Ids that a context may have in all, the generated ones included. null: the model's positions."""
         block_size: int = Field(32, ge=1)
         """Ids per block of the KV cache; whole blocks are found again on the next turn. A multiple of 32 on a CPU."""
         enable_prefix_caching: bool = True
         """Keep the keys and values of contexts, so that a turn reads only what is new; off in deterministic runs."""
         kv_cache_memory: float | None = Field(default=None, gt=0)
-        """GiB of keys and values. None: 1 on a CPU, and what `gpu_memory_utilization` leaves on CUDA."""
+        """GiB of keys and values. null: 1 on a CPU, and what `gpu_memory_utilization` leaves on CUDA."""
         gpu_memory_utilization: float = Field(0.4, gt=0, le=1)
         """Share of a GPU's memory for vLLM in all, CUDA alone; the learner needs the rest."""
         enforce_eager: bool | None = None
-        """False: compile the model, with CUDA graphs on a GPU. None: compiled on CUDA, eager on a CPU."""
+        """false: compile the model, with CUDA graphs on a GPU. null: compiled on CUDA, eager on a CPU."""
         sleep_mode: bool = False
         """Give the GPU's memory back while the learner works on it. Needs CUDA."""
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field, create_model
+
+from agent_r1_cli.option_types import type_in_words
+from agent_r1_core.contracts.component import LocalPath
 
 Run = Callable[..., Any]
 
@@ -144,7 +148,8 @@ def test_show_a_tool(agent_r1: Run, local: Path) -> None:
     assert f"plugin:    mine ({local})" in text
     assert f"source:    {local}:{line}" in text
     assert "alias of:  shout" in text
-    assert "It has no options." in text
+    assert "It has no options of its own." in text
+    assert "  timeout    number, above 0; default 10.0" in text.splitlines()
     schema = json.loads(text.partition("as the model is told:")[2])
     assert schema["function"]["parameters"]["properties"]["text"]["description"] == "what to say"
 
@@ -154,8 +159,8 @@ def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> No
     assert answer["preset_of"] == "length"
     assert answer["range"] == [-1.0, 1.0]
     assert answer["options"] == [
-        {"name": "target", "type": "int", "required": False, "default": 3, "doc": "Letters to aim at."},
-        {"name": "unit", "type": "str | null", "required": False, "default": None, "doc": ""},
+        {"name": "target", "type": "whole number", "required": False, "default": 3, "doc": "Letters to aim at."},
+        {"name": "unit", "type": "text or null", "required": False, "default": None, "doc": ""},
     ]
 
 
@@ -163,6 +168,54 @@ def test_show_a_built_in(agent_r1: Run) -> None:
     answer = json.loads(agent_r1("plugins", "show", "calculator", "--json").stdout)
     assert (answer["distribution"], answer["kind"]) == ("agent-r1", "tool")
     assert Path(answer["source"]).is_file()
+
+
+def test_a_page_says_what_a_reward_scores_and_fits_the_terminal(
+    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = agent_r1("plugins", "show", "length", "-p", local).stdout
+    assert "scores:    each episode, by score(trajectory), from -1 to 1" in text
+    assert "presets:\n  short  Brief\n         target: 3\n" in text
+    turn = agent_r1("plugins", "show", "valid_tool_call").stdout
+    assert "scores:    each turn, by score_turn(turn, trajectory), from 0 to 1" in turn
+    env = agent_r1("plugins", "show", "tool_calling").stdout
+    assert "tools:     the recipe's" in env
+    for page in (turn, env):
+        prose = [line for line in page.splitlines() if not line.startswith(("source:", "target:"))]
+        assert max(map(len, prose)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("annotation", "limits", "words"),
+    [
+        (int, {"ge": 1}, "whole number, at least 1"),
+        (float, {"gt": 0, "le": 1}, "number, above 0, at most 1"),
+        (int, {"ge": 1, "le": 100}, "whole number, from 1 to 100"),
+        (float | None, {"gt": 0}, "number, above 0, or null"),
+        (LocalPath | None, {}, "path or null"),
+        (Literal["a", "b"] | None, {}, "one of a, b, or null"),
+        (tuple[Literal[1, 2], ...], {}, "list, each one of 1, 2"),
+        (bool | None, {}, "true, false, or null"),
+        (list[str], {}, "list, each text"),
+        (dict[str, int], {}, "mapping"),
+    ],
+)
+def test_types_read_as_people_write_them(annotation: Any, limits: dict[str, int], words: str) -> None:
+    model = create_model("Options", it=(annotation, Field(**limits)))
+    assert type_in_words(model.model_fields["it"]) == words
+
+
+def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent_r1: Run) -> None:
+    listed = json.loads(agent_r1("plugins", "list", "--json").stdout)["components"]
+    for component in listed:
+        page = json.loads(
+            agent_r1("plugins", "show", component["qualified"], "--kind", component["kind"], "--json").stdout
+        )
+        for option in page["options"]:
+            assert option["doc"], f"{component['qualified']} does not say what {option['name']} means"
+            assert "anything" not in option["type"], f"{component['qualified']}.{option['name']}"
+            assert "None" not in option["doc"], "a recipe says null"
 
 
 def test_show_says_which_name_was_meant(agent_r1: Run, local: Path) -> None:
