@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,8 +10,11 @@ from agent_r1_cli.output import print_json, print_table, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
+if TYPE_CHECKING:
+    from agent_r1_core.evaluation.report import EvaluationResult
 
-def evaluate(
+
+def score(
     arguments: Arguments = None,
     model: ModelName = None,
     samples: Annotated[
@@ -36,24 +39,40 @@ def evaluate(
     """Score a model on a recipe's evaluation tasks.
 
     \b
-    agent-r1 eval --model runs/default-1        a run's best policy on its recipe
+    agent-r1 eval runs/default-1                a run's best policy on its recipe
     agent-r1 eval --model runs/default-1 ppo    the same policy on another recipe
     agent-r1 eval --model tiny --silence-tools  does the bundled model guess?
     """
     from agent_r1_cli.display import TrainDisplay
 
     with TrainDisplay() as display:
-        from agent_r1_core.training.api import evaluate as run_evaluation
+        from agent_r1_core.training.api import evaluate
         from agent_r1_core.training.evaluator import EvaluationPlan
 
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
         plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
-        found, path = run_evaluation(plan, display)
+        found, path = evaluate(plan, display)
     if as_json:
         print_json({**found.result.to_json(), "file": str(path)})
         return
     print_table(("metric", "mean", "95 % interval", "method", "n"), found.result.rows())
-    for name, scorer in found.result.scorers.items():
-        say(f"{name}: {scorer}")
-    say(f"sampling: {', '.join(f'{key} {value}' for key, value in found.result.sampling.items())}")
+    for line in _footer(found.result):
+        print(line)
     say(f"written to {path}")
+
+
+def _footer(result: EvaluationResult) -> list[str]:
+    """What belongs to the scores: conditions, scorers, corpora, sampling."""
+    lines = [f"{name}: {scorer}" for name, scorer in result.scorers.items()]
+    lines.append(f"sampling: {_listed(result.sampling)}")
+    if result.choosing_set is not None:
+        lines.append(f"{result.choosing_set}: the set that chooses checkpoints, in no mean over the sets")
+    for name, one in result.sets.items() or [("", result)]:
+        label = f"{name}: " if name else ""
+        lines += [f"{label}{tool}: {_listed(facts)}" for tool, facts in one.tools.items()]
+        lines += [f"{label}{condition}" for condition in one.conditions]
+    return lines
+
+
+def _listed(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in facts.items())

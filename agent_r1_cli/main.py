@@ -56,7 +56,7 @@ def build_app() -> typer.Typer:
     app = _group(options.__doc__ or "", completion=True)
     app.callback(epilog=EPILOG)(options)
     _add(app, "train", train_command.train)
-    _add(app, "eval", eval_command.evaluate)
+    _add(app, "eval", eval_command.score)
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
     _add(app, "metrics", metrics_command.metrics)

@@ -16,7 +16,7 @@ import typer
 from agent_r1_cli.output import print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
-from agent_r1_cli.rollout_command import FirstTask, SideOption
+from agent_r1_cli.rollout_command import FirstTask, TaskSetName
 
 if TYPE_CHECKING:
     from agent_r1_cli.seat import Seat
@@ -32,7 +32,7 @@ def play(
     answer: Annotated[
         str | None, typer.Option("--answer", metavar="TEXT", help="The accepted answer of --question.")
     ] = None,
-    side: SideOption = "eval",
+    task_set: TaskSetName = "eval",
     script: Annotated[
         Path | None,
         typer.Option("--script", metavar="FILE", help="Actions to play: a YAML list, or text with one a line."),
@@ -64,7 +64,9 @@ def play(
             from agent_r1_core.training.api import resolve
 
             resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
-            seat = runner.run(Seat.take(resolved, side, asked, tell))
+            seat = runner.run(Seat.take(resolved, task_set, asked, tell))
+        if resolved.run is not None:
+            say(f"playing the recipe of {resolved.run}: you are the policy, and its own takes no part")
         try:
             finished = Player(seat, runner, tell).play(actions, str(script))
         finally:

@@ -16,7 +16,7 @@ Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[RECIPE] [KEY=VALUE]...",
-        help="A recipe's name or file (default: default), then keys of it to change.",
+        help="A recipe's name or file, or a run (default: default), then keys of it to change.",
         show_default=False,
         autocompletion=recipe_arguments,
     ),
@@ -56,12 +56,18 @@ def resolve_for_model(
     disabled: list[str] | None = None,
     greedy: bool = True,
 ) -> ResolvedConfig:
-    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default."""
+    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default.
+
+    A run in the recipe's place means that run's policy on its own recipe.
+    """
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.api import resolve
 
     recipe, overrides = split_arguments(arguments)
-    if recipe is None and model is not None and Run.is_run(model):
+    named = any(text.partition("=")[0].strip() == "model.name" for text in overrides)
+    if model is None and not named and recipe is not None and Run.is_run(recipe):
+        model = recipe
+    elif recipe is None and model is not None and Run.is_run(model):
         recipe = model
     if model is not None:
         overrides = [f"model.name={model}", *overrides]

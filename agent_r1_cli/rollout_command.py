@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.trajectory import Trajectory
 
-SideOption = Annotated[
-    Literal["eval", "train"],
-    typer.Option("--side", metavar="eval|train", help="Whose tasks and corpus: training's or evaluation's."),
+TaskSetName = Annotated[
+    str, typer.Option("--set", metavar="NAME", help="Whose tasks and corpus: train, eval, or an evaluation set's name.")
 ]
 FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
 
@@ -29,7 +28,7 @@ def rollout(
     tasks: Annotated[int, typer.Option("--tasks", "-n", metavar="N", min=1, help="How many tasks.")] = 2,
     samples: Annotated[int, typer.Option("--samples", "-s", metavar="N", min=1, help="Episodes of each task.")] = 1,
     task: FirstTask = 0,
-    side: SideOption = "eval",
+    task_set: TaskSetName = "eval",
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token; else sample.")] = False,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
@@ -40,13 +39,13 @@ def rollout(
     What the policy sampled is in colour, the environment's text dim.
 
     \b
-    agent-r1 rollout                              the bundled model
-    agent-r1 rollout --model runs/default-1 -n 5  a run's best policy
+    agent-r1 rollout                      the bundled model
+    agent-r1 rollout runs/default-1 -n 5  a run's best policy
     """
     from agent_r1_core.training.api import run_async
 
     resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
-    parts, result = run_async(_play(resolved, side, task, tasks, samples, greedy))
+    parts, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
     _show(parts, played + result.dropped, as_json)
     if result.dropped:
@@ -56,13 +55,15 @@ def rollout(
 
 
 async def _play(
-    resolved: ResolvedConfig, side: str, first: int, count: int, samples: int, greedy: bool
+    resolved: ResolvedConfig, task_set: str, first: int, count: int, samples: int, greedy: bool
 ) -> tuple[Assembly, RolloutResult]:
     from agent_r1_core.errors import TaskError
     from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.training.task_sets import set_names
 
-    parts = assemble(resolved, learning=False, splits=(side,), note=say)
-    own = parts.splits[side]
+    name = set_names(resolved.config, task_set)[0]
+    parts = assemble(resolved, learning=False, splits=(name,), note=say)
+    own = parts.splits[name]
     chosen = own.tasks[first : first + count]
     if not chosen:
         raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")

@@ -20,14 +20,8 @@ from agent_r1_core.rollout import Episode, RolloutSettings, Stage
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.training.model_source import find_model
-from agent_r1_core.training.parts import (
-    load_tasks,
-    make_env,
-    make_resources,
-    make_rewards,
-    make_tool_format,
-    make_tools,
-)
+from agent_r1_core.training.parts import make_env, make_resources, make_rewards, make_tool_format, make_tools
+from agent_r1_core.training.task_sets import TRAIN, load_tasks, set_names
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -100,7 +94,7 @@ class Seat:
         self._envs = envs  # the episode's own, once it has begun
 
     @classmethod
-    async def take(cls, resolved: ResolvedConfig, side: str, task: Task | int, tell: Tell) -> Seat:
+    async def take(cls, resolved: ResolvedConfig, task_set: str, task: Task | int, tell: Tell) -> Seat:
         """Make an episode of the recipe's environment on a task or on the recipe's own of that index; open its tools.
 
         Raises:
@@ -108,7 +102,8 @@ class Seat:
             AgentR1Error: a component cannot be had.
         """
         resolved = resolved.replace({"env.max_tokens": TOKENS})
-        own = load_tasks(resolved, (side,), tell)[side]
+        name = set_names(resolved.config, task_set)[0]
+        own = load_tasks(resolved, (name,), tell, resolved.run)[name]
         if isinstance(task, int):
             if task >= len(own.tasks):
                 raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {task}; give a lower --task")
@@ -130,7 +125,7 @@ class Seat:
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
         stage = Stage(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
-        await tools.start(make_resources({side: own.source}))
+        await tools.start(make_resources({TRAIN if name == TRAIN else "eval": own.source}))
         episode = Episode(stage, task, 0, resolved.config.seed, f"play/{task.id}")
         return cls(episode, tokenizer, settings, threads, envs)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
 
 BLOCKS: dict[tuple[str, ...], str] = {
@@ -16,6 +18,9 @@ BLOCKS: dict[tuple[str, ...], str] = {
 OPTION_BLOCKS: dict[tuple[str, ...], str] = {("env", "format"): "tool_format"}
 """Blocks that are an option of another component, where its `Config` says so."""
 
+EVAL_SETS = ("tasks", "eval")
+"""Where one block stands, or a mapping of several by name."""
+
 BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "trackers": "tracker"}
 """Lists of blocks."""
 
@@ -28,8 +33,33 @@ def block_keys(kind: str) -> tuple[str, ...]:
     return BLOCK_MODELS.get(kind, ComponentBlock).own_keys
 
 
+def holds_sets(value: Any) -> bool:
+    """Whether a value for `tasks.eval` is a mapping of named sources: it has no `name` of its own, and holds blocks."""
+    return (
+        isinstance(value, dict)
+        and not isinstance(value.get("name"), str)
+        and any(isinstance(entry, dict) for entry in value.values())
+    )
+
+
+def spelled_out(value: Any, key: tuple[str | int, ...]) -> Any:
+    """The value for `key`, where a component that is given by its bare name becomes a block."""
+
+    def block(entry: Any) -> Any:
+        return {"name": entry} if isinstance(entry, str) else entry
+
+    if key == EVAL_SETS and holds_sets(value):
+        return type(value)({name: block(entry) for name, entry in value.items()})
+    if len(key) == 1 and key[0] in BLOCK_LISTS and isinstance(value, list):
+        return [block(entry) for entry in value]
+    # Below tasks.eval, text may also be an option of the one source there.
+    return block(value) if block_kind(key) is not None and key[:-1] != EVAL_SETS else value
+
+
 def block_kind(key: tuple[str | int, ...]) -> str | None:
     """The kind of component that the block at `key` names, or None where no block stands."""
+    if len(key) == 3 and key[:2] == EVAL_SETS:
+        return "tasks"
     if len(key) == 2 and isinstance(key[1], int):
         return BLOCK_LISTS.get(str(key[0]))
     return (BLOCKS | OPTION_BLOCKS).get(key)  # type: ignore[arg-type]

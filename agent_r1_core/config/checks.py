@@ -64,6 +64,9 @@ def check_setup(setup: Setup) -> None:
     _duplicates(setup)
     _tools(setup)
     _evaluation(setup)
+    _choosing_set(setup)
+    if setup.config.evaluation.size is None:
+        setup.idle(("evaluation", "sample"), "evaluation.size is not set, so that every task is taken")
     if setup.training:
         _sampling(setup)
         _algorithm(setup)
@@ -122,9 +125,30 @@ def _evaluation(setup: Setup) -> None:
     if never:
         setup.idle(("checkpoint", "best"), "nothing is evaluated")
     rewards = [f"reward/{block.name}" for block in setup.blocks if block.kind == "reward"]
-    metrics = [f"eval/{name}" for name in (*SCORED, *rewards)]
+    sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
+    chooser = evaluation.choose_on
+    metrics = [f"eval/{of}{name}" for of in ("", *(f"{name}/" for name in sets)) for name in (*SCORED, *rewards)]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
+    elif chooser in sets and any(best.startswith(f"eval/{name}/") for name in sets if name != chooser):
+        text = f"is {best}, and evaluation.choose_on={chooser} has the set {chooser} choose; name one of the two sets"
+        setup.problems.add(("checkpoint", "best"), text)
+
+
+def _choosing_set(setup: Setup) -> None:
+    """The set that chooses is one of several, and there is something to choose."""
+    config, chooser = setup.config, setup.config.evaluation.choose_on
+    if chooser is None:
+        return
+    key, sets = ("evaluation", "choose_on"), config.tasks.eval
+    if not isinstance(sets, dict):
+        setup.problems.add(key, "needs several named sets in tasks.eval: {choose: {name: ...}, report: {name: ...}}")
+    elif chooser not in sets:
+        setup.problems.add(key, f"must be one of the sets {', '.join(sets)} of tasks.eval, not {chooser!r}")
+    elif len(sets) == 1:
+        setup.problems.add(key, f"leaves nothing to report: {chooser} is the only set of tasks.eval; add another one")
+    if config.checkpoint.best is None:
+        setup.idle(key, "checkpoint.best is null, so that nothing is chosen")
 
 
 def _sampling(setup: Setup) -> None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from agent_r1_core.config.blocks import BLOCK_LISTS, BLOCKS, OPTION_BLOCKS, block_keys, block_kind
+from agent_r1_core.config.blocks import (
+    BLOCK_LISTS,
+    BLOCKS,
+    EVAL_SETS,
+    OPTION_BLOCKS,
+    block_keys,
+    block_kind,
+    holds_sets,
+)
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.contracts.blocks import ComponentBlock, ToolFormatBlock
@@ -90,10 +98,11 @@ def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]
     for name, kind in BLOCK_LISTS.items():
         entries = tree.get(name)
         places += [((name, index), kind) for index in range(len(entries))] if isinstance(entries, list) else []
+    sets = _value_at(tree, EVAL_SETS)
+    if holds_sets(sets):
+        places += [((*EVAL_SETS, name), BLOCKS[EVAL_SETS]) for name in sets]
     for key, kind in places:
-        value: Any = tree
-        for part in key:
-            value = value.get(part) if isinstance(value, dict) else value[part] if isinstance(part, int) else None
+        value = _value_at(tree, key)
         if isinstance(value, dict) and isinstance(value.get("name"), str) and value["name"]:
             yield key, kind, value
 
@@ -166,9 +175,18 @@ def _with_config(node: Any, key: Key, options: ComponentConfig) -> Any:
     if not key:
         return node.model_copy(update={"config": options})
     part, *rest = key
+    if isinstance(node, dict):
+        return {**node, part: _with_config(node[part], tuple(rest), options)}
     if isinstance(part, int):
         return (*node[:part], _with_config(node[part], tuple(rest), options), *node[part + 1 :])
     return node.model_copy(update={part: _with_config(getattr(node, part), tuple(rest), options)})
+
+
+def _value_at(tree: dict[str, Any], key: Key) -> Any:
+    value: Any = tree
+    for part in key:
+        value = value.get(part) if isinstance(value, dict) else value[part] if isinstance(part, int) else None
+    return value
 
 
 def _put(tree: dict[str, Any], key: Key, value: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.config.blocks import BLOCK_LISTS, block_kind
+from agent_r1_core.config.blocks import EVAL_SETS, block_kind, holds_sets, spelled_out
 from agent_r1_core.config.keys import Key, key_text
 
 
@@ -76,12 +76,9 @@ class Draft:
     def _merged(self, base: Any, layer: Any, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
         if isinstance(layer, At):
             return self._stepped(base, layer, key, source, problems)
-        if block_kind(key) is not None and isinstance(layer, str):
-            layer = {"name": layer}
-        if len(key) == 1 and key[0] in BLOCK_LISTS and isinstance(layer, list):
-            layer = [{"name": entry} if isinstance(entry, str) else entry for entry in layer]
+        layer = spelled_out(layer, key)
         merges = isinstance(base, dict) and isinstance(layer, dict) and not isinstance(layer, Whole)
-        if not merges or self._renamed(base, layer, key):
+        if not merges or self._replaces(base, layer, key):
             return self.replace(key, layer, source)
         self.sources.pop(key, None)
         merged = dict(base)
@@ -102,16 +99,22 @@ class Draft:
             return [*base[:index], entry, *base[index + 1 :]]
         if isinstance(base, dict) or base is None:
             base = base or {}
-            if block_kind(key) is not None and self._renamed(base, {name: value}, key):
+            if self._replaces(base, {name: value}, key):
                 return self.replace(key, {name: value}, source)
+            if key == EVAL_SETS and holds_sets(base) and isinstance(value, str):
+                value = Whole({"name": value})
             self.sources.pop(key, None)
             return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
 
     @staticmethod
-    def _renamed(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
-        return block_kind(key) is not None and "name" in layer and layer["name"] != base.get("name")
+    def _replaces(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
+        """Whether a layer means another component than the block below it, or named sources in place of a block."""
+        if block_kind(key) is None:
+            return False
+        renamed = "name" in layer and layer["name"] != base.get("name")
+        return renamed or (key == EVAL_SETS and "name" in base and holds_sets(layer))
 
 
 def leaves(value: Any, key: Key) -> Iterator[Key]:

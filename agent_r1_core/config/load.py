@@ -43,6 +43,8 @@ class ResolvedConfig:
     """Sentences that a person should read before a long run."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, and a sentence each."""
+    run: Path | None = None
+    """The run whose own configuration this is, where a run stood in the recipe's place."""
 
     def dump(self) -> dict[str, Any]:
         """Plain values for a run's `config.yaml`; `load_config` reads them back as the same configuration."""

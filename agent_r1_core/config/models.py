@@ -5,11 +5,13 @@ Components are blocks: their own options are validated by their own `Config` whe
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import AfterValidator, Discriminator, Field, PositiveInt, Tag, field_validator
 
+from agent_r1_core.config.blocks import holds_sets
 from agent_r1_core.contracts.blocks import (
     AlgorithmBlock,
     ComponentBlock,
@@ -43,12 +45,43 @@ class ModelConfig(Section):
         return str(path.absolute()) if len(path.parts) > 1 and path.exists() else name
 
 
+def _source_or_sets(value: Any) -> str:
+    """Which of the two a value for `tasks.eval` is, before it is validated and after."""
+    blocks = isinstance(value, dict) and any(isinstance(entry, ComponentBlock) for entry in value.values())
+    return "sets" if blocks or holds_sets(value) else "source"
+
+
+def _set_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in _NO_SET_NAMES:
+        raise ValueError(
+            f"cannot be a set's name: take letters, digits and '_', and none of {', '.join(_NO_SET_NAMES)}"
+        )
+    return name
+
+
+_NO_SET_NAMES = ("train", "eval", "reward", "status")
+"""They mean something else in metrics and commands."""
+
+
 class TasksConfig(Section):
     """Where the tasks come from."""
 
     train: ComponentBlock = ComponentBlock(name="miniwiki")
-    eval: ComponentBlock | None = None
-    """None: a part of the training tasks is held out."""
+    eval: (
+        Annotated[
+            Annotated[ComponentBlock, Tag("source")]
+            | Annotated[dict[Annotated[str, AfterValidator(_set_name)], ComponentBlock], Tag("sets")],
+            Discriminator(_source_or_sets),
+        ]
+        | None
+    ) = None
+    """One source, or several by name: `{hotpot: {name: hotpotqa, ...}, wiki: {name: miniwiki, ...}}`; null: a part of
+    the training tasks is held out."""
+
+    @property
+    def eval_sets(self) -> dict[str, ComponentBlock | None]:
+        """The evaluation sets by name; a single one is called `eval`, and is None where it is held out of training."""
+        return dict(self.eval) if isinstance(self.eval, dict) else {"eval": self.eval}
 
 
 class EvaluationConfig(Section):
@@ -59,7 +92,12 @@ class EvaluationConfig(Section):
     greedy: bool = True
     """False: sampled with the engine's temperature."""
     size: int | None = Field(default=None, ge=1)
-    """How many evaluation tasks, from the first; None: all."""
+    """How many tasks of each evaluation set; None: all."""
+    sample: Literal["first", "random"] = "first"
+    """Which of them: the first ones, or as many at random, which the seed decides."""
+    choose_on: str | None = None
+    """The evaluation set whose scores choose the best checkpoint. It enters no mean over the sets, so that the scores
+    that are reported did not choose what they score."""
     at_start: bool = True
     at_end: bool = True
 
@@ -72,7 +110,8 @@ class CheckpointConfig(Section):
     keep: int = Field(default=2, ge=1)
     """How many of the newest are kept, beside the best."""
     best: str | None = "eval/exact_match"
-    """The metric whose highest value names the best checkpoint; null: none is kept for being best."""
+    """The metric whose highest value names the best checkpoint; null: none is kept for being best. With
+    evaluation.choose_on it is read on that set."""
 
 
 class HealthConfig(Section):
@@ -113,3 +152,11 @@ class RunConfig(Section):
     threads: Literal["auto"] | PositiveInt = "auto"
     """CPU threads of the model's computation; `auto` measures once which number is fastest."""
     seed: int = Field(default=0, ge=0)
+
+    @property
+    def best_metric(self) -> str | None:
+        """The metric that names the best checkpoint: `checkpoint.best`, read on the set `evaluation.choose_on`."""
+        best, chooser = self.checkpoint.best, self.evaluation.choose_on
+        if best is None or chooser is None or best.startswith(f"eval/{chooser}/"):
+            return best
+        return f"eval/{chooser}/{best.removeprefix('eval/')}"

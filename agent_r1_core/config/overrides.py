@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.config.blocks import block_kind
+from agent_r1_core.config.blocks import block_kind, spelled_out
 from agent_r1_core.config.draft import At, Draft, Source, Whole
 from agent_r1_core.config.keys import Key, parse_key
 from agent_r1_core.config.yaml_text import parse, parse_plain
@@ -30,9 +30,10 @@ class Override:
     def layer(self) -> dict[str, Any]:
         """The override as a layer of steps; a whole block is meant as it is written."""
         value = self.value
-        kind = block_kind(tuple(int(part) if part.isdigit() else part for part in self.key))
-        if kind is not None and isinstance(value, str | dict):
-            value = Whole({"name": value} if isinstance(value, str) else value)
+        key = tuple(int(part) if part.isdigit() else part for part in self.key)
+        if block_kind(key) is not None:
+            value = spelled_out(value, key)
+            value = Whole(value) if isinstance(value, dict) else value
         for part in reversed(self.key[1:]):
             value = At({part: value})
         return {self.key[0]: value}

@@ -71,6 +71,10 @@ class Tool(Component):
     def close(self) -> None:
         """Release what `open` took."""
 
+    def describe(self) -> dict[str, Any] | None:
+        """Facts about the opened tool that a report states, JSON-able: what a search covers, and how much of it."""
+        return None
+
     def schema(self) -> dict[str, Any]:
         """The function schema that chat templates take (OpenAI style)."""
         text = self.description or _first_paragraph(type(self))

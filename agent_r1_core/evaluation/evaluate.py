@@ -34,6 +34,8 @@ async def evaluate_tasks(
     samples: int = 1,
     greedy: bool = True,
     sampling: Mapping[str, Any] | None = None,
+    tools: Mapping[str, dict[str, Any]] | None = None,
+    conditions: Sequence[str] = (),
     on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
     """Play episodes and score them.
@@ -44,6 +46,8 @@ async def evaluate_tasks(
         samples: Episodes per task; with several, `pass@<samples>` is reported.
         greedy: Take the most likely token instead of sampling.
         sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
+        tools: What tools say of themselves, to state in the report.
+        conditions: What else a reader of the report must know.
         on_episode: Called as each episode ends.
 
     Raises:
@@ -54,7 +58,14 @@ async def evaluate_tasks(
     rollout = await collector.collect(tasks, samples, round=ROUND, greedy=greedy, on_episode=on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     try:
-        result = report(rollout.groups, sampling=stated, samples=samples, dropped=rollout.dropped)
+        result = report(
+            rollout.groups,
+            sampling=stated,
+            samples=samples,
+            dropped=rollout.dropped,
+            tools=tools,
+            conditions=conditions,
+        )
     except ValueError as error:
         raise TaskError(str(error)) from error
     finished = [trajectory for group in rollout.groups for trajectory in group.trajectories]

@@ -24,7 +24,7 @@ class Estimate:
     """None where an interval cannot be had: a single task that is no share."""
     high: float | None
     method: str
-    """`wilson`, `bootstrap over tasks`, or `none`."""
+    """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`."""
     n: int
     """Tasks."""
 
@@ -54,6 +54,30 @@ def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:
         return Estimate(mean, None, None, "none", n)
     low, high = bootstrap(means)
     return Estimate(mean, low, high, "bootstrap over tasks", n)
+
+
+def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
+    """The unweighted mean of a score over independent sets; its `n` is the tasks of all sets together.
+
+    Its interval recovers each set's variance from that set's own interval (MOVER, Zou and Donner 2008, Statistics in
+    Medicine 27): mean -+ sqrt(sum of squared distances from the sets' means to their limits) / k.
+
+    Raises:
+        ValueError: there is no set.
+    """
+    if not estimates:
+        raise ValueError("a mean over no sets does not exist; give it at least one")
+    k, n = len(estimates), sum(one.n for one in estimates)
+    if k == 1:
+        return estimates[0]
+    mean, method = math.fsum(one.mean for one in estimates) / k, f"unweighted mean of {k} sets"
+    limits = [
+        (one.mean - one.low, one.high - one.mean) for one in estimates if one.low is not None and one.high is not None
+    ]
+    if len(limits) < k:
+        return Estimate(mean, None, None, method, n)
+    below, above = (math.hypot(*side) / k for side in zip(*limits, strict=True))
+    return Estimate(mean, mean - below, mean + above, method, n)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agent_r1_core.evaluation.intervals import Estimate, estimate, pass_at_k
@@ -38,6 +38,14 @@ class EvaluationResult:
     """How actions were sampled: greedy or not, temperature, budgets, seed."""
     statuses: dict[str, int]
     """Episodes by end status."""
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What tools say of themselves, by tool: of a search tool its corpus, and how many passages it has."""
+    conditions: tuple[str, ...] = ()
+    """What else a reader must know: a baseline, silenced tools, a checkpoint that these very tasks chose."""
+    sets: dict[str, EvaluationResult] = field(default_factory=dict)
+    """The results by set, where several were evaluated: the other fields are then means and sums over the sets."""
+    choosing_set: str | None = None
+    """The set that chooses checkpoints: it enters no mean."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `evaluations/*.json` and `--json`."""
@@ -47,21 +55,31 @@ class EvaluationResult:
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
         """The result that `to_json` wrote; other keys are ignored."""
         plain = {name: data[name] for name in cls.__dataclass_fields__}
-        return cls(**plain | {"metrics": {name: Estimate(**value) for name, value in data["metrics"].items()}})
+        return cls(
+            **plain
+            | {
+                "metrics": {name: Estimate(**value) for name, value in data["metrics"].items()},
+                "conditions": tuple(data["conditions"]),
+                "sets": {name: cls.from_json(result) for name, result in data["sets"].items()},
+            }
+        )
 
     def to_metrics(self, prefix: str = "eval/") -> dict[str, float]:
-        """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`."""
+        """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`. Those of each set
+        follow under `<prefix><set>/`."""
         flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()} | {f"{prefix}n": float(self.n)}
         exact = self.metrics.get("exact_match")
         if exact is not None and exact.low is not None and exact.high is not None:
             flat |= {f"{prefix}exact_match_low": exact.low, f"{prefix}exact_match_high": exact.high}
+        for name, result in self.sets.items():
+            flat |= result.to_metrics(f"{prefix}{name}/")
         return flat
 
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Table rows: metric, mean, 95 % interval, method, n."""
-        return [
+    def rows(self, label: str = "") -> list[tuple[str, str, str, str, str]]:
+        """Table rows: metric, mean, 95 % interval, method, n. Those of a set follow, as `<set>/<metric>`."""
+        rows = [
             (
-                name,
+                f"{label}{name}",
                 f"{value.mean:.3f}",
                 "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
                 value.method,
@@ -69,6 +87,7 @@ class EvaluationResult:
             )
             for name, value in self.metrics.items()
         ]
+        return rows + [row for name, result in self.sets.items() for row in result.rows(f"{name}/")]
 
     def sentence(self, name: str = "exact_match") -> str:
         """One metric with all that belongs to it: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
@@ -80,11 +99,20 @@ class EvaluationResult:
         how = "greedy" if self.sampling.get("greedy") else f"temperature {self.sampling.get('temperature', 'unknown')}"
         failed = self.statuses.get(EndStatus.FAILED.value, 0)
         lost = f", failed and not scored: {failed}" if failed else ""
-        return f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{lost})"
+        sets = [f"{of} {result.metrics[name]}" for of, result in self.sets.items() if name in result.metrics]
+        return (
+            f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{lost}){': ' if sets else ''}{', '.join(sets)}"
+        )
 
 
 def report(
-    groups: Sequence[Group], *, sampling: Mapping[str, Any], samples: int = 1, dropped: Sequence[Trajectory] = ()
+    groups: Sequence[Group],
+    *,
+    sampling: Mapping[str, Any],
+    samples: int = 1,
+    dropped: Sequence[Trajectory] = (),
+    tools: Mapping[str, dict[str, Any]] | None = None,
+    conditions: Sequence[str] = (),
 ) -> EvaluationResult:
     """Score finished episodes.
 
@@ -93,6 +121,8 @@ def report(
         sampling: The sampling settings to state.
         samples: Episodes asked for per task.
         dropped: Episodes that failed for good, where they are not in the groups.
+        tools: What tools say of themselves, to state.
+        conditions: What else a reader must know.
 
     Raises:
         ValueError: no episode finished.
@@ -117,6 +147,8 @@ def report(
         scorers={name: text for name, text in SCORERS.items() if name in metrics},
         sampling=dict(sampling),
         statuses=dict(Counter(trajectory.status.value for trajectory in everything)),
+        tools=dict(tools or {}),
+        conditions=tuple(conditions),
     )
 
 

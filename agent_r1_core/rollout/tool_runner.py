@@ -106,6 +106,17 @@ class ToolRunner:
             await self.close()
             raise
 
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """What the opened tools of this process say of themselves, by name."""
+        said: dict[str, dict[str, Any]] = {}
+        for tool in self._opened:
+            try:
+                facts = tool.describe()
+            except Exception as error:
+                facts = {"error": f"describe() failed with {type(error).__name__}"}
+            said |= {tool.name: facts} if facts is not None else {}
+        return said
+
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call; whatever goes wrong is a result that the model can read."""
         begun = time.perf_counter()

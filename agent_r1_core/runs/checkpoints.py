@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json
@@ -32,8 +31,8 @@ class Checkpoint:
     """The metric that says which checkpoint is best."""
     value: float | None
     """The metric's value; None where it was not measured at this step."""
-    state: dict[str, Any]
-    """What the trainer noted down."""
+    competitors: int
+    """Checkpoints up to this one, itself included, for which the metric was measured; deleted ones count."""
 
     @property
     def policy(self) -> Path:
@@ -60,7 +59,6 @@ class Checkpoints:
         keep: int = 2,
         metric: str | None = None,
         value: float | None = None,
-        state: Mapping[str, Any] | None = None,
     ) -> Checkpoint:
         """Write the checkpoint of a step, then delete those that are neither the best nor among the newest `keep`.
 
@@ -70,16 +68,18 @@ class Checkpoints:
             keep: How many of the newest stay; at least one does.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
-            state: Anything JSON-able to find again in `Checkpoint.state`.
 
         Raises:
             RunError: the disk refuses.
         """
         measured = value if value is not None and math.isfinite(value) else None
+        before = max((one for one in self.all() if one.step < step), key=lambda one: one.step, default=None)
+        competitors = before.competitors if before is not None and before.metric == metric else 0
+        competitors += measured is not None
 
         def fill(folder: Path) -> None:
             write(folder)
-            record = {"schema": 1, "step": step, "metric": metric, "value": measured, "state": dict(state or {})}
+            record = {"schema": 1, "step": step, "metric": metric, "value": measured, "competitors": competitors}
             write_json(folder / "state.json", record | {"files": _sizes(folder)})
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -164,6 +164,6 @@ def _load(path: Path) -> Checkpoint | None:
         record = json.loads((path / "state.json").read_text(encoding="utf-8"))
         if any((path / name).stat().st_size != size for name, size in record["files"].items()):
             return None
-        return Checkpoint(path, record["step"], record["metric"], record["value"], record["state"])
+        return Checkpoint(path, record["step"], record["metric"], record["value"], record["competitors"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -4,6 +4,7 @@
     metrics.jsonl                            one object a step
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent
+    evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
     evaluations/*.json                       score, n, interval, scorer, settings
     model/                                   the final policy, a plain Hugging Face folder
 
@@ -25,9 +26,11 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.directory import checked_name
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
 from agent_r1_core.trajectory import Trajectory
 
@@ -184,6 +187,16 @@ class Run:
         """The steps whose trajectories are there."""
         return sorted(int(path.stem.removeprefix("step_")) for path in self.path.glob("trajectories/step_*.parquet"))
 
+    def write_evaluation_tasks(self, tasks: EvaluationTasks) -> None:
+        """Record which tasks are evaluated, and which are held out of training for that."""
+        self._writable()
+        write_json(self.path / "evaluation_tasks.json", tasks.to_json())
+
+    def evaluation_tasks(self) -> EvaluationTasks | None:
+        """That record; None where the run was stopped before it was written."""
+        path = self.path / "evaluation_tasks.json"
+        return EvaluationTasks.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
     def write_evaluation(self, name: str, result: Mapping[str, Any], step: int | None = None) -> Path:
         """Write an evaluation; any process may, also while another one trains.
 
@@ -226,20 +239,28 @@ class Run:
         self.checkpoints.discard_after(step)
         self._metrics.truncate_after(step)
 
-    def policy_folder(self) -> Path:
-        """The policy that stands for this run: the best checkpoint's, else the final one, else the latest.
+    def policy(self) -> RunPolicy:
+        """The policy that stands for this run: the best checkpoint's, else the final one, else the newest.
 
         Raises:
             RunError: there is none yet.
         """
-        best, latest = self.checkpoints.best(), self.checkpoints.latest()
-        if best is not None:
-            return best.policy
+        best, newest = self.checkpoints.best(), self.checkpoints.latest()
+        if best is not None and newest is not None:
+            return RunPolicy(best.policy, "best checkpoint", best.step, best.metric, newest.competitors)
         if self.model.is_dir():
-            return self.model
-        if latest is None:
+            return RunPolicy(self.model, "final policy", max(self._metrics.last_step(), 0))
+        if newest is None:
             raise RunError(f"run {self.path} holds no policy yet; let it train until its first checkpoint")
-        return latest.policy
+        return RunPolicy(newest.policy, "newest checkpoint", newest.step)
+
+    def policy_at(self, folder: Path) -> RunPolicy | None:
+        """The policy of this run that lies in `folder`; None where the folder is none of them."""
+        folder = folder.resolve()
+        if folder == self.model.resolve():
+            return RunPolicy(folder, "final policy", max(self._metrics.last_step(), 0))
+        found = (one for one in self.checkpoints.all() if one.policy.resolve() == folder)
+        return next((RunPolicy(folder, "checkpoint", one.step) for one in found), None)
 
     def discard(self) -> bool:
         """Delete the run if it holds no result yet, neither metrics nor evaluations; returns whether it did."""

@@ -8,13 +8,14 @@ print(run.metrics()[-1]["reward/mean"])
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.listener import Silence
-from agent_r1_core.training.resume import check_resumable, hardware_choices
+from agent_r1_core.training.resume import check_resumable, hardware_choices, held_out_by
 from agent_r1_core.training.running import run_async
 
 if TYPE_CHECKING:
@@ -74,17 +75,23 @@ def resolve(
         if training and not resume:
             raise RunError(f"{recipe} is a run, not a recipe; go on with it by --resume, or name a recipe")
         path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
-        overrides = [f"run.dir={path.parent}", f"run.name={path.name}", *overrides]
-        recipe = path / "config.yaml"
-    elif resume and recipe is not None and _means_a_run(recipe):
-        Run.open(recipe)
+        named = {text.partition("=")[0].strip() for text in overrides}
+        place = {"run.dir": path.parent, "run.name": path.name if training else "null"}  # a new one, unless it goes on
+        overrides = [*(f"{key}={value}" for key, value in place.items() if training or key not in named), *overrides]
+        loaded = load_config(path / "config.yaml", overrides, plugins=plugins, disabled=disabled, training=training)
+        return replace(loaded, recipe=path.name, run=path)
+    if resume and recipe is not None and _means_a_run(recipe):
+        raise RunError(
+            f"{recipe} is no run, so there is nothing to go on with; name a run's directory, or drop --resume"
+        )
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
 
 
 def _means_a_run(recipe: str | Path) -> bool:
-    """Whether what is no run directory was to be one: it is a path, and not that of a recipe."""
+    """Whether what is no run was meant as one: a folder, or a path that is not a recipe's."""
     path = Path(recipe)
-    return len(path.parts) > 1 and path.suffix not in (".yaml", ".yml") and not path.is_file()
+    looks_like_a_path = len(path.parts) > 1 and path.suffix not in (".yaml", ".yml") and not path.is_file()
+    return path.is_dir() or looks_like_a_path
 
 
 def train_resolved(
@@ -106,6 +113,7 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     parts = assemble(resolved, note=heard.note)
     config = parts.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
+        run.write_evaluation_tasks(parts.evaluation_tasks)
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
         heard.note(f"writing to {run.path}")
         try:
@@ -126,7 +134,13 @@ def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
         checkpoint = run.checkpoints.latest()
         done = checkpoint.step if checkpoint else 0
         run.truncate_after(done)
-        parts = assemble(resolved.replace(hardware_choices(run.config())), checkpoint=checkpoint, note=heard.note)
+        parts = assemble(
+            resolved.replace(hardware_choices(run.config())),
+            checkpoint=checkpoint,
+            held_out_by=held_out_by(run),
+            note=heard.note,
+        )
+        run.write_evaluation_tasks(parts.evaluation_tasks)
         run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
         steps = parts.config.training.steps
         if done < steps:

@@ -1,7 +1,7 @@
 """Puts the components of a resolved configuration together: tasks, tools, environment, rewards, engine, learner.
 
-Training and evaluation have a split each: their own tasks, and their own tools over their own corpus; they share one
-engine. Nothing heavy is opened before `start`.
+Training and every evaluation set have a split: their own tasks, and their own tools over their own corpus; they share
+one engine. Nothing heavy is opened before `start`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.model_source import ModelSource, find_model
 from agent_r1_core.training.parts import (
-    Note,
-    TaskSet,
-    load_tasks,
     make_env,
     make_learner,
     make_resources,
@@ -30,18 +27,20 @@ from agent_r1_core.training.parts import (
     make_tool_format,
     make_tools,
 )
+from agent_r1_core.training.task_sets import TRAIN, Note, TaskSet, load_tasks, record, set_names
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
+    from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
     from agent_r1_core.trajectory import Task
 
 
 @dataclass
 class Split:
-    """Tasks for training or for evaluation, with tools over their own corpus."""
+    """The training tasks, or an evaluation set, with tools over their own corpus."""
 
     name: str
     tasks: Sequence[Task]
@@ -61,6 +60,9 @@ class Assembly:
     tokenizer: ChatTokenizer
     engine: Engine
     splits: dict[str, Split]
+    """`train`, and the evaluation sets by name (`eval` where there is one without a name)."""
+    evaluation_tasks: EvaluationTasks
+    """What the run records of its evaluation sets."""
     trackers: list[Tracker]
     policy_folder: Path
     _learner: Learner | None = None
@@ -80,22 +82,22 @@ class Assembly:
     @property
     def train(self) -> Split:
         """The tasks that are trained on."""
-        return self.splits["train"]
+        return self.splits[TRAIN]
 
     @property
-    def eval(self) -> Split:
-        """The tasks that are evaluated on."""
-        return self.splits["eval"]
+    def evaluation(self) -> list[Split]:
+        """The evaluation sets."""
+        return [split for name, split in self.splits.items() if name != TRAIN]
 
     @property
     def sampling(self) -> dict[str, Any]:
         """The sampling settings that a report states (LAW 12)."""
-        settings, env = self.eval.collector.settings, self.config.env.config
+        env = self.config.env.config
         return {
-            **settings.sampling.model_dump(),
+            **self.engine.config.sampling.model_dump(),
             "max_turns": env.max_turns,
             "max_tokens": env.max_tokens,
-            "seed": settings.seed,
+            "seed": self.config.seed,
             "dtype": self.hardware.dtype,
             "deterministic": self.config.deterministic,
         }
@@ -133,6 +135,7 @@ def assemble(
     checkpoint: Checkpoint | None = None,
     learning: bool = True,
     splits: Sequence[str] = ("train", "eval"),
+    held_out_by: Path | None = None,
     wrap_tool: Callable[[Tool], Tool] | None = None,
     note: Note = lambda text: None,
 ) -> Assembly:
@@ -142,7 +145,9 @@ def assemble(
         resolved: the configuration.
         checkpoint: where a resumed run goes on.
         learning: False: no learner, for evaluation and for looking at rollouts.
-        splits: which of `train` and `eval` are wanted.
+        splits: which task sets are wanted: `train`, `eval` for every evaluation set, or one set by its name.
+        held_out_by: the run whose held-out tasks are meant where tasks.eval is null. None: with a learner they are
+            drawn; without one, those of the model's own run or of the run that is the recipe are meant.
         wrap_tool: put around every tool.
         note: hears what the user should know.
 
@@ -172,10 +177,14 @@ def assemble(
     resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.make("engine", config.engine)
-    tasks = load_tasks(resolved, splits, note)
-    if learning and len(tasks["train"].tasks) < config.training.tasks_per_step:
+    if not learning:
+        note(f"policy: {source.describe()}")
+        held_out_by = held_out_by or source.run or resolved.run
+    names = [name for split in splits for name in set_names(config, split)]
+    tasks = load_tasks(resolved, names, note, held_out_by)
+    if learning and len(tasks[TRAIN].tasks) < config.training.tasks_per_step:
         note(
-            f"training.tasks_per_step is {config.training.tasks_per_step}, and there are {len(tasks['train'].tasks)} "
+            f"training.tasks_per_step is {config.training.tasks_per_step}, and there are {len(tasks[TRAIN].tasks)} "
             "training tasks: every step has all of them"
         )
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
@@ -185,7 +194,8 @@ def assemble(
         model=source,
         tokenizer=tokenizer,
         engine=engine,
-        splits={name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in splits},
+        splits={name: _make_split(name, own, resolved, engine, tokenizer, wrap_tool) for name, own in tasks.items()},
+        evaluation_tasks=record(tasks),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=learner,
@@ -194,7 +204,7 @@ def assemble(
 
 def _make_split(
     name: str,
-    tasks: dict[str, TaskSet],
+    own: TaskSet,
     resolved: ResolvedConfig,
     engine: Engine,
     tokenizer: ChatTokenizer,
@@ -215,8 +225,8 @@ def _make_split(
         deterministic=config.deterministic,
         model=config.model.name,
     )
-    own = tasks[name]
-    return Split(name, own.tasks, tools, make_resources({name: own.source}), Collector(engine, tokenizer, settings))
+    resources = make_resources({TRAIN if name == TRAIN else "eval": own.source})
+    return Split(name, own.tasks, tools, resources, Collector(engine, tokenizer, settings))
 
 
 def _shape(folder: Path) -> dict[str, Any]:

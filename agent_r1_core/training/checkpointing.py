@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:
-    from agent_r1_core.config import CheckpointConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint, Checkpoints
 
 
 def save_checkpoint(
-    learner: Learner, checkpoints: Checkpoints, step: int, settings: CheckpointConfig, metrics: Mapping[str, float]
+    learner: Learner, checkpoints: Checkpoints, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
 ) -> Checkpoint:
-    """Write the checkpoint of a step, whole or not at all.
+    """Write the checkpoint of a step, whole or not at all; it competes by the metric `best`.
 
     The policy's weights are float32, so that the run goes on exactly where it was (LAW 10).
     """
@@ -27,8 +26,8 @@ def save_checkpoint(
         learner.policy.save(folder / "policy")
         torch.save(learner.state_dict(), folder / "trainer.pt")
 
-    value = metrics.get(settings.best) if settings.best else None
-    return checkpoints.save(step, write, keep=settings.keep, metric=settings.best, value=value)
+    value = metrics.get(best) if best else None
+    return checkpoints.save(step, write, keep=keep, metric=best, value=value)
 
 
 def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:

@@ -1,17 +1,18 @@
-"""Evaluates a model outside training: the agent itself, its baselines, or the agent with tools that say nothing."""
+"""Evaluates a policy on a run's evaluation sets: amid training, and outside of it with baselines and silenced tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_rag, question
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
+from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.assembly import Assembly, assemble
+from agent_r1_core.training.assembly import Assembly, Split, assemble
 from agent_r1_core.training.parts import make_tools
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task, Trajectory
 
 Baseline = Literal["closed_book", "naive_rag"]
+
+_CONDITIONS = {
+    "closed_book": "baseline closed_book: the bare question, without tools",
+    "naive_rag": "baseline naive_rag: the question after one search for its very words, without tools",
+    "silence_tools": "silenced tools: every call is answered with 'No passage found.'",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,60 @@ class EvaluationPlan:
     silence_tools: bool = False
     """Let every tool answer that nothing was found: a policy that still scores guesses."""
 
+    @property
+    def conditions(self) -> list[str]:
+        """What a reader of the report must know."""
+        told = [self.baseline] if self.baseline else []
+        return [_CONDITIONS[name] for name in [*told, *(["silence_tools"] if self.silence_tools else [])]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is asked in place of a split's own tasks, and what the report states with it."""
+
+    tasks: Sequence[Task]
+    tools: Mapping[str, dict[str, Any]]
+    conditions: Sequence[str] = ()
+
+
+async def evaluate_splits(
+    assembly: Assembly,
+    listener: Listener,
+    prepared: Mapping[str, Prepared] | None = None,
+    samples: int = 1,
+) -> Evaluation:
+    """Evaluate the started assembly's policy on its evaluation sets, one after the other.
+
+    Args:
+        assembly: holds the policy, the sets and `evaluation.greedy`.
+        listener: hears how many episodes have ended.
+        prepared: by set, what to ask in place of the set's own tasks.
+        samples: episodes per task.
+
+    Raises:
+        TaskError: a set has no tasks, or none of its episodes finished.
+    """
+    config, splits = assembly.config, assembly.evaluation
+    asked = prepared or {split.name: Prepared(split.tasks, split.tools.describe()) for split in splits}
+    on_episode = _counter(listener, samples * sum(len(one.tasks) for one in asked.values()))
+    found = {
+        split.name: await evaluate_tasks(
+            split.collector,
+            asked[split.name].tasks,
+            samples=samples,
+            greedy=config.evaluation.greedy,
+            sampling=assembly.sampling,
+            tools=asked[split.name].tools,
+            conditions=asked[split.name].conditions,
+            on_episode=on_episode,
+        )
+        for split in splits
+    }
+    if not isinstance(config.tasks.eval, dict):
+        return found[splits[0].name]
+    result = combine({name: one.result for name, one in found.items()}, config.evaluation.choose_on)
+    return Evaluation(result, [trajectory for one in found.values() for trajectory in one.trajectories])
+
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Evaluation, Path]:
     """Evaluate and record the result: in the model's own run, or in a new run directory.
@@ -43,35 +104,31 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
         AgentR1Error: the plan contradicts itself, or a model, task source or tool cannot be had.
     """
     _check(plan)
-    parts = assemble(
+    assembly = assemble(
         plan.resolved if plan.baseline is None else _without_tools(plan.resolved),
         learning=False,
         splits=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
         note=listener.note,
     )
-    split, config = parts.eval, parts.config
-    total, ended = len(split.tasks) * plan.samples, 0
+    try:
+        await assembly.start()
+        prepared = {split.name: await _prepared(plan, assembly, split) for split in assembly.evaluation}
+        found = await evaluate_splits(assembly, listener, prepared, plan.samples)
+    finally:
+        await assembly.close()
+    return found, _record(plan, assembly, found)
+
+
+def _counter(listener: Listener, total: int) -> Callable[[Trajectory], None]:
+    ended = 0
 
     def count(_: Trajectory) -> None:
         nonlocal ended
         ended += 1
         listener.episodes(ended, total, "evaluation")
 
-    try:
-        await parts.start()
-        tasks = await _prepared(plan, parts)
-        found = await evaluate_tasks(
-            split.collector,
-            tasks,
-            samples=plan.samples,
-            greedy=config.evaluation.greedy,
-            sampling=parts.sampling,
-            on_episode=count,
-        )
-    finally:
-        await parts.close()
-    return found, _record(plan, parts, found)
+    return count
 
 
 def _check(plan: EvaluationPlan) -> None:
@@ -87,20 +144,20 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
 
 
-async def _prepared(plan: EvaluationPlan, parts: Assembly) -> Sequence[Task]:
-    """The tasks as the plan asks them."""
-    tasks = parts.eval.tasks
+async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+    """The tasks of a set as the plan asks them."""
+    conditions = [*plan.conditions, *assembly.model.chosen_among(split.tasks)]
     if plan.baseline == "closed_book":
-        return [closed_book(task) for task in tasks]
+        return Prepared([closed_book(task) for task in split.tasks], {}, conditions)
     if plan.baseline == "naive_rag":
-        return await _with_passages(plan, parts, tasks)
-    return tasks
+        return await _with_passages(plan, split, conditions)
+    return Prepared(split.tasks, split.tools.describe(), conditions)
 
 
-async def _with_passages(plan: EvaluationPlan, parts: Assembly, tasks: Sequence[Task]) -> list[Task]:
+async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequence[str]) -> Prepared:
     """Each question with what the recipe's search tool finds for its very words."""
     tools = make_tools(plan.resolved, 1)
-    await tools.start(parts.eval.resources)
+    await tools.start(split.resources)
     try:
         tool = next(iter(tools.tools.values()))
         search = getattr(tool, "search", None)
@@ -108,30 +165,31 @@ async def _with_passages(plan: EvaluationPlan, parts: Assembly, tasks: Sequence[
             raise ConfigError(
                 f"naive_rag needs a first tool that can search, and {tool.name} has no search(query); name one in tools"
             )
-        return [naive_rag(task, lambda _, task=task: search(question(task))) for task in tasks]  # type: ignore[misc]
+        tasks = [naive_rag(task, lambda _, task=task: search(question(task))) for task in split.tasks]  # type: ignore[misc]
+        return Prepared(tasks, tools.describe(), conditions)
     finally:
         await tools.close()
 
 
-def _record(plan: EvaluationPlan, parts: Assembly, found: Evaluation) -> Path:
+def _record(plan: EvaluationPlan, assembly: Assembly, found: Evaluation) -> Path:
     """Write the result, and in a run of its own the episodes too."""
     result = {
         **found.result.to_json(),
-        "model": parts.config.model.name,
-        "policy": str(parts.policy_folder),
+        "model": assembly.config.model.name,
+        "policy": assembly.model.to_json(),
         "baseline": plan.baseline,
         "silence_tools": plan.silence_tools,
-        "config": parts.resolved.dump(),
+        "config": assembly.resolved.dump(),
     }
-    if parts.model.run is not None:
-        return _write(Run.open(parts.model.run), result)
-    settings = parts.config.run
+    if assembly.model.run is not None:
+        return _write(Run.open(assembly.model.run), result)
+    settings = assembly.config.run
     with Run.create(
         settings.dir,
         settings.name,
-        parts.resolved.dump(),
-        parts.resolved.registry.to_json(),
-        stem=f"eval-{parts.resolved.recipe}",
+        assembly.resolved.dump(),
+        assembly.resolved.registry.to_json(),
+        stem=f"eval-{assembly.resolved.recipe}",
     ) as run:
         run.write_trajectories(0, found.trajectories)
         return _write(run, result)

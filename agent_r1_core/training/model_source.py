@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Task
 
 BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
 
@@ -20,6 +26,32 @@ class ModelSource:
     """How it was found, for reports: `bundled`, `run`, `folder` or `hub`."""
     run: Path | None = None
     """The run that made it, if one did."""
+    policy: RunPolicy | None = None
+    """Which of the run's policies it is."""
+
+    def describe(self) -> str:
+        """The weights in words: `best checkpoint of runs/first, step 20, chosen by eval/exact_match among 3`."""
+        if self.run is not None and self.policy is not None:
+            return self.policy.describe(self.run)
+        return f"{self.folder} ({self.origin})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for reports."""
+        policy = None if self.policy is None else self.policy.to_json()
+        return {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
+
+    def chosen_among(self, tasks: Sequence[Task]) -> list[str]:
+        """One sentence where the policy is the best of several checkpoints on some of these very tasks: its score on
+        them is then likely too high, which no interval of the score shows (LAW 12)."""
+        if self.run is None or self.policy is None or self.policy.chosen_by is None or self.policy.among < 2:
+            return []
+        recorded = Run.open(self.run).evaluation_tasks()
+        chose = frozenset() if recorded is None else recorded.behind(self.policy.chosen_by)
+        shared = sum(task.id in chose for task in tasks)
+        if not shared:
+            return []
+        which = "this very set" if shared == len(tasks) else f"{shared} of these {len(tasks)} tasks"
+        return [f"the checkpoint was chosen among {self.policy.among} on {which}: the scores are likely too high"]
 
 
 def find_model(name: str) -> ModelSource:
@@ -60,15 +92,25 @@ def _on_disk(name: str) -> ModelSource | None:
         return ModelSource(bundled, "bundled")
     path = Path(name).expanduser()
     if (path / "config.json").is_file():
-        return ModelSource(path, "folder")
+        return _folder(path)
     if Run.is_run(path):
-        return ModelSource(Run.open(path).policy_folder(), "run", path)
+        policy = Run.open(path).policy()
+        return ModelSource(policy.folder, "run", path, policy)
     if path.exists() or name.startswith((".", "/", "~")):
         raise ModelError(
             f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run; "
             f"give the folder that holds config.json"
         )
     return None
+
+
+def _folder(path: Path) -> ModelSource:
+    """A model folder, and its run where it is the final policy or a checkpoint of one."""
+    for run in path.absolute().parents[:3]:
+        policy = Run.open(run).policy_at(path) if Run.is_run(run) else None
+        if policy is not None:
+            return ModelSource(path, "run", run, policy)
+    return ModelSource(path, "folder")
 
 
 def _from_hub(name: str) -> Path:

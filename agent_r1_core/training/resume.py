@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import RunError
@@ -10,16 +11,18 @@ if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.runs.run import Run
 
-CHANGEABLE = ("training.steps", "evaluation", "checkpoint", "health", "trackers", "run", "engine.max_episodes")
-"""What a resumed run may change: how long, and how it is watched; not what it computes."""
+CHANGEABLE = (
+    *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes"),
+    *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
+    "evaluation.at_end",
+)
+"""What a resumed run may change: how long, and how it is watched; not what it computes, nor what its scores mean."""
 
 
 def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     """Refuse to go on with another configuration or other plugins than the run began with."""
     then, now = run.config(), resolved.dump()
     changed = _differences(then, now)
-    if now["tasks"]["eval"] is None and then["evaluation"]["size"] != now["evaluation"]["size"]:
-        changed.append("evaluation.size (it decides how many tasks are held out of training)")
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
     if schedule != "constant" and steps != then["training"]["steps"]:
         changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
@@ -31,6 +34,21 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     sentences = resolved.registry.check_same(run.plugins())
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; go on all the same with --force")
+
+
+def held_out_by(run: Run) -> Path | None:
+    """The run itself where it records its held-out tasks; None where it may draw them, since nothing was trained yet.
+
+    Raises:
+        RunError: it was trained on and records none.
+    """
+    if run.evaluation_tasks() is not None:
+        return run.path
+    if run.metrics():
+        raise RunError(
+            f"run {run.path} has lost its evaluation_tasks.json, which says what it does not train on; put it back"
+        )
+    return None
 
 
 def hardware_choices(saved: dict[str, Any]) -> dict[str, Any]:

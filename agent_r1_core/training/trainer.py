@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.evaluation.evaluate import evaluate_tasks
 from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor, group_metrics
 from agent_r1_core.training.reward_metrics import reward_metrics
 from agent_r1_core.training.task_order import tasks_of_step
@@ -181,14 +181,7 @@ class Trainer:
         self.listener.step(step, metrics)
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        split, greedy = self.parts.eval, self.parts.config.evaluation.greedy
-        found = await evaluate_tasks(
-            split.collector,
-            split.tasks,
-            greedy=greedy,
-            sampling=self.parts.sampling,
-            on_episode=self._counter(len(split.tasks), "evaluation"),
-        )
+        found = await evaluate_splits(self.parts, self.listener)
         self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
         if step == 0:
             self.trackers.log(0, found.result.to_metrics("eval/"), [])
@@ -200,8 +193,14 @@ class Trainer:
         record: the policy is no longer that step's then."""
         latest = self.run.checkpoints.latest()
         if self.done and self.learnt == self.done and (latest is None or latest.step < self.done):
+            config = self.parts.config
             save_checkpoint(
-                self.parts.learner, self.run.checkpoints, self.done, self.parts.config.checkpoint, self.last
+                self.parts.learner,
+                self.run.checkpoints,
+                self.done,
+                config.checkpoint.keep,
+                config.best_metric,
+                self.last,
             )
 
 

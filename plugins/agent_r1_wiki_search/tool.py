@@ -44,6 +44,7 @@ class WikiSearch(Tool):
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
         self._index: Index | None = None
+        self._origin = ""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
@@ -58,8 +59,19 @@ class WikiSearch(Tool):
             TaskError: the corpus file is missing or malformed.
         """
         config = self.config
-        passages = read_corpus(config.corpus) if config.corpus else source_corpus(resources, config.source)
+        if config.corpus:
+            passages, self._origin = read_corpus(config.corpus), config.corpus
+        else:
+            sources = sorted(resources.corpora) if config.source == "auto" else [config.source]
+            passages = source_corpus(resources, config.source)
+            self._origin = ", ".join(f"tasks.{name}" for name in sources)
         self._index = open_index(passages, Words(config.stemmer), resources.cache_dir)
+
+    def describe(self) -> dict[str, Any] | None:
+        """How many passages it searches, and where they come from."""
+        if self._index is None:
+            return None
+        return {"passages": len(self._index.passages), "corpus": self._origin}
 
     def close(self) -> None:
         """Drop the index."""

@@ -36,6 +36,14 @@ def test_hotpotqa_in_its_original_format(agent_r1: Invoke, changed: Changed, rea
         assert evaluation["scorers"].keys() == {"exact_match", "f1"}
         assert "official normalisation" in evaluation["scorers"]["exact_match"]
     assert agent_r1("eval", "--model", "runs/small", "--baseline", "naive_rag").exit_code == 0
+    asked = agent_r1("rollout", "runs/small", "-n", 40, "seed=5", "evaluation.size=40", "--json")
+    assert asked.exit_code == 0, asked.stderr
+    tasks = {episode["task"] for episode in json.loads(asked.stdout)["episodes"]}
+    assert tasks == set(run.evaluation_tasks().held_out), "not one that was trained on, whatever is asked for"
+    more = agent_r1("train", "runs/small", "--resume", "training.steps=3", "evaluation.size=2")
+    assert more.exit_code == 0, more.stderr
+    assert not tasks & {trajectory.task.id for step in (1, 2, 3) for trajectory in run.read_trajectories(step)}
+    assert run.evaluations()["step_000003"]["n"] == 2
 
 
 def test_gsm8k_with_the_calculator(agent_r1: Invoke, changed: Changed, real_data: Path) -> None:

@@ -67,10 +67,40 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
         done = agent_r1("eval", "--model", "runs/small", *extra)
         assert done.exit_code == 0, done.stderr
         assert done.stdout.startswith("metric ")
+        assert ("silenced tools" if extra == ["--silence-tools"] else f"baseline {extra[1]}") in done.stdout
     assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 5
     looked = agent_r1("rollout", "--model", "runs/small", "-n", 1)
     assert looked.exit_code == 0, looked.stderr
     assert "reward 0.000" in looked.stdout
+
+
+def test_several_evaluation_sets_are_scored_apart_and_one_of_them_may_choose(
+    agent_r1: Invoke, changed: Changed
+) -> None:
+    sets = "{wiki: {name: miniwiki, split: eval, size: 4}, dev: {name: miniwiki, split: eval, seed: 3, size: 6}}"
+    keys = (f"tasks.eval={sets}", "evaluation.choose_on=dev", "checkpoint={every: 1, best: eval/reward/vowels}")
+    done = agent_r1("train", *changed(*keys, "evaluation.every=1", drop=("tasks.eval.size",)))
+    assert done.exit_code == 0, done.stderr
+    run = Run.open("runs/small")
+    last = run.metrics()[-1]
+    assert (last["eval/wiki/n"], last["eval/dev/n"], last["eval/n"]) == (4, 6, 4)
+    assert last["eval/exact_match"] == last["eval/wiki/exact_match"], "the set that chooses is in no mean"
+    assert run.policy().chosen_by == "eval/dev/reward/vowels"
+    assert run.evaluations()["step_000002"]["sets"]["dev"]["n"] == 6
+
+    scored = agent_r1("eval", "runs/small")
+    assert scored.exit_code == 0, scored.stderr
+    assert f"policy: best checkpoint of runs/small, step {run.policy().step}, chosen by" in scored.stderr
+    rows = {line.split()[0] for line in scored.stdout.splitlines() if line}
+    assert {"exact_match", "wiki/exact_match", "dev/exact_match"} <= rows
+    assert "dev: the checkpoint was chosen among 2 on this very set" in scored.stdout
+    assert "wiki: the checkpoint" not in scored.stdout
+    assert "wiki: wiki_search: passages 960, corpus tasks.eval" in scored.stdout
+    looked = agent_r1("rollout", "runs/small", "--set", "dev", "-n", 1, "--json")
+    assert looked.exit_code == 0, looked.stderr
+    (episode,) = json.loads(looked.stdout)["episodes"]
+    assert episode["task"] in run.evaluation_tasks().sets["dev"]
+    assert agent_r1("rollout", "runs/small", "--set", "maths").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ def steps(checkpoints: Checkpoints) -> list[int]:
     return [checkpoint.step for checkpoint in checkpoints.all()]
 
 
-def test_a_checkpoint_is_found_again_with_its_state(tmp_path: Path) -> None:
+def test_a_checkpoint_is_found_again_with_what_it_scored(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert checkpoints.latest() is None
-    saved = checkpoints.save(10, writer(10), metric="eval/exact_match", value=0.5, state={"epoch": 2})
+    saved = checkpoints.save(10, writer(10), metric="eval/exact_match", value=0.5)
     assert saved.path.name == "step_000010"
     assert saved == checkpoints.latest() == checkpoints.best()
-    assert saved.state == {"epoch": 2}
+    assert saved.competitors == 1
     assert saved.policy.joinpath("config.json").read_text() == "10"
     assert saved.trainer.read_bytes() == b"\n" * 1000
 
@@ -51,6 +51,9 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     best = checkpoints.best()
     assert best is not None
     assert (best.step, best.value) == (2, 0.9)
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.competitors == 4, "the deleted ones competed, too; those without a value did not"
     record = json.loads((tmp_path / "best.json").read_text())
     assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
 

@@ -76,7 +76,7 @@ def test_a_run_that_goes_on_has_no_final_policy(tmp_path: Path) -> None:
         run.remove_model()
         run.remove_model()
         assert not run.model.exists()
-        assert run.policy_folder() == run.checkpoints.at(2).policy
+        assert run.policy().folder == run.checkpoints.at(2).policy
 
 
 def test_an_empty_directory_is_free(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_resuming_leaves_the_saved_configuration_until_told(tmp_path: Path) -> N
 def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path: Path) -> None:
     with begin(tmp_path) as run:
         with pytest.raises(RunError, match="holds no policy yet"):
-            run.policy_folder()
+            run.policy()
         run.checkpoints.save(1, save_policy)
-        assert run.policy_folder() == run.path / "checkpoints" / "step_000001" / "policy"
+        assert run.policy().folder == run.path / "checkpoints" / "step_000001" / "policy"
         run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
-        assert run.policy_folder() == run.path / "model"
+        assert run.policy().folder == run.path / "model"
         run.checkpoints.save(2, save_policy, metric="eval/exact_match", value=0.5)
         run.checkpoints.save(3, save_policy, metric="eval/exact_match", value=0.4)
-        assert run.policy_folder() == run.path / "checkpoints" / "step_000002" / "policy"
+        assert run.policy().folder == run.path / "checkpoints" / "step_000002" / "policy"

@@ -1,0 +1,148 @@
+"""The tasks that a run trains on and is evaluated on.
+
+Without an evaluation source a part of the training tasks is held out. The run records which ones, so that whoever
+resumes or evaluates it later takes exactly those; drawing them again could pick tasks that it was trained on (LAW 12).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import ConfigError, RunError, TaskError
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.run import Run
+from agent_r1_core.training.task_order import hold_out
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.tasks import TaskSource
+    from agent_r1_core.trajectory import Task
+
+Note = Callable[[str], None]
+
+TRAIN = "train"
+"""The name of the tasks that are trained on; an evaluation set has one of its own."""
+_HELD_OUT = 200
+"""Tasks held out where the recipe says no number, and a tenth of all at most."""
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Tasks, and the source that has their corpus."""
+
+    tasks: Sequence[Task]
+    source: TaskSource
+    held_out: tuple[str, ...] | None = None
+    """Ids of all tasks that are held out of training; None where the set has a source of its own."""
+
+
+def set_names(config: RunConfig, name: str) -> list[str]:
+    """The task sets that a name stands for: `train`, `eval` for every evaluation set, or one set's own name.
+
+    Raises:
+        ConfigError: there is no such set.
+    """
+    sets = list(config.tasks.eval_sets)
+    if name == "eval":
+        return sets
+    if name != TRAIN and name not in sets:
+        raise ConfigError(f"there is no task set {name!r}; the sets are {', '.join([TRAIN, *sets])}")
+    return [name]
+
+
+def load_tasks(
+    resolved: ResolvedConfig, names: Sequence[str], note: Note, run: Path | None = None
+) -> dict[str, TaskSet]:
+    """Load task sets by name.
+
+    Args:
+        resolved: the configuration.
+        names: `train` and names of evaluation sets.
+        note: hears that tasks are held out.
+        run: where tasks are held out, take those that this run held out; None: draw them.
+
+    Raises:
+        RunError: `run` records no held-out tasks.
+        TaskError: a source has no tasks, too few to hold some out, two of one id, or lacks tasks that `run` held out.
+    """
+    config = resolved.config
+    blocks = {TRAIN: config.tasks.train, **config.tasks.eval_sets}
+    sets = {name: _load(resolved, block, _key(config, name)) for name in names if (block := blocks[name]) is not None}
+    if config.tasks.eval is None and "eval" in names:
+        every = sets.get(TRAIN) or _load(resolved, config.tasks.train, "tasks.train")
+        train, held = _held_out(every.tasks, config, note, run)
+        sets["eval"] = TaskSet(held, every.source, tuple(task.id for task in held))
+        if TRAIN in sets:
+            sets[TRAIN] = TaskSet(train, every.source)
+    return {
+        name: one
+        if name == TRAIN
+        else TaskSet(_sampled(one.tasks, config.evaluation, config.seed), one.source, one.held_out)
+        for name, one in sets.items()
+    }
+
+
+def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
+    """What a run keeps of its evaluation sets."""
+    evaluated = {name: tuple(task.id for task in one.tasks) for name, one in sets.items() if name != TRAIN}
+    return EvaluationTasks(evaluated, next((one.held_out for one in sets.values() if one.held_out is not None), None))
+
+
+def _held_out(
+    tasks: Sequence[Task], config: RunConfig, note: Note, run: Path | None
+) -> tuple[Sequence[Task], Sequence[Task]]:
+    """The tasks to train on, and those that are held out of them."""
+    if run is None:
+        train, held = hold_out(tasks, config.evaluation.size or _HELD_OUT, config.seed)
+        if not held:
+            raise TaskError("tasks.train holds a single task, so none can be held out; set tasks.eval")
+        note(f"tasks.eval is not set: {len(held)} of {len(tasks)} training tasks are held out for evaluation")
+        return train, held
+    recorded = Run.open(run).evaluation_tasks()
+    if recorded is None or recorded.held_out is None:
+        raise RunError(
+            f"run {run} records no held-out tasks, and without tasks.eval it might be scored on tasks that it was "
+            f"trained on; set tasks.eval to a source of other tasks"
+        )
+    ids = set(recorded.held_out)
+    held = [task for task in tasks if task.id in ids]
+    if len(held) < len(ids):
+        raise TaskError(
+            f"run {run} held out {len(ids)} tasks, and tasks.train ({config.tasks.train.name}) holds {len(held)} of "
+            f"them; give it the data that the run was trained on, or set tasks.eval"
+        )
+    note(f"tasks.eval is not set: the {len(held)} tasks that {run} held out of training are evaluated")
+    return [task for task in tasks if task.id not in ids], held
+
+
+def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Sequence[Task]:
+    """As many tasks as `evaluation.size` says, in their own order."""
+    if settings.size is None or settings.size >= len(tasks):
+        return tasks
+    if settings.sample == "first":
+        return tasks[: settings.size]
+    chosen = random.Random(f"{seed}/evaluation").sample(range(len(tasks)), settings.size)
+    return [tasks[index] for index in sorted(chosen)]
+
+
+def _key(config: RunConfig, name: str) -> str:
+    return f"tasks.eval.{name}" if isinstance(config.tasks.eval, dict) and name != TRAIN else f"tasks.{name}"
+
+
+def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:
+    source: TaskSource = resolved.make("tasks", block)
+    tasks = source.load()
+    if not tasks:
+        raise TaskError(f"{where} ({block.name}) holds no task; check its options or its file")
+    repeated = next((name for name, times in Counter(task.id for task in tasks).items() if times > 1), None)
+    if repeated is not None:
+        raise TaskError(
+            f"{where} ({block.name}) holds several tasks of the id {repeated!r}, by which seeds and records tell them "
+            "apart; give each task an id of its own"
+        )
+    return TaskSet(tasks, source)

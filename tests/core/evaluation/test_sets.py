@@ -1,0 +1,63 @@
+"""Several evaluation sets are one result: unweighted means with an interval, and the sets' own results beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from agent_r1_core.evaluation.intervals import mean_over_sets, wilson
+from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import Group
+
+
+def scored(right: int, n: int, **facts: object) -> EvaluationResult:
+    """A set of `n` tasks, of which the first `right` are answered rightly."""
+    tasks = [make_task(f"{n}-{index}", "Where?", ("Rome",)) for index in range(n)]
+    groups = [
+        Group(task, [make_trajectory(task=task, answer="Rome" if index < right else None)])
+        for index, task in enumerate(tasks)
+    ]
+    return report(groups, sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
+
+
+def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:
+    result = combine({"large": scored(90, 100), "small": scored(1, 10)})
+    exact = result.metrics["exact_match"]
+    assert (exact.mean, exact.n, result.n, exact.method) == (0.5, 110, 110, "unweighted mean of 2 sets")
+    metrics = result.to_metrics()
+    assert (metrics["eval/exact_match"], metrics["eval/large/exact_match"], metrics["eval/small/exact_match"]) == (
+        0.5,
+        0.9,
+        0.1,
+    )
+    assert metrics["eval/small/exact_match_low"] == wilson(0.1, 10)[0]
+    labels = [row[0] for row in result.rows()]
+    assert {"exact_match", "large/exact_match", "small/exact_match"} <= set(labels)
+    assert "large 0.900" in result.sentence()
+
+
+def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
+    one, other = scored(90, 100).metrics["exact_match"], scored(50, 100).metrics["exact_match"]
+    mean = mean_over_sets([one, other])
+    assert mean.low == pytest.approx(0.7 - math.hypot(0.9 - one.low, 0.5 - other.low) / 2)
+    assert mean.high == pytest.approx(0.7 + math.hypot(one.high - 0.9, other.high - 0.5) / 2)
+    assert mean.high - mean.low < max(one.high - one.low, other.high - other.low)
+    assert mean_over_sets([one]) == one
+
+
+def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:
+    result = combine({"choose": scored(10, 10), "report": scored(5, 10)}, choosing_set="choose")
+    assert result.metrics["exact_match"] == scored(5, 10).metrics["exact_match"]
+    assert result.to_metrics()["eval/choose/exact_match"] == 1.0
+    with pytest.raises(ValueError, match="name one beside the set that chooses"):
+        combine({"choose": scored(10, 10)}, choosing_set="choose")
+
+
+def test_a_result_of_several_sets_survives_json() -> None:
+    sets = {"a": scored(1, 2, tools={"wiki_search": {"passages": 3}}, conditions=["silenced tools"]), "b": scored(2, 2)}
+    result = combine(sets, choosing_set="b")
+    assert EvaluationResult.from_json(json.loads(json.dumps(result.to_json()))) == result
