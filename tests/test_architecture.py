@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"plugins", *CONTRACTS},
     "metrics": {"plugins", *CONTRACTS},
     "records": CONTRACTS,
+    "engines": CONTRACTS,
     "chat": CONTRACTS,
     "rollout": {"chat", "seeds", "plugins", *CONTRACTS},
     "learning": {"seeds", *CONTRACTS},
@@ -28,8 +29,8 @@ ALLOWED: dict[str, set[str]] = {
 """Rooms of the core, and what each may import at run time beside itself."""
 
 CLI = {"metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", *CONTRACTS}
-PLUGINS = {"learning", "chat"}
-"""Beside the public names of agent_r1_core, errors and engine contracts."""
+PLUGINS = {"engines", "learning", "chat"}
+"""Beside the public names of agent_r1_core, errors and contracts."""
 
 
 def run_time_imports(file: Path) -> Iterator[str]:

@@ -94,7 +94,8 @@ class Generation:
     version: int = 0
     """Of the weights that sampled the last id."""
     versions: tuple[tuple[int, int], ...] = ()
-    """Runs of (version, number of ids) in order, where weights arrived on the way; empty: all ids are of `version`."""
+    """Where the weights changed on the way: runs of ids in order, each as the version that sampled them and how many
+    they are. Empty: all are of `version`."""
 
 
 @dataclass
@@ -106,8 +107,6 @@ class EngineModel:
     dtype: str
     """`float32` or `bfloat16`."""
     device: str = "cpu"
-    module: Any = None
-    """The learner's live module, where one process holds both; an embedded engine may share its structure."""
     tokenizer: Any = None
     """For stop strings."""
     deterministic: bool = False
@@ -146,7 +145,13 @@ class Engine(Component):
         """Nothing is asked for before the next `load_weights`: lend the learner what memory that frees."""
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Serve these weights (Hugging Face names, any float dtype) from the next token on; kept caches are void."""
+        """Serve these weights (Hugging Face names, any float dtype) from the next token on; kept caches are void.
+
+        The engine holds a copy when this returns: what the caller does to its tensors later changes nothing.
+
+        Raises:
+            EngineError: the weights do not fit the model, which keeps its own.
+        """
         raise TypeError(f"engine {type(self).__name__} defines no load_weights(weights, version); add one")
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.engine import Engine, EngineConfig, EngineModel, Generation, Request, context_digest
+from agent_r1_core.engines.stops import stop_length
 
 if TYPE_CHECKING:
     import torch
@@ -90,8 +91,7 @@ class ScriptedPolicy(Engine):
     def _cut(self, text: str, request: Request) -> tuple[list[int], Any]:
         ids = [*self._tokenizer.encode(text, add_special_tokens=False), self._tokenizer.eos_token_id]
         budget = request.sampling.max_new_tokens
-        for length in range(1, min(len(ids), budget) + 1):
-            said = self._tokenizer.decode(ids[:length]) if request.stop_strings else ""
-            if ids[length - 1] in request.stop_ids or any(stop in said for stop in request.stop_strings):
-                return ids[:length], "stop"
+        length = stop_length(ids[:budget], request, self._tokenizer.decode)
+        if length is not None:
+            return ids[:length], "stop"
         return ids[:budget], "stop" if len(ids) <= budget else "length"

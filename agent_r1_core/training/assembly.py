@@ -111,7 +111,6 @@ class Assembly:
                 folder=str(self.policy_folder),
                 dtype=self.hardware.dtype,
                 device=self.hardware.device,
-                module=None if self._learner is None else self._learner.policy.model,
                 tokenizer=self.tokenizer,
                 deterministic=self.config.deterministic,
             )

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from agent_r1_core import Generation
+from agent_r1_core.engines.sampling import choose
 from agent_r1_core.errors import EngineError
 from agent_r1_transformers.cache import Parked, Parking, RowCache
 from agent_r1_transformers.decoder import Decoder
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
-from agent_r1_transformers.sampling import choose
 from agent_r1_transformers.stops import StopStrings
 
 _CHUNK = 512
@@ -73,6 +74,8 @@ class RunningBatch:
         self._prefixes = Prefixes()
         self.rows: list[Row] = []
         self.statistics = Statistics()
+        self.version = 0
+        """Of the weights."""
 
     def fitting(self, waiting: Iterable[Row]) -> int:
         """How many of the waiting rows, from the first on, fit beside those that run, each grown to its limit. Slots
@@ -153,13 +156,8 @@ class RunningBatch:
                 row.fed += chunk
                 self.statistics.read += len(chunk)
 
-    def step(self, version: int) -> None:
-        """Sample one id for every row; rows that end are answered and leave."""
-        for slot in reversed(range(len(self.rows))):
-            if self.rows[slot].future.cancelled():
-                self._leave(slot, park=False)
-        if not self.rows:
-            return
+    def step(self) -> list[tuple[int, Generation | EngineError]]:
+        """Sample one id for every row; rows that end leave, and are returned by key with what became of them."""
         for row in self.rows:
             row.fed.append(row.next_id)
         logits = self._decoder.next_logits([row.fed for row in self.rows], self._prefixes.trunk())
@@ -173,21 +171,23 @@ class RunningBatch:
             outcome = self._outcome(row)
             if outcome != "running":
                 ended.append((slot, row, outcome))
-        # From the last slot down, so that the slots of the others stay; answered at once, so that none is lost between.
-        for slot, row, outcome in reversed(ended):
+        for slot, _, outcome in reversed(ended):  # from the last slot down, so that the slots of the others stay
             self._leave(slot, park=outcome != "broken")
-            if outcome == "broken":
-                row.fail(_broken(row, version))
-            else:
-                row.succeed("stop" if outcome == "stop" else "length", version)
+        return [(row.key, self._answer(row, outcome)) for _, row, outcome in ended]
 
-    def forget(self) -> None:
+    def drop(self, key: int) -> None:
+        """Take out a running row whose caller has gone."""
+        self._leave(next(slot for slot, row in enumerate(self.rows) if row.key == key), park=False)
+
+    def renew(self, version: int) -> None:
         """The weights are new: drop what is kept, and read the running rows' contexts again."""
         self.parking.clear()
         rows, self.rows = self.rows, []
         self._prefixes = Prefixes()
         for row in rows:
+            row.close_run(self.version)
             row.fed.clear()
+        self.version = version
         self.admit(rows)
 
     def _leave_room_to_rows(self, rows: Sequence[Row]) -> None:
@@ -205,6 +205,15 @@ class RunningBatch:
         if strings and self._stops is not None and self._stops.completed(row.sampled, strings):
             return "stop"
         return "length" if len(row.sampled) >= row.limit else "running"
+
+    def _answer(self, row: Row, outcome: str) -> Generation | EngineError:
+        if outcome == "broken":
+            return EngineError(
+                f"the model gave log-probs that are not finite at token {len(row.fed)} of a context, under weights "
+                f"version {self.version}; the last update diverged, so resume from an earlier checkpoint with a lower "
+                "learning rate"
+            )
+        return row.generation("stop" if outcome == "stop" else "length", self.version)
 
     def _leave(self, slot: int, park: bool) -> None:
         """Take a row out; the last row moves into its slot."""
@@ -229,10 +238,3 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
         if one != other:
             return place
     return min(len(left), len(right))
-
-
-def _broken(row: Row, version: int) -> EngineError:
-    return EngineError(
-        f"the model gave log-probs that are not finite at token {len(row.fed)} of a context, under weights version "
-        f"{version}; the last update diverged, so resume from an earlier checkpoint with a lower learning rate"
-    )

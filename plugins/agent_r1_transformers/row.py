@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_r1_core import Generation, Request
 from agent_r1_core.contracts.engine import context_digest
-from agent_r1_core.errors import EngineError
 
 
 @dataclass(eq=False)
 class Row:
     """A request that waits or runs."""
 
+    key: int
+    """What the engine's worker calls it."""
     request: Request
-    future: Future[Generation]
-    limit: int
-    """Tokens that it may sample: its own budget, or what the model's positions leave."""
     fed: list[int] = field(default_factory=list)
     """Ids that the model has read for this row, in order: the engine's own record, which `context` is made of."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    versions: list[tuple[int, int]] = field(default_factory=list)
+    """Runs of sampled ids whose weights have been replaced since: their version, and how many they are."""
     stop_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.stop_ids = frozenset(self.request.stop_ids)
+
+    @property
+    def limit(self) -> int:
+        """Ids that it may sample."""
+        return self.request.sampling.max_new_tokens
 
     @property
     def longest(self) -> int:
@@ -42,15 +46,16 @@ class Row:
         """The id to read in the next step."""
         return self.sampled[-1] if self.sampled else self.request.ids[-1]
 
-    def succeed(self, finish: Literal["stop", "length"], version: int) -> None:
-        """Hand the result over; its context is the digest of what was fed before the first sampled id."""
-        context = context_digest(self.fed[: len(self.fed) - len(self.sampled) + 1])
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_result(
-                Generation(tuple(self.sampled), tuple(self.logprobs), finish, context, version),
-            )
+    def close_run(self, version: int) -> None:
+        """The ids sampled since the last change of weights are those of `version`."""
+        count = len(self.sampled) - sum(length for _, length in self.versions)
+        if count:
+            self.versions.append((version, count))
 
-    def fail(self, error: EngineError) -> None:
-        """Hand an error over."""
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+    def generation(self, finish: Literal["stop", "length"], version: int) -> Generation:
+        """The result; its context is the digest of what was fed before the first sampled id."""
+        context = context_digest(self.fed[: len(self.fed) - len(self.sampled) + 1])
+        if self.versions:
+            self.close_run(version)
+        versions = tuple(self.versions) if len(self.versions) > 1 else ()
+        return Generation(tuple(self.sampled), tuple(self.logprobs), finish, context, version, versions)

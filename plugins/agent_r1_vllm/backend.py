@@ -1,4 +1,4 @@
-"""Backend: vLLM's engine in the few calls that an RL rollout needs; all of them in one thread.
+"""VllmBackend: vLLM's engine in the few calls that an RL rollout needs.
 
 In-process and separate engines differ in two places only: how a pause is asked for, and how weights travel.
 """
@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from agent_r1_core import Request, Sampling
+from agent_r1_core import EngineBackend, EngineLimits, Generation, Request, Sampling
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
-from agent_r1_vllm.requests import sampling_params
+from agent_r1_vllm.requests import generation, sampling_params
 from agent_r1_vllm.watch import watch
-from agent_r1_vllm.weights import KnownWeights, handed_over
+from agent_r1_vllm.weights import handed_over, weights_of_folder
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -32,65 +32,72 @@ _PATIENCE = 10.0
 """Seconds that a process of vLLM gets to end after it was killed."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a request has to keep to."""
+@dataclass
+class Statistics:
+    """Tokens and requests by what happened to them, since the engine started."""
 
-    vocabulary: int
-    positions: int
-    """Ids that a context may have in all, the generated ones included."""
+    context: int = 0
+    """Ids of the contexts of requests that ended."""
+    cached: int = 0
+    """Of these, ids whose keys and values the prefix cache held."""
+    sampled: int = 0
+    aborted: int = 0
+    """Requests that were cancelled before their end."""
 
 
-class Backend:
-    """A started vLLM engine."""
+class VllmBackend(EngineBackend):
+    """Generates with vLLM."""
 
-    def __init__(self, model: EngineModel, config: Any) -> None:
+    def __init__(self, config: Any) -> None:
+        """Keep the options; vLLM is to compute with as many threads of torch as the caller."""
+        self._config = config
+        self._threads = torch.get_num_threads()
+        self._separate = config.processes == "separate"
+        self._asleep = False
+        self._processes: list[BaseProcess] = []
+        self._statistics = Statistics()
+
+    def open(self, model: EngineModel) -> EngineLimits:
         """Import vLLM and start it.
 
         Raises:
             EngineError: vLLM is not installed, or cannot serve the model with these options.
         """
+        config = self._config
+        torch.set_num_threads(self._threads)
         check_machine(model, config)
-        self._separate = config.processes == "separate"
-        self._known = KnownWeights(model.folder)
-        self._asleep = False
-        self._processes: list[BaseProcess] = []
+        self._known = weights_of_folder(model.folder)
         eager_cpu = model.device == "cpu" and config.enforce_eager is not False
-        with starting(separate=self._separate, eager_cpu=eager_cpu, threads=torch.get_num_threads()):
+        with starting(separate=self._separate, eager_cpu=eager_cpu, threads=self._threads):
             self._llm = _start(model, config, self._separate)
             if self._separate:
                 self._processes = watch(self._llm.engine_core)
             self._try_out(model)
         described: Any = self._llm.model_config
-        self.limits = Limits(int(described.get_vocab_size()), int(described.max_model_len))
         self._llm.set_weight_version(str(_FIRST))
+        return EngineLimits(int(described.get_vocab_size()), int(described.max_model_len))
 
-    def add(self, name: str, request: Request) -> None:
-        """Queue a request under a name that no other has.
-
-        Raises:
-            EngineError: vLLM refuses it.
-        """
+    def add(self, key: int, request: Request) -> None:
         from vllm import TokensPrompt
 
         prompt = TokensPrompt(prompt_token_ids=list(request.ids))
         try:
-            self._llm.add_request(name, prompt, sampling_params(request))
+            self._llm.add_request(str(key), prompt, sampling_params(request))
         except ValueError as error:
             raise EngineError(f"vLLM refuses a request ({_reason(error)}); change what it asks for") from error
 
-    def abort(self, name: str) -> None:
-        """Drop a request, wherever it is; one that has ended is no error."""
-        self._llm.abort_request([name])
+    def abort(self, key: int) -> None:
+        self._llm.abort_request([str(key)])
+        self._statistics.aborted += 1
 
     @property
     def busy(self) -> bool:
-        """Whether requests wait or run."""
+        """Whether requests wait or run in vLLM."""
         return bool(self._llm.has_unfinished_requests())
 
-    def step(self) -> list[Any]:
-        """Compute, or wait for, one step; returns vLLM's `RequestOutput` of the requests that ended."""
-        return [output for output in self._llm.step() if output.finished]
+    def step(self) -> list[tuple[int, Generation | EngineError]]:
+        """Compute, or wait for, one step."""
+        return [(int(output.request_id), self._answer(output)) for output in self._llm.step() if output.finished]
 
     def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Replace the weights between two steps; every cached key and value is dropped and read again.
@@ -113,10 +120,14 @@ class Backend:
             self._call("resume_scheduler")
 
     def sleep(self) -> None:
-        """Drop weights and cache from the GPU; requests wait until `load_weights`."""
-        if not self._asleep:
+        """With `sleep_mode`, drop weights and cache from the GPU; requests wait until `load_weights`."""
+        if self._config.sleep_mode and not self._asleep:
             self._llm.sleep(2, "keep")
             self._asleep = True
+
+    def counts(self) -> dict[str, int]:
+        """Tokens since the start: of contexts, of contexts that the cache held, sampled; and aborted requests."""
+        return asdict(self._statistics)
 
     def close(self) -> None:
         """Stop vLLM and its processes; requests that run are dropped."""
@@ -127,12 +138,23 @@ class Backend:
         for process in self._processes:
             process.join(_PATIENCE)
 
+    def _answer(self, output: Any) -> Generation | EngineError:
+        """What became of a request, from vLLM's finished `RequestOutput`."""
+        try:
+            answer = generation(output)
+        except EngineError as error:
+            return error
+        self._statistics.context += len(output.prompt_token_ids)
+        self._statistics.cached += output.num_cached_tokens or 0
+        self._statistics.sampled += len(answer.ids)
+        return answer
+
     def _try_out(self, model: EngineModel) -> None:
         """Sample one id: vLLM notices only then that it has no kernel for the model's sizes."""
         try:
-            self.add("trial", Request((0,), Sampling(max_new_tokens=1), seed=0))
+            self.add(-1, Request((0,), Sampling(max_new_tokens=1), seed=0))
             while self.busy:
-                self.step()
+                self._llm.step()
         except Exception as error:
             self.close()
             raise _cannot_serve(model, error) from error

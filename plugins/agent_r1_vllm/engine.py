@@ -7,27 +7,19 @@ log-probs. `sleep_mode` needs CUDA. On a CPU, vLLM's attention has kernels for c
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agent_r1_core import Engine, EngineConfig, Generation, Request, check_request
-from agent_r1_core.errors import EngineError
-from agent_r1_vllm.worker import Worker
-
-if TYPE_CHECKING:
-    import torch
-
-    from agent_r1_core.contracts.engine import EngineModel
-    from agent_r1_vllm.backend import Limits
+from agent_r1_core import EngineBackend, EngineConfig, ThreadedEngine
+from agent_r1_vllm.backend import VllmBackend
 
 
-class VllmEngine(Engine):
+class VllmEngine(ThreadedEngine):
     """Generates with vLLM, driven by a thread of its own."""
+
+    name = "vllm"
 
     class Config(EngineConfig):
         """Options of the `vllm` engine; names that vLLM has too mean the same."""
@@ -73,60 +65,5 @@ class VllmEngine(Engine):
             return "vLLM is not installed; run `pip install 'agent-r1[vllm]'`, or set engine.name=transformers"
         return None
 
-    _worker: Worker | None = None
-    _limits: Limits
-    _model: EngineModel
-
-    async def start(self, model: EngineModel) -> None:
-        await self.close()
-        worker = Worker(model, self.config)
-        self._limits = await asyncio.wrap_future(worker.started)
-        self._model, self._worker = model, worker
-
-    async def generate(self, request: Request) -> Generation:
-        return (await self.generate_batch([request]))[0]
-
-    async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
-        """Serve requests that are admitted together in this order; one that is cancelled is aborted in vLLM.
-
-        Raises:
-            EngineError: one of them cannot be served (none is, then), or the engine has stopped.
-        """
-        worker = self._running()
-        limits, decodes = self._limits, self._model.tokenizer is not None
-        for request in requests:
-            check_request(request, vocabulary=limits.vocabulary, positions=limits.positions, decodes=decodes)
-        futures = [asyncio.wrap_future(future) for future in worker.submit(requests)]
-        return list(await asyncio.gather(*futures))
-
-    async def sleep(self) -> None:
-        """With `sleep_mode`, drop the weights and the cache from the GPU until the next `load_weights`.
-
-        Raises:
-            EngineError: the engine has stopped.
-        """
-        if self.config.sleep_mode:
-            await asyncio.wrap_future(self._running().sleep())
-
-    async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Serve these weights from the next token on, also to requests in flight, whose contexts are read again.
-
-        Raises:
-            EngineError: names or shapes do not fit the model (it keeps its weights, then), or the engine has stopped.
-        """
-        await asyncio.wrap_future(self._running().load_weights(weights, version))
-
-    async def close(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await asyncio.to_thread(worker.close)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """Counts of tokens since the start: of contexts, of contexts that the cache held, sampled; and of aborts."""
-        return asdict(self._running().statistics)
-
-    def _running(self) -> Worker:
-        if self._worker is None:
-            raise EngineError("the vllm engine is not running; await start(model) first")
-        return self._worker
+    def make_backend(self) -> EngineBackend:
+        return VllmBackend(self.config)

@@ -49,6 +49,7 @@ def generation(output: Any) -> Generation:
         )
     ids = tuple(said.token_ids)
     logprobs = tuple(float(place[token].logprob) for place, token in zip(said.logprobs, ids, strict=True))
-    spans = said.weight_versions
-    version = int(spans[-1].version) if spans else 0
-    return Generation(ids, logprobs, said.finish_reason, context_digest(output.prompt_token_ids), version)
+    spans = [(int(span.version), span.end - span.start) for span in said.weight_versions or ()]
+    version = spans[-1][0] if spans else 0
+    versions = tuple(spans) if len(spans) > 1 else ()
+    return Generation(ids, logprobs, said.finish_reason, context_digest(output.prompt_token_ids), version, versions)

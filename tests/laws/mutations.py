@@ -95,7 +95,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "engine-forgets-the-temperature",
-        "plugins/agent_r1_transformers/sampling.py",
+        "agent_r1_core/engines/sampling.py",
         "        logits = logits / temperatures[:, None]\n",
         "",
         "gap_is_nothing",
@@ -526,7 +526,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         11,
         "global-random-numbers",
-        "plugins/agent_r1_transformers/sampling.py",
+        "agent_r1_core/engines/sampling.py",
         "numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions))",
         "numbers = torch.rand(len(requests), dtype=torch.float64)",
         "two_deterministic_runs",

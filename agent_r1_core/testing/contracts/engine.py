@@ -59,14 +59,25 @@ class EngineContract(ComponentContract):
         for request, generation in zip(requests, made, strict=True):
             self._compare(request, generation, seed=0)
 
-    def test_new_weights_are_served_with_their_version(self, tmp_path: Path) -> None:
-        async def use(engine: Engine) -> Generation:
-            await engine.load_weights(dict(tiny_model(seed=5, **self.sizes).named_parameters()), 3)
-            return await engine.generate(_request(PROMPTS[1]))
+    def test_new_weights_are_copied_and_served_with_their_version(self, tmp_path: Path) -> None:
+        first, second = (_request(prompt) for prompt in PROMPTS[1:])
 
-        generation = self.serve(tmp_path, use)
+        async def use(engine: Engine) -> tuple[Generation, Generation]:
+            weights = {name: value.detach() for name, value in tiny_model(seed=5, **self.sizes).named_parameters()}
+            await engine.load_weights(weights, 3)
+            generation = await engine.generate(first)
+            for value in weights.values():
+                value.mul_(-2)
+            return generation, await engine.generate(second)
+
+        generation, later = self.serve(tmp_path, use)
         assert generation.version == 3, f"the version of the weights is {generation.version}, not 3"
-        self._compare(_request(PROMPTS[1]), generation, seed=5)
+        runs = generation.versions or ((3, len(generation.ids)),)
+        assert (runs[-1][0], sum(length for _, length in runs)) == (3, len(generation.ids)), (
+            f"versions {runs} do not cover the {len(generation.ids)} ids, of which the last is of version 3"
+        )
+        self._compare(first, generation, seed=5)
+        self._compare(second, later, seed=5, why="load_weights must copy: the caller changed its tensors")
 
     def test_a_sample_depends_on_its_seed_alone(self, tmp_path: Path) -> None:
         requests = [_request(prompt, seed=seed) for seed, prompt in enumerate(PROMPTS * 2)]
@@ -78,8 +89,9 @@ class EngineContract(ComponentContract):
         assert len({one.ids for one in together}) > 1
 
     def test_greedy_takes_the_likeliest(self, tmp_path: Path) -> None:
-        request = _request(PROMPTS[1], temperature=0.0)
-        generation = self.serve(tmp_path, lambda engine: engine.generate(request))
+        request, single = _request(PROMPTS[1], temperature=0.0), _request(PROMPTS[1], top_k=1)
+        generation, only = self.serve(tmp_path, lambda engine: _all(engine, [request, single]))
+        assert only.ids == generation.ids, "top_k=1 leaves the likeliest id alone, and another one was sampled"
         logprobs = self._logprobs(request.ids, generation.ids, 1.0, seed=0)
         for position, token in enumerate(generation.ids):
             best = float(logprobs[position].max())
@@ -119,11 +131,11 @@ class EngineContract(ComponentContract):
 
         self.serve(tmp_path, use)
 
-    def _compare(self, request: Request, generation: Generation, seed: int) -> None:
+    def _compare(self, request: Request, generation: Generation, seed: int, why: str = "LAW 2") -> None:
         logprobs = self._logprobs(request.ids, generation.ids, request.sampling.temperature, seed)
         for position, (token, claimed) in enumerate(zip(generation.ids, generation.logprobs, strict=True)):
             gap = abs(float(logprobs[position, token]) - claimed)
-            assert gap <= self.tolerance, f"the log-prob of token {position} is off by {gap:.2g} nats (LAW 2)"
+            assert gap <= self.tolerance, f"the log-prob of token {position} is off by {gap:.2g} nats ({why})"
 
     def _logprobs(self, context: tuple[int, ...], ids: tuple[int, ...], temperature: float, seed: int) -> Any:
         """log softmax(logits / temperature) of the model at each generated position, [ids, vocabulary]."""

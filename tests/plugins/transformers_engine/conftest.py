@@ -110,7 +110,7 @@ class Gate:
     """Holds an engine's worker inside one of its steps until the gate is opened."""
 
     def __init__(self, engine: TransformersEngine, step: int) -> None:
-        decoder = engine._worker._batch._decoder
+        decoder = engine._worker.backend._batch._decoder
         original, steps = decoder.next_logits, itertools.count(1)
         self._inside, self._opened = threading.Event(), threading.Event()
 

@@ -35,7 +35,7 @@ def test_leaving_without_closing_ends_the_process_cleanly(model):
         async def main():
             engine = TransformersEngine()
             await engine.start(EngineModel({folder!r}, "float32"))
-            decoder = engine._worker._batch._decoder
+            decoder = engine._worker.backend._batch._decoder
             step = decoder.next_logits
 
             def long_step(*contexts):

@@ -27,7 +27,7 @@ def greedy(module, context, tokens):
 
 
 def decoder_of(engine):
-    return type(engine._worker._batch._decoder).__name__
+    return type(engine._worker.backend._batch._decoder).__name__
 
 
 @pytest.mark.parametrize("kind", KEPT)
@@ -269,25 +269,24 @@ def test_release_drops_what_an_episode_kept(model, serving, prompts):
 
 
 def test_episodes_that_were_begun_go_before_new_ones(model, serving):
-    """Else new ones would take the places of those that wait for a tool, turn after turn, and all would read again."""
+    """Else new ones would take the places of those that wait for a tool, and all would read again."""
     _, folder = model("qwen2")
     source = random.Random(8)
-    prompts = [tuple(source.randrange(97) for _ in range(30)) for _ in range(16)]
-
-    async def episode(engine, prompt):
-        context = prompt
-        for _ in range(5):
-            answer = await engine.generate(make_request(context, 4, 0, episode=str(prompt)))
-            context = (*context, *answer.ids, 1, 2, 3)
+    prompts = [tuple(source.randrange(97) for _ in range(30)) for _ in range(8)]
 
     async def run():
-        async with serving(folder, max_episodes=4) as engine:
-            await asyncio.gather(*(episode(engine, prompt) for prompt in prompts))
-            return engine.statistics
+        async with serving(folder, max_episodes=2) as engine:
+            requests = [make_request(ids, 4, episode=str(ids)) for ids in prompts]
+            begun, new = requests[:2], requests[2:]
+            answers = await engine.generate_batch(begun)
+            turns = [
+                make_request((*one.ids, *answer.ids, 1, 2, 3), 4, episode=one.episode)
+                for one, answer in zip(begun, answers, strict=True)
+            ]
+            await engine.generate_batch([*new, *turns])
+            return engine.statistics["reused"]
 
-    statistics = asyncio.run(run())
-    anew = 16 * sum(29 + 7 * turn for turn in range(5))
-    assert statistics["read"] + statistics["shared"] < 0.95 * anew, "all contexts were read anew in every turn"
+    assert asyncio.run(run()) == 2 * (30 + 3), "a second turn reads neither its prompt nor its first answer again"
 
 
 def test_long_contexts_are_read_in_chunks(model, serving, logprobs_of, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import Future
 from itertools import takewhile
 
 import pytest
@@ -17,7 +16,7 @@ from agent_r1_core.testing import make_request
 
 
 def row(ids: tuple[int, ...]) -> Row:
-    return Row(make_request(ids, 1, 0), Future(), 1)
+    return Row(0, make_request(ids, 1))
 
 
 def alike(contexts: list[tuple[int, ...]]) -> int:

@@ -38,26 +38,11 @@ def test_log_probs_are_those_of_the_new_weights(kind, model, serving, prompts, l
 
     before, after, reused = asyncio.run(run())
     assert {answer.version for answer in before} == {0}
-    assert {answer.version for answer in after} == {3}
+    assert {(answer.version, answer.versions) for answer in after} == {(3, ())}
     assert reused == 0, "what the old weights computed is void"
     for context, answer in zip(prompts, after, strict=True):
         assert answer.logprobs == pytest.approx(logprobs_of(other, context, answer.ids), abs=1e-4)
     assert before[0].logprobs != pytest.approx(after[0].logprobs, abs=1e-2)
-
-
-@pytest.mark.parametrize("name", ["lm_head.weight", "model.embed_tokens.weight"])
-def test_a_tied_weight_may_come_under_either_name(name, model, serving, prompts, logprobs_of):
-    module, folder = model("qwen2")
-    other, weights = changed(module)
-    tied = weights.pop("model.embed_tokens.weight")
-
-    async def run():
-        async with serving(folder) as engine:
-            await engine.load_weights({**weights, name: tied}, 1)
-            return await engine.generate(make_request(prompts[1], 8, seed=0))
-
-    answer = asyncio.run(run())
-    assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
 
 
 def test_weights_of_another_float_type_are_converted(model, serving, prompts, logprobs_of):
@@ -94,36 +79,17 @@ def test_a_cancelled_load_changes_nothing_and_stops_nobody(model, serving, gate,
     asyncio.run(run())
 
 
-def spoilt(weights, fault):
-    norm = "model.norm.weight"
-    if fault == "unknown":
-        return {**weights, "model.nrm.weight": weights[norm]}
-    if fault == "missing":
-        return {name: value for name, value in weights.items() if name != norm}
-    if fault == "shape":
-        return {**weights, norm: weights[norm][:-1]}
-    return {**weights, "lm_head.weight": weights["model.embed_tokens.weight"] + 1}
-
-
-@pytest.mark.parametrize(
-    ("fault", "sentence"),
-    [
-        ("unknown", r"1 unknown names, first model.nrm.weight \(nearest name: model.norm.weight\)"),
-        ("missing", r"lack 1 of the model's parameters, first model.norm.weight"),
-        ("shape", r"model.norm.weight has shape \[31\] where the engine's model has \[32\]"),
-        ("tied", r"different values for model.embed_tokens.weight and lm_head.weight"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_and_nothing_changes(fault, sentence, model, serving, prompts):
+def test_weights_that_do_not_fit_are_refused_and_nothing_changes(model, serving, prompts):
     module, folder = model("qwen2")
     _, weights = changed(module)
+    short = {**weights, "model.norm.weight": weights["model.norm.weight"][:-1]}
 
     async def run():
         async with serving(folder) as engine:
             request = make_request(prompts[1], 8, seed=0)
             before = await engine.generate(request)
-            with pytest.raises(EngineError, match=sentence):
-                await engine.load_weights(spoilt(weights, fault), 1)
+            with pytest.raises(EngineError, match=r"model.norm.weight has shape \[31\]"):
+                await engine.load_weights(short, 1)
             assert await engine.generate(request) == before
 
     asyncio.run(run())
@@ -147,7 +113,7 @@ def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, g
             return await pending
 
     for context, answer in zip(prompts, asyncio.run(run()), strict=True):
-        assert answer.version == 7
+        assert (answer.version, answer.versions) == (7, ((0, 5), (7, 7)))
         assert answer.context == context_digest(context)
         old, new = (logprobs_of(scorer, context, answer.ids) for scorer in (module, other))
         assert answer.logprobs[:5] == pytest.approx(old[:5], abs=1e-4)

@@ -33,14 +33,20 @@ def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, 
     assert counts["sampled"] == 120
 
 
-def test_bfloat16_stays_close_to_float32(model, folder, serving, prompts, logprobs_of):
+def test_bfloat16_stays_close_to_float32_and_keeps_no_tensor_of_the_caller(
+    model, folder, serving, prompts, logprobs_of
+):
     async def run():
         async with serving(folder(), dtype="bfloat16") as engine:
+            weights = {name: value.detach().bfloat16() for name, value in model(5).named_parameters()}
+            await engine.load_weights(weights, 1)
+            for value in weights.values():
+                value.mul_(-2)
             return await engine.generate_batch([make_request(ids, 20, seed) for seed, ids in enumerate(prompts)])
 
     gaps = []
     for context, answer in zip(prompts, asyncio.run(run()), strict=True):
-        expected = logprobs_of(model(), context, answer.ids)
+        expected = logprobs_of(model(5), context, answer.ids)
         assert answer.logprobs == pytest.approx(expected, abs=0.3)
         gaps += [abs(math.exp(a) - math.exp(b)) for a, b in zip(answer.logprobs, expected, strict=True)]
     assert sum(gaps) / len(gaps) < 0.005, "the mean gap of probabilities is beyond what is healthy (LAW 2)"
@@ -95,7 +101,7 @@ def test_cancelling_aborts_the_request_alone(folder, serving, prompts):
                 await endless
             kept = await other
             alone = await engine.generate(make_request(prompts[1], 30, 2))
-            assert not engine._worker._backend.busy
+            assert not engine._worker.backend.busy
             return kept, alone, engine.statistics
 
     kept, alone, counts = asyncio.run(run())

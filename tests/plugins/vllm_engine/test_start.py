@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agent_r1_vllm.backend import Backend
+from agent_r1_vllm.backend import VllmBackend
 from agent_r1_vllm.engine import VllmEngine
+from agent_r1_vllm.weights import weights_of_folder
 from pydantic import ValidationError
 
 from agent_r1_core.contracts.engine import EngineModel
@@ -127,12 +128,9 @@ class Recorder:
 
 
 def test_a_sleeping_engine_wakes_for_its_weights_and_then_for_its_cache(folder, model):
-    backend = object.__new__(Backend)
+    backend = VllmBackend(VllmEngine.Config(sleep_mode=True))
     backend._llm = recorder = Recorder()
-    backend._separate, backend._asleep = False, False
-    from agent_r1_vllm.weights import KnownWeights
-
-    backend._known = KnownWeights(folder())
+    backend._known = weights_of_folder(folder())
     for _ in range(2):
         backend.sleep()
     for version in (1, 2):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from agent_r1_transformers.sampling import choose, keep_likely, uniforms
 
+from agent_r1_core.engines.sampling import choose, keep_likely, uniforms
 from agent_r1_core.testing import make_request
 
 

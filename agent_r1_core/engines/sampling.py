@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agent_r1_core import Request
+from agent_r1_core.contracts.engine import Request
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

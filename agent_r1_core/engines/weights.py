@@ -1,0 +1,109 @@
+"""KnownWeights: what new weights are held against before an engine writes any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class KnownWeights:
+    """Names, shapes and ties of the weights that an engine serves."""
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Iterable[int]],
+        ties: Iterable[Collection[str]] = (),
+        optional: Collection[str] = (),
+    ) -> None:
+        """Describe a model.
+
+        Args:
+            shapes: by Hugging Face name; of tied names, one is enough.
+            ties: names that stand for one tensor, the one to load it by first.
+            optional: names that may be left out.
+        """
+        self._shapes = {name: list(shape) for name, shape in shapes.items()}
+        self._home: dict[str, str] = {}
+        """Of each tied name: the one that its tensor is loaded by."""
+        for names in ties:
+            first, *others = names
+            self._home |= dict.fromkeys(names, first)
+            self._shapes |= dict.fromkeys(others, self._shapes[first])
+        self._optional = frozenset(optional)
+
+    @classmethod
+    def of_module(cls, module: nn.Module) -> KnownWeights:
+        """Those of a torch module; what its names share is tied, and persistent buffers are optional."""
+        state = module.state_dict(keep_vars=True)
+        by_place: dict[int, list[str]] = {}
+        for name, tensor in state.items():
+            by_place.setdefault(tensor.data_ptr(), []).append(name)
+        return cls(
+            {name: tensor.shape for name, tensor in state.items()},
+            [names for names in by_place.values() if len(names) > 1],
+            [name for name, tensor in state.items() if not isinstance(tensor, torch.nn.Parameter)],
+        )
+
+    def checked(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors to load, by the name to load each by.
+
+        A tied tensor may come under any one of its names, or under several with equal values.
+
+        Raises:
+            EngineError: a name is unknown or missing, a shape differs, or tied names carry different values.
+        """
+        self._check_names(weights)
+        given: dict[str, str] = {}
+        for name, value in weights.items():
+            self._check_shape(name, value)
+            twin = given.setdefault(self._home.get(name, name), name)
+            if twin != name and weights[twin].data_ptr() != value.data_ptr() and not torch.equal(weights[twin], value):
+                raise EngineError(
+                    f"new weights give different values for {twin} and {name}, which the engine's model ties together; "
+                    "send one of them, or serve a model whose configuration does not tie them"
+                )
+        needed = [name for name in self._shapes if self._home.get(name, name) == name and name not in self._optional]
+        missing = [name for name in needed if name not in given]
+        if missing:
+            raise EngineError(
+                f"new weights lack {len(missing)} of the model's parameters, first {missing[0]}; send all of them"
+            )
+        return {home: weights[name] for home, name in given.items()}
+
+    def _check_names(self, weights: Mapping[str, Tensor]) -> None:
+        unknown = [name for name in weights if name not in self._shapes]
+        if unknown:
+            near = get_close_matches(unknown[0], self._shapes, 1)
+            hint = f" (nearest name: {near[0]})" if near else ""
+            raise EngineError(
+                f"new weights have {len(unknown)} unknown names, first {unknown[0]}{hint}; "
+                "send the names of the Hugging Face model that the engine serves"
+            )
+
+    def _check_shape(self, name: str, value: Tensor) -> None:
+        if list(value.shape) != self._shapes[name]:
+            raise EngineError(
+                f"new weight {name} has shape {list(value.shape)} where the engine's model has {self._shapes[name]}; "
+                "send weights of the same model"
+            )
+
+
+def copy_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a module, converted to its dtype; nothing is written unless everything fits.
+
+    Raises:
+        EngineError: they do not fit, as `KnownWeights.checked` says.
+    """
+    checked, own = KnownWeights.of_module(module).checked(weights), module.state_dict(keep_vars=True)
+    with torch.no_grad():
+        for name, value in checked.items():
+            own[name].copy_(value)

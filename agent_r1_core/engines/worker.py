@@ -1,0 +1,212 @@
+"""Worker: the thread that drives a backend. It admits requests between steps and answers each at its end.
+
+In deterministic mode jobs run one after the other, each batch to its end, so that the shapes of all computations depend
+on the requests alone (LAW 11).
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.errors import AgentR1Error, EngineError
+
+if TYPE_CHECKING:
+    from agent_r1_core.contracts.engine import EngineModel, Generation, Request
+    from agent_r1_core.engines.backend import EngineBackend, EngineLimits
+
+
+@dataclass(frozen=True)
+class _Admission:
+    """Requests that are admitted together, in this order, each with its key and its future."""
+
+    requests: Sequence[tuple[int, Request, Future[Generation]]]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Something else to do between two steps."""
+
+    action: Callable[[], object]
+    future: Future[Any]
+
+
+class Worker:
+    """Runs a backend in a daemon thread of its own."""
+
+    def __init__(self, engine: str, backend: EngineBackend, model: EngineModel) -> None:
+        """Start the thread; `engine` is what errors call the engine."""
+        self.backend = backend
+        self.model = model
+        self.limits: Future[EngineLimits] = Future()
+        """Resolved when the backend is open."""
+        self._engine = engine
+        self._inbox: deque[_Admission | _Call] = deque()
+        self._arrival = threading.Condition()
+        self._closing = False
+        self._stopped: EngineError | None = None
+        self._keys = itertools.count()
+        self._running: dict[int, Future[Generation]] = {}
+        self._cancelled: deque[int] = deque()
+        self._thread = threading.Thread(target=self._run, name=f"agent-r1-{engine}", daemon=True)
+        self._thread.start()
+        # A thread that is inside torch while the interpreter goes down aborts the process: stop it before.
+        atexit.register(self.close)
+
+    # Called from outside.
+
+    def submit(self, requests: Sequence[Request]) -> list[Future[Generation]]:
+        """Queue requests together, in this order; cancelling a future aborts its request.
+
+        Raises:
+            EngineError: the worker has stopped.
+        """
+        entries: list[tuple[int, Request, Future[Generation]]] = []
+        for request in requests:
+            key = next(self._keys)
+            future: Future[Generation] = Future()
+            future.add_done_callback(partial(self._note_cancelled, key))
+            entries.append((key, request, future))
+        self._post(_Admission(entries))
+        return [future for _, _, future in entries]
+
+    def call(self, action: Callable[[], object]) -> Future[Any]:
+        """Do something between two steps.
+
+        Raises:
+            EngineError: the worker has stopped.
+        """
+        future: Future[Any] = Future()
+        self._post(_Call(action, future))
+        return future
+
+    def stop(self) -> None:
+        """End the thread after the step that is running; what waits or runs fails."""
+        with self._arrival:
+            self._closing = True
+            self._arrival.notify()
+
+    def close(self) -> None:
+        """Stop, and wait for the end of the thread."""
+        self.stop()
+        self._thread.join()
+        atexit.unregister(self.close)
+
+    def _post(self, item: _Admission | _Call) -> None:
+        with self._arrival:
+            if self._stopped is not None:
+                raise self._stopped
+            self._inbox.append(item)
+            self._arrival.notify()
+
+    def _note_cancelled(self, key: int, future: Future[Generation]) -> None:
+        if future.cancelled():
+            self._cancelled.append(key)
+
+    # The thread.
+
+    def _run(self) -> None:
+        opened = False
+        error = EngineError(f"the {self._engine} engine is closed; start it again to generate")
+        try:
+            self.limits.set_running_or_notify_cancel()  # from here on nobody can cancel it
+            limits = self.backend.open(self.model)
+            opened = True
+            self.limits.set_result(limits)
+            while self._receive():
+                for key, outcome in self.backend.step():
+                    if key in self._running:  # an answer may cross an abortion
+                        _settle(self._running.pop(key), outcome)
+        except BaseException as raised:
+            error = self._stopped_by(raised)
+        try:
+            if opened:
+                self.backend.close()
+        except BaseException as raised:
+            error = self._stopped_by(raised)
+        finally:
+            self._fail_all(error)
+
+    def _receive(self) -> bool:
+        """Handle what has arrived since the last step; wait while there is nothing to do. False: stop."""
+        while True:
+            self._abort_cancelled()
+            with self._arrival:
+                while not (self._closing or self._inbox or self._running):
+                    self._arrival.wait()
+                if self._closing:
+                    return False
+                if not self._inbox or (self._running and self.model.deterministic):
+                    return True
+                item = self._inbox.popleft()
+            if isinstance(item, _Call):
+                self._call(item)
+            else:
+                self._admit(item)
+
+    def _abort_cancelled(self) -> None:
+        while self._cancelled:
+            key = self._cancelled.popleft()
+            if self._running.pop(key, None) is not None:
+                self.backend.abort(key)
+
+    def _admit(self, admission: _Admission) -> None:
+        for key, request, future in admission.requests:
+            if future.cancelled():
+                continue
+            try:
+                self.backend.add(key, request)
+            except EngineError as error:
+                _settle(future, error)
+            else:
+                self._running[key] = future
+
+    def _call(self, call: _Call) -> None:
+        if not call.future.set_running_or_notify_cancel():
+            return
+        try:
+            call.future.set_result(call.action())
+        except AgentR1Error as error:
+            call.future.set_exception(error)
+        except BaseException as error:
+            call.future.set_exception(self._stopped_by(error))
+            raise
+
+    def _fail_all(self, error: EngineError) -> None:
+        with self._arrival:
+            self._stopped = error
+            items, self._inbox = list(self._inbox), deque()
+        if not self.limits.done():
+            self.limits.set_exception(error)
+        futures: list[Future[Any]] = list(self._running.values())
+        for item in items:
+            futures += [item.future] if isinstance(item, _Call) else [future for _, _, future in item.requests]
+        for future in futures:
+            _settle(future, error)
+
+    def _stopped_by(self, error: BaseException) -> EngineError:
+        if isinstance(error, EngineError):
+            return error
+        stopped = EngineError(
+            f"the {self._engine} engine stopped: {type(error).__name__}: {error}; "
+            "nothing more can be generated, so resume the run from its last checkpoint"
+        )
+        stopped.__cause__ = error
+        return stopped
+
+
+def _settle(future: Future[Any], outcome: object) -> None:
+    """Hand a result or an error over, unless the future was cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, EngineError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,69 @@
+"""An engine from one function: a local file keeps the contract, and a function that breaks it is told how."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core import EngineModel, FunctionEngine
+from agent_r1_core.errors import EngineError
+from agent_r1_core.plugins import Registry
+from agent_r1_core.testing import EngineContract, make_request, tiny_model_folder, tiny_tokenizer
+
+PLAIN = Registry.discover([Path(__file__).parent / "plain_engine.py"])
+
+
+class TestPlain(EngineContract):
+    component = PLAIN.load("engine", "plain").cls
+
+
+def ask(folder: Path, rows: Any, **request: Any) -> Any:
+    """What an engine whose function returns `rows` answers to one request."""
+
+    class Given(FunctionEngine):
+        name = "given"
+
+        def generate_rows(self, module: Any, requests: Any) -> Any:
+            return rows
+
+    async def generate() -> Any:
+        engine = Given()
+        await engine.start(EngineModel(str(folder), "float32", tokenizer=tiny_tokenizer()))
+        try:
+            return await engine.generate(make_request((1, 2), 4, **request))
+        finally:
+            await engine.close()
+
+    return asyncio.run(generate())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("model"))
+
+
+def test_what_follows_a_stop_or_the_budget_is_cut(folder: Path) -> None:
+    row = (range(10, 16), [-1.0] * 6)
+    assert ask(folder, [row]).ids == (10, 11, 12, 13)
+    stopped = ask(folder, [row], stop_ids=(11,))
+    assert (stopped.ids, stopped.logprobs, stopped.finish) == ((10, 11), (-1.0, -1.0), "stop")
+    text = tiny_tokenizer().decode([11, 12])
+    assert ask(folder, [row], stop_strings=(text,)).ids == (10, 11, 12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([], "gave 0 rows for 1 requests; give one for each"),
+        ([([1, 2, 3, 4], [-1.0])], "gave 1 log-probs for 4 ids"),
+        ([([1, 2], [-1.0, -1.0])], "ended a row after 2 of 4 ids without a stop"),
+        ([([1] * 4, [float("nan")] * 4)], "not finite under weights version 0"),
+        ([None], "the given engine stopped: TypeError"),
+    ],
+)
+def test_a_function_that_breaks_the_contract_is_told_how(folder: Path, rows: Any, sentence: str) -> None:
+    with pytest.raises(EngineError, match=sentence):
+        ask(folder, rows)
