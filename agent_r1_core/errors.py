@@ -38,8 +38,8 @@ __all__ = [
     "raised_at",
 ]
 
-_HOUSE = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli", Path(os.__file__).parent / "asyncio")
-"""Folders whose frames lie between us and an author's function."""
+_HOUSE = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli")
+_STDLIB = Path(os.__file__).parent
 
 
 class AgentR1Error(Exception):
@@ -103,12 +103,17 @@ class ToolError(AgentR1Error):
 def raised_at(error: BaseException) -> str:
     """` (file.py, line N)`, to be put behind what an exception in an author's code says.
 
-    The file is the first on the way from our call that is not ours, the line the innermost one in it. Empty for our
-    own errors, whose sentence was written on purpose, and where no frame is an author's.
+    The file is the first on the way from our call that is neither ours nor Python's, the line the innermost one in it.
+    Empty for our own errors, whose sentence was written on purpose, and where no frame is an author's.
     """
     if isinstance(error, AgentR1Error):
         return ""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    authors = [frame for frame in frames if not any(Path(frame.filename).is_relative_to(folder) for folder in _HOUSE)]
+    authors = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     lines = [frame.lineno for frame in authors if frame.filename == authors[0].filename]
     return f" ({Path(authors[0].filename).name}, line {lines[-1]})" if lines else ""
+
+
+def _is_authors(file: str) -> bool:
+    path = Path(file)
+    pythons = path.is_relative_to(_STDLIB) and "site-packages" not in path.parts
+    return not file.startswith("<") and not pythons and not any(path.is_relative_to(folder) for folder in _HOUSE)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, raised_at
 from agent_r1_core.plugins.hooks import BrokenPlugin, IncompatiblePlugin, read_api, read_components
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
@@ -67,7 +67,7 @@ def _read(candidate: Candidate, record: PluginRecord) -> PluginRecord:
     except BrokenPlugin as error:
         return replace(record, status=PluginStatus.FAILED, reason=str(error))
     except (Exception, SystemExit) as error:
-        reason = f"importing {candidate.value} raised {type(error).__name__}: {error}"
+        reason = f"importing {candidate.value} raised {type(error).__name__}: {error}{raised_at(error)}"
         return replace(record, status=PluginStatus.FAILED, reason=reason)
     return replace(record, components=components)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pluggy
 
 from agent_r1_core import hookspecs
+from agent_r1_core.errors import raised_at
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
 from agent_r1_core.plugins.kinds import HOOKS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
@@ -108,7 +109,7 @@ def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
         answer = function()
         specs = None if isinstance(answer, (str, Mapping)) or not isinstance(answer, Iterable) else list(answer)
     except Exception as error:
-        raise BrokenPlugin(f"hook {hook} raised {type(error).__name__}: {error}") from error
+        raise BrokenPlugin(f"hook {hook} raised {type(error).__name__}: {error}{raised_at(error)}") from error
     if specs is None:
         raise BrokenPlugin(f"hook {hook} returned {type(answer).__name__}; return {wanted}")
     for spec in specs:

@@ -16,6 +16,7 @@ from agent_r1_core.errors import (
     ComponentLoadError,
     ConfigError,
     UnknownComponent,
+    raised_at,
 )
 from agent_r1_core.plugins.discovery import discover
 from agent_r1_core.plugins.kinds import KINDS, Kind
@@ -170,7 +171,7 @@ def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mappi
     except AgentR1Error:
         raise
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}{raised_at(error)}"
         raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} cannot be made: {text}") from error
     instance.name = loaded.record.canonical
     return instance

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ComponentLoadError
+from agent_r1_core.errors import ComponentLoadError, raised_at
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -45,5 +45,5 @@ def _module(name: str, plugin: PluginRecord, who: str) -> Any:
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}{raised_at(error)}"
         raise ComponentLoadError(f"{who} cannot be loaded: importing {name} raised {text}") from error

@@ -91,7 +91,7 @@ def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
-        ("raise SystemExit(3)", "raised SystemExit: 3"),
+        ("raise SystemExit(3)", "raised SystemExit: 3 (mine.py, line "),
         ("1 +", "raised SyntaxError"),
     ],
 )
