@@ -10,6 +10,7 @@ AgentR1Error                 exit code 1: the work failed
 ├── TaskError                1: a data set is missing, empty or malformed
 ├── ModelError               1: a model folder, tokenizer or chat template cannot be used
 │   └── DriftError           1: what would be trained is not what was sampled (LAW 1)
+├── AlgorithmError           1: an algorithm raised, or returned what its contract does not allow
 ├── EngineError              1: the engine cannot serve a request
 ├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
 └── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
@@ -23,6 +24,7 @@ from pathlib import Path
 
 __all__ = [
     "AgentR1Error",
+    "AlgorithmError",
     "AmbiguousComponent",
     "ComponentLoadError",
     "ConfigError",
@@ -86,6 +88,10 @@ class ModelError(AgentR1Error):
 
 class DriftError(ModelError):
     """A trajectory holds other ids than the engine saw and sampled: training on it would be wrong (LAW 1)."""
+
+
+class AlgorithmError(AgentR1Error):
+    """An algorithm raised, or returned something that its contract does not allow; no retry mends it."""
 
 
 class EngineError(AgentR1Error):

@@ -32,7 +32,10 @@ class AlgorithmConfig(ComponentConfig):
     over trajectories of their token means, `sequence_sum` the mean over trajectories of token sums, `constant` the
     token sum over trajectories x `horizon`."""
     horizon: int = Field(1024, ge=1)
-    """Constant horizon in tokens of `aggregation: constant`."""
+    """Constant horizon in tokens of `aggregation: constant`; idle with the others."""
+    entropy_coef: float = Field(0.0, ge=0)
+    """Weight of an entropy bonus: so many times the policy's entropy (nats) at each loss token is subtracted from the
+    token's loss, before aggregation. 0: none."""
 
 
 class Algorithm(Component):
@@ -63,9 +66,14 @@ class Algorithm(Component):
         """The loss of a micro-batch: a sum over tokens of `weights` times each token's loss (LAW 6)."""
         raise TypeError(f"algorithm {type(self).__name__} defines no loss(tokens); add one")
 
+    def needs_entropy(self) -> bool:
+        """True when the loss has a gradient through `tokens.entropy`: by the bonus of `entropy_coef`, which the learner
+        itself subtracts, or by a term of the algorithm's own. Else entropies have none, which saves time and memory."""
+        return bool(self.config.entropy_coef > 0)
+
     def needs_every_trajectory(self) -> bool:
         """True when a trajectory without advantage still has a gradient (KL, entropy, value): none is skipped."""
-        return bool(self.roles() - {"policy"})
+        return bool(self.roles() - {"policy"}) or self.needs_entropy()
 
     def needs_old_logprobs(self) -> bool:
         """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them

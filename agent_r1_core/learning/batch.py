@@ -101,14 +101,9 @@ class Batch:
         """Tokens of each of a trajectory's segments, empty ones left out."""
         return [len(segment.ids) for segment in self.trajectories[row].segments if segment.ids]
 
-    def by_segment(self, values: Tensor) -> dict[str, list[list[float]]]:
-        """Numbers [n, T] as lists per segment, by the trajectory's id: for files and reports."""
-        out = {}
-        for row, trajectory in enumerate(self.trajectories):
-            lengths = [len(segment.ids) for segment in trajectory.segments]
-            parts = values[row, : sum(lengths)].split(lengths) if lengths else ()
-            out[trajectory.id] = [part.tolist() for part in parts]
-        return out
+    def by_trajectory(self, values: Tensor) -> dict[str, list[float]]:
+        """Numbers [n, T] by the trajectory's id, as many as it has ids: for files and reports."""
+        return {one.id: values[row, : one.tokens].tolist() for row, one in enumerate(self.trajectories)}
 
 
 def _fill_tokens(batch: Batch, row: int, trajectory: Trajectory) -> None:

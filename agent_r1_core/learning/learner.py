@@ -6,8 +6,8 @@ from the step, so that `state_dict` and the policy's folder are all that an exac
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,17 +17,18 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.forward import add_gaps, engine_agrees, forward, sample_logprobs
 from agent_r1_core.learning.kl import kl_estimate
-from agent_r1_core.learning.loss import LossTokens
+from agent_r1_core.learning.loss import LossTokens, add_entropy
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.schedule import lr_factor
-from agent_r1_core.learning.scoring import add_gaps, engine_agrees, fill_frozen_scores
 from agent_r1_core.learning.surrogate import truncated_importance
-from agent_r1_core.learning.work import Update, Work
+from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import Group
 
@@ -77,36 +78,52 @@ class Learner:
         self.critic = (critic or Critic(policy)) if "critic" in roles else None
         self.temperature = temperature
         self.seed = seed
+        self._checked = CheckedAlgorithm(algorithm)
         self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, "update/")
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
         self.critic_optimiser = (
             Optimiser(self.critic.parameters(), critic_lr, settings, "update/critic_") if self.critic else None
         )
 
+    def filter(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups that the algorithm wants to learn from.
+
+        Raises:
+            AlgorithmError: its filter raised, or returned other groups than it was given.
+        """
+        return self._checked.filter(groups)
+
     def update(self, groups: Sequence[Group], step: int) -> Update:
-        """Learn from one rollout.
+        """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
 
         Args:
-            groups: what the algorithm's filter kept; failed trajectories in them are left out.
+            groups: what `filter` kept; failed trajectories in them are left out.
             step: of the run, from 1.
+
+        Raises:
+            AlgorithmError: the algorithm raised, or returned what its contract does not allow.
         """
         batch = Batch.from_groups(groups)
         failed = float(sum(len(group.trajectories) for group in groups) - batch.size)
         if not bool(batch.action_mask.any()):
             metrics = {"trajectories": 0.0, "failed_trajectories": failed, "action_tokens": 0.0, "steps": 0.0}
             named = {f"update/{name}": value for name, value in metrics.items()}
-            return Update(named, batch, torch.zeros(batch.ids.shape))
-        meter = Meter()
+            return Update(named, batch.by_trajectory(torch.zeros(batch.ids.shape)))
         self.policy.seed_dropout(derive_seed(self.seed, "dropout", step))
-        work = self._prepare(batch, meter)
-        if bool(torch.isfinite(work.made.advantages).all() and torch.isfinite(batch.rewards).all()):
+        meter = Meter()
+        update = self._with_advantages(batch, step, meter)
+        batch, advantages = update.batch, update.advantages.advantages
+        if bool(torch.isfinite(advantages).all() and torch.isfinite(batch.rewards).all()):
             for epoch in range(self.settings.epochs):
-                for rows in self._shuffled(batch.size, step, epoch):
-                    self._minibatch(work, rows, step, meter)
+                seed = f"{self.seed}/{step}/{epoch}"
+                for rows in shuffled_rows(batch.size, self.settings.minibatches, seed):
+                    self._optimise(Minibatch.of(update, rows, self.algorithm.config), step, meter)
         else:
             meter.count("update/skipped_nonfinite", 1.0)
-        metrics = meter.values() | work.metrics() | {"update/failed_trajectories": failed}
-        return Update(metrics, batch, work.made.advantages)
+        if self.critic is None:
+            meter.count("update/bootstrapped_without_critic", float(batch.bootstrapped.sum()))
+        metrics = meter.values() | update.statistics() | {"update/failed_trajectories": failed}
+        return Update(metrics, batch.by_trajectory(advantages))
 
     def state_dict(self) -> dict[str, Any]:
         """All that an exact resume needs beside the policy's folder."""
@@ -132,35 +149,50 @@ class Learner:
             self.critic.load_state_dict(state["critic"])
             self.critic_optimiser.load_state_dict(state["critic_optimiser"])
 
-    def _prepare(self, batch: Batch, meter: Meter) -> Work:
-        """Scores without gradient where they are needed, then advantages."""
+    def _policy_learns(self, step: int) -> bool:
+        """Not during the critic's warm-up."""
+        return self.critic is None or step > self.settings.critic_warmup
+
+    def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
+        """The batch with what the networks say of it, and its advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
-        wanted = self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
-        if wanted and self._engine_knows_old(batch):
-            batch.old_logprobs = batch.sampler_logprobs.clone()
-        own_pass = wanted and batch.old_logprobs is None
-        fill_frozen_scores(
+        batch = self._with_outputs(batch, loss_mask, step, meter)
+        advantages = self._checked.advantages(batch, loss_mask)
+        value_mask = None
+        if self.critic is not None:
+            value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
+        return UpdateBatch(batch, advantages, loss_mask, value_mask)
+
+    def _with_outputs(self, batch: Batch, loss_mask: Tensor, step: int, meter: Meter) -> Batch:
+        """The batch with the log-probs and values before the update that the algorithm needs."""
+        learns = self._policy_learns(step)
+        wanted = self.algorithm.needs_old_logprobs() or (
+            self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
+            if learns
+            else not self.algorithm.config.loss_mask  # The engine has no log-probs of the environment's tokens.
+        )
+        of_engine = wanted and self._engine_knows_old(batch)
+        outputs = forward(
             batch,
             loss_mask,
-            policy=self.policy if own_pass else None,
+            policy=self.policy if wanted and not of_engine else None,
             reference=self.reference,
             critic=self.critic,
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
         )
-        if own_pass and batch.old_logprobs is not None:
-            add_gaps(meter, batch.old_logprobs[batch.action_mask], batch.sampler_logprobs[batch.action_mask])
-        made = self.algorithm.advantages(batch)
-        if made.advantages.shape != batch.ids.shape:
-            raise ValueError(
-                f"algorithm {self.algorithm.name!r} gave advantages of shape {tuple(made.advantages.shape)} for "
-                f"a batch of {tuple(batch.ids.shape)}; return one number per token"
-            )
-        value_mask = None
-        if self.critic is not None and made.value_targets is not None:
-            value_mask = batch.action_mask if made.value_mask is None else made.value_mask
-        return Work(batch, made, loss_mask, value_mask, gap_open=not own_pass)
+        if outputs.old_logprobs is not None:
+            add_gaps(meter, outputs.old_logprobs[batch.action_mask], batch.sampler_logprobs[batch.action_mask])
+        elif not learns:
+            add_gaps(meter, *sample_logprobs(batch, self.policy, self.temperature))
+        return replace(
+            batch,
+            old_logprobs=batch.sampler_logprobs if of_engine else outputs.old_logprobs,
+            reference_logprobs=outputs.reference_logprobs,
+            values=outputs.values,
+            bootstrap=batch.bootstrap if outputs.bootstrap is None else outputs.bootstrap,
+        )
 
     def _engine_knows_old(self, batch: Batch) -> bool:
         """Whether the engine's log-probs stand for those before the update; it has none of the environment's tokens."""
@@ -173,46 +205,51 @@ class Learner:
         """Whether sequences share prefixes: it gains nothing where the decoder runs one sequence at a time."""
         return self.settings.share_prefixes and self.policy.decoder.packs
 
-    def _shuffled(self, rows: int, step: int, epoch: int) -> list[list[int]]:
-        """Mini-batches of rows, as equal as can be; a single one keeps the order."""
-        count = min(self.settings.minibatches, rows)
-        order = list(range(rows))
-        if count > 1:
-            random.Random(f"{self.seed}/{step}/{epoch}").shuffle(order)
-        return [order[rows * k // count : rows * (k + 1) // count] for k in range(count)]
-
-    def _minibatch(self, work: Work, rows: list[int], step: int, meter: Meter) -> None:
+    def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
-        work.weigh(rows, self.algorithm.config)
-        skips = self.settings.skip_without_gradient and not self.algorithm.needs_every_trajectory()
-        kept = work.with_advantage(rows) if skips else rows
+        update, rows, settings = minibatch.update, minibatch.rows, self.settings
+        every = not settings.skip_without_gradient
+        every = every or self.algorithm.needs_every_trajectory() or self.algorithm.needs_entropy()
+        kept = list(rows) if every else update.with_advantage(rows)
         meter.add("update/skipped_share", float(len(rows) - len(kept)), float(len(rows)))
-        learns = self.critic is None or step > self.settings.critic_warmup
-        for packed in micro_batches(work.batch, kept, self.settings.max_tokens_per_microbatch, self._shares):
-            self._backward(work, packed, learns, meter)
+        meter.add("update/measured_share", update.loss_mask[kept].sum(), update.loss_mask[list(rows)].sum())
+        learns, gap = self._policy_learns(step), not meter.has("logprob_gap")
+        for packed in micro_batches(update.batch, kept, settings.max_tokens_per_microbatch, self._shares):
+            self._backward(minibatch, packed, learns, gap, meter)
         meter.add("update/loss", 0.0, 1.0)
-        if self.critic is not None:
-            meter.add("update/value_loss", 0.0, 1.0)
-        factor = lr_factor(step, self.settings.steps, self.settings.warmup_steps, self.settings.schedule)
         if learns:
-            self.optimiser.step(factor, meter)
-            work.gap_open = False
+            first = settings.critic_warmup if self.critic else 0
+            self.optimiser.step(self._lr_factor(step - first, settings.steps - first), meter)
         if self.critic_optimiser is not None:
-            self.critic_optimiser.step(factor, meter)
+            meter.add("update/value_loss", 0.0, 1.0)
+            self.critic_optimiser.step(self._lr_factor(step, settings.steps), meter)
 
-    def _backward(self, work: Work, packed: Packed, learns: bool, meter: Meter) -> None:
-        """Add a micro-batch's gradient."""
-        chosen = work.scored[packed.rows][packed.valid]
+    def _lr_factor(self, step: int, steps: int) -> float:
+        return lr_factor(step, steps, self.settings.warmup_steps, self.settings.schedule)
+
+    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, gap: bool, meter: Meter) -> None:
+        """Add a micro-batch's gradient.
+
+        Args:
+            learns: whether the policy does; else the critic alone.
+            gap: whether to measure the gap to the engine.
+        """
+        chosen = minibatch.update.in_a_loss[packed.rows][packed.valid]
         if not bool(chosen.any()):
             return
-        tokens = self._loss_tokens(work, packed, chosen, learns, meter)
-        terms = self.algorithm.loss(tokens)
+        at, policy = chosen.nonzero().flatten(), None
+        if learns:
+            policy = self.policy.logprobs(packed, at, self.temperature, self.algorithm.needs_entropy())
+        values = None if self.critic is None else self.critic.values(packed, at - 1)
+        tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
+        action = packed.take(minibatch.update.batch.action_mask, chosen).to(self.policy.device)
+        if learns:
+            if gap:
+                add_gaps(meter, tokens.logprobs.detach()[action], tokens.sampler_logprobs[action])
+            meter.add("update/entropy", tokens.entropy[action].sum(), action.sum())
+        terms = self._checked.loss(self._corrected(tokens, action, meter))
+        terms = add_entropy(terms, tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
-        if not losses:
-            raise ConfigError(
-                f"algorithm {self.algorithm.name!r} has a critic and no value_loss, so training.critic_warmup would "
-                "learn nothing; set training.critic_warmup=0"
-            )
         torch.stack(losses).sum().backward()
         meter.add("update/loss", terms.loss, 0.0)
         if terms.value_loss is not None:
@@ -221,39 +258,10 @@ class Learner:
         for name, (total, count) in ({"kl_step": tokens.sum_of(moved)} | terms.metrics).items():
             meter.add(f"update/{name}", total, count)
 
-    def _loss_tokens(self, work: Work, packed: Packed, chosen: Tensor, learns: bool, meter: Meter) -> LossTokens:
-        """Run the networks over a micro-batch; `chosen` says which packed tokens are in a loss."""
-        batch, device = work.batch, self.policy.device
-        at = chosen.nonzero().flatten()
-
-        def take(values: Tensor) -> Tensor:
-            return packed.take(values, chosen).to(device)
-
-        def take_some(values: Tensor | None) -> Tensor | None:
-            return None if values is None else take(values)
-
-        with torch.set_grad_enabled(learns):
-            scores = self.policy.logprobs(packed, at, self.temperature)
-        current = scores.logprobs.detach()
-        old = current if batch.old_logprobs is None else take(batch.old_logprobs)
-        sampler, action, advantages = take(batch.sampler_logprobs), take(batch.action_mask), take(work.made.advantages)
-        if work.gap_open:
-            add_gaps(meter, current[action], sampler[action])
-        if self.settings.importance_clip is not None:
-            correction = truncated_importance(old, sampler, self.settings.importance_clip)
-            advantages = torch.where(action, advantages * correction, advantages)
-            meter.add("update/importance_weight", correction[action].sum(), action.sum())
-        meter.add("update/entropy", scores.entropy[action].sum(), action.sum())
-        return LossTokens(
-            logprobs=scores.logprobs,
-            old_logprobs=old,
-            sampler_logprobs=sampler,
-            advantages=advantages,
-            weights=take(work.weights),
-            sequence=torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))[chosen].to(device),
-            reference_logprobs=take_some(batch.reference_logprobs),
-            values=None if self.critic is None else self.critic.values(packed, at - 1),
-            old_values=take_some(batch.values),
-            value_targets=take_some(work.made.value_targets),
-            value_weights=None if work.value_mask is None else take(work.value_weights),
-        )
+    def _corrected(self, tokens: LossTokens, action: Tensor, meter: Meter) -> LossTokens:
+        """The tokens with importance weights on their advantages, where the settings ask for them."""
+        if self.settings.importance_clip is None:
+            return tokens
+        weights = truncated_importance(tokens.old_logprobs, tokens.sampler_logprobs, self.settings.importance_clip)
+        meter.add("update/importance_weight", weights[action].sum(), action.sum())
+        return replace(tokens, advantages=torch.where(action, tokens.advantages * weights, tokens.advantages))

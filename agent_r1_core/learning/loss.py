@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
-from agent_r1_core.learning.kl import KlEstimator, kl_loss
-from agent_r1_core.learning.surrogate import Surrogate
+from agent_r1_core.learning.kl import LossKlEstimator, kl_loss
+from agent_r1_core.learning.surrogate import Surrogate, log_ratio
 
 Sum = tuple[Tensor, Tensor]
 """A metric of a micro-batch: its sum and the number of tokens that it sums over, scalars."""
@@ -31,6 +32,10 @@ class LossTokens:
     """Of the policy's loss: the update's normaliser (LAW 6); 0 at tokens that only the critic learns from."""
     sequence: Tensor
     """long: the number of the token's trajectory within the micro-batch."""
+    turn: Tensor
+    """long: index of the turn that the token is an action of, -1 for the environment's tokens."""
+    entropy: Tensor
+    """Of the policy's distribution over the token, nats; with gradient where `needs_entropy()` asks for it."""
     reference_logprobs: Tensor | None = None
     values: Tensor | None = None
     """V of the state before the token, with gradient."""
@@ -61,6 +66,13 @@ class LossTerms:
     metrics: dict[str, Sum] = field(default_factory=dict)
 
 
+def add_entropy(terms: LossTerms, tokens: LossTokens, coefficient: float) -> LossTerms:
+    """Subtract `coefficient` times the entropies, weighted as the loss; nothing at 0."""
+    if coefficient == 0:
+        return terms
+    return replace(terms, loss=terms.loss - coefficient * (tokens.entropy * tokens.weights).sum())
+
+
 def policy_terms(tokens: LossTokens, surrogate: Surrogate) -> LossTerms:
     """The weighted sum of a surrogate, with the metrics that every clipped loss has."""
     metrics = {
@@ -70,8 +82,11 @@ def policy_terms(tokens: LossTokens, surrogate: Surrogate) -> LossTerms:
     return LossTerms((surrogate.loss * tokens.weights).sum(), metrics=metrics)
 
 
-def add_kl(terms: LossTerms, tokens: LossTokens, coefficient: float, estimator: KlEstimator) -> LossTerms:
-    """Add `coefficient` times the KL to the reference policy; nothing at 0.
+def add_kl(
+    terms: LossTerms, tokens: LossTokens, coefficient: float, estimator: LossKlEstimator, correction: bool = False
+) -> LossTerms:
+    """Add `coefficient` times the KL to the reference policy; nothing at 0. What its gradient is, and what
+    `correction` makes of it, kl.py says.
 
     Raises:
         ValueError: estimator k1, or tokens without the reference's log-probs.
@@ -80,6 +95,7 @@ def add_kl(terms: LossTerms, tokens: LossTokens, coefficient: float, estimator: 
         return terms
     if tokens.reference_logprobs is None:
         raise ValueError("a KL loss needs the reference's log-probs; name `reference` in the algorithm's roles")
-    penalty = kl_loss(tokens.logprobs, tokens.reference_logprobs, estimator)
+    ratio = torch.exp(log_ratio(tokens.logprobs, tokens.old_logprobs)) if correction else None
+    penalty = kl_loss(tokens.logprobs, tokens.reference_logprobs, estimator, ratio)
     loss = terms.loss + coefficient * (penalty * tokens.weights).sum()
     return replace(terms, loss=loss, metrics=terms.metrics | {"kl_reference": tokens.sum_of(penalty)})

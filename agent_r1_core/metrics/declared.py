@@ -85,6 +85,16 @@ UPDATE_ACTION_TOKENS = Metric("update/action_tokens", "action tokens of the upda
 UPDATE_SKIPPED_SHARE = Metric(
     "update/skipped_share", "trajectories left out because no loss term has a gradient on them", unit="share"
 )
+UPDATE_MEASURED_SHARE = Metric(
+    "update/measured_share",
+    "loss tokens that entropy, ratio, clip_fraction, the KLs and the gaps cover: those of trajectories not skipped",
+    unit="share",
+)
+UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC = Metric(
+    "update/bootstrapped_without_critic",
+    "episodes that an outer limit cut, taken as complete since no critic says what they would have brought",
+    better="lower",
+)
 UPDATE_SURPRISAL = Metric("update/surprisal", "mean negative log-prob of the sampled tokens", unit="nats")
 UPDATE_ENTROPY = Metric("update/entropy", "mean entropy of the policy at the action tokens it learnt from", unit="nats")
 UPDATE_ADVANTAGE_MEAN = Metric("update/advantage_mean", "mean advantage of the loss tokens")

@@ -167,7 +167,7 @@ class Run:
         self._metrics.append(step, metrics)
 
     def write_trajectories(
-        self, step: int, trajectories: Sequence[Trajectory], advantages: Sequence[Any] | None = None
+        self, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
     ) -> Path:
         """Write all trajectories of a step; see `trajectory_file` for the advantages and the columns."""
         self._writable()

@@ -9,7 +9,7 @@ becomes the fields that took its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ _ONCE_INFO = ("calls", "errors", "success", "tool_seconds")
 
 
 def write_trajectories(
-    path: Path, step: int, trajectories: Sequence[Trajectory], advantages: Sequence[Any] | None = None
+    path: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
 ) -> None:
     """Write the trajectories of `step`, whole or not at all.
 
@@ -38,18 +38,17 @@ def write_trajectories(
         path: The file; an older one is replaced.
         step: The training step, repeated in every row.
         trajectories: Any number of them.
-        advantages: One row per trajectory over the ids of all its segments (a padded tensor's row may be longer), or
-            None for a trajectory that was not trained on.
+        advantages: By the trajectory's id one number per id of all its segments; none for a trajectory that was not
+            trained on.
 
     Raises:
         RunError: the disk refuses.
-        ValueError: an advantage row is missing or too short.
+        ValueError: the advantages of a trajectory are not as many as its ids.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    given: Sequence[Any] = [None] * len(trajectories) if advantages is None else advantages
-    rows = [_row(step, trajectory, row) for trajectory, row in zip(trajectories, given, strict=True)]
+    rows = [_row(step, trajectory, (advantages or {}).get(trajectory.id)) for trajectory in trajectories]
     table = pa.Table.from_pylist(rows, schema=_schema())
     write_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
@@ -88,7 +87,7 @@ def _schema() -> Any:
     return pa.schema(list(columns.items()), metadata={_KEY: SCHEMA})
 
 
-def _row(step: int, trajectory: Trajectory, advantages: Any) -> dict[str, Any]:
+def _row(step: int, trajectory: Trajectory, advantages: Sequence[float] | None) -> dict[str, Any]:
     task, segments = trajectory.task, trajectory.segments
     about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
     row = {name: getattr(trajectory, name) for name in _PLAIN} | {
@@ -118,13 +117,12 @@ def _turn_row(turn: Turn) -> dict[str, Any]:
     return row | {"calls": [vars(call) for call in turn.calls], "observed": len(turn.observation)}
 
 
-def _advantages(trajectory: Trajectory, row: Any) -> list[float] | None:
-    if row is None:
+def _advantages(trajectory: Trajectory, values: Sequence[float] | None) -> list[float] | None:
+    if values is None:
         return None
-    values = row.tolist() if hasattr(row, "tolist") else list(row)
-    if len(values) < trajectory.tokens:
+    if len(values) != trajectory.tokens:
         raise ValueError(f"{len(values)} advantages for the {trajectory.tokens} ids of trajectory {trajectory.id}")
-    return [float(value) for value in values[: trajectory.tokens]]
+    return [float(value) for value in values]
 
 
 def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:

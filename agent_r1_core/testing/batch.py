@@ -35,38 +35,42 @@ def tiny_batch(seed: int = 0, groups: int = 3, size: int = 4) -> Batch:
 
 
 def loss_tokens(
-    batch: Batch, made: Advantages, algorithm: Algorithm, rows: Sequence[int] | None = None, moved: float = 0.0
+    batch: Batch, advantages: Advantages, algorithm: Algorithm, rows: Sequence[int] | None = None, moved: float = 0.0
 ) -> LossTokens:
-    """The loss tokens of some trajectories of an update, with leaves for `logprobs` and `values`.
+    """The loss tokens of some trajectories of an update, with leaves for `logprobs` and `values`, and for `entropy`
+    where the algorithm asks for its gradient.
 
     Args:
-        made: the algorithm's advantages.
+        advantages: the algorithm's.
         rows: trajectories of the micro-batch; all where None. Weights are those of the whole update either way.
         moved: standard deviation, in nats, by which the policy has moved since the update began.
     """
     roles = algorithm.roles()
     mask = batch.action_mask if algorithm.config.loss_mask else batch.response_mask
     weights = aggregation_weights(mask, algorithm.config.aggregation, algorithm.config.horizon)
-    value_mask = batch.action_mask if made.value_mask is None else made.value_mask
-    scored = (mask | value_mask) if "critic" in roles else mask
-    chosen = torch.zeros_like(scored)
+    value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
+    in_a_loss = (mask | value_mask) if "critic" in roles else mask
+    chosen = torch.zeros_like(in_a_loss)
     chosen[list(range(batch.size)) if rows is None else list(rows)] = True
-    chosen &= scored
+    chosen &= in_a_loss
     assert batch.old_logprobs is not None
     assert batch.values is not None
     assert batch.reference_logprobs is not None
     steps = moved * torch.randn(batch.ids.shape, generator=torch.Generator().manual_seed(1))
-    critic = "critic" in roles and made.value_targets is not None
+    critic = "critic" in roles and advantages.value_targets is not None
+    logprobs = (batch.old_logprobs + steps)[chosen].clone().requires_grad_()
     return LossTokens(
-        logprobs=(batch.old_logprobs + steps)[chosen].clone().requires_grad_(),
+        logprobs=logprobs,
         old_logprobs=batch.old_logprobs[chosen],
         sampler_logprobs=batch.sampler_logprobs[chosen],
-        advantages=made.advantages[chosen],
+        advantages=advantages.advantages[chosen],
         weights=weights[chosen],
         sequence=torch.arange(batch.size)[:, None].expand_as(batch.ids)[chosen],
+        turn=batch.turn[chosen],
+        entropy=(0.5 - logprobs.detach()).requires_grad_(algorithm.needs_entropy()),
         reference_logprobs=batch.reference_logprobs[chosen] if "reference" in roles else None,
         values=(batch.values + steps)[chosen].clone().requires_grad_() if critic else None,
         old_values=batch.values[chosen] if critic else None,
-        value_targets=made.value_targets[chosen] if critic and made.value_targets is not None else None,
+        value_targets=advantages.value_targets[chosen] if critic and advantages.value_targets is not None else None,
         value_weights=aggregation_weights(value_mask, "token_mean")[chosen] if critic else None,
     )

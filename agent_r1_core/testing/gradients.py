@@ -17,7 +17,7 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
-from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.trajectory import Group
 
 
@@ -40,7 +40,7 @@ def update_gradients(
     algorithm: Algorithm,
     groups: Sequence[Group],
     *,
-    reference: Policy | None = None,
+    reference: Reference | None = None,
     temperature: float = 1.0,
     critic_head: float = 0.5,
     **settings: Any,
@@ -53,25 +53,25 @@ def update_gradients(
         settings: fields of TrainingConfig.
     """
     policy = Policy(copy.deepcopy(model))
-    chosen = TrainingConfig(**settings)
+    training = TrainingConfig(**settings)
     if reference is None and "reference" in algorithm.roles():
         reference = _shifted(policy)
-    learner = Learner(policy, algorithm, chosen, reference=reference, temperature=temperature)
-    actor = KeptGradients(policy.parameters(), chosen)
+    learner = Learner(policy, algorithm, training, reference=reference, temperature=temperature)
+    actor = KeptGradients(policy.parameters(), training)
     learner.optimiser = actor
     if learner.critic is None:
         learner.update(groups, 1)
         return actor.kept
     nn.init.constant_(learner.critic.head.weight, critic_head / learner.critic.head.in_features**0.5)
-    judge = KeptGradients(learner.critic.parameters(), chosen)
+    judge = KeptGradients(learner.critic.parameters(), training)
     learner.critic_optimiser = judge
     learner.update(groups, 1)
     return [torch.cat(pair) for pair in zip(actor.kept, judge.kept, strict=True)]
 
 
-def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """||found - expected|| / ||expected||, in float64."""
-    difference = (found.double() - expected.double()).norm()
+def relative_difference(gradient: Tensor, expected: Tensor) -> float:
+    """||gradient - expected|| / ||expected||, in float64."""
+    difference = (gradient.double() - expected.double()).norm()
     return float(difference / expected.double().norm())
 
 

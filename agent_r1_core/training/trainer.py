@@ -23,7 +23,6 @@ from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
-    from agent_r1_core.learning.learner import Update
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.assembly import Assembly
@@ -139,7 +138,7 @@ class Trainer:
     async def _learn_and_record(self, step: int, rollout: RolloutResult, started: float) -> str | None:
         parts, config = self.parts, self.parts.config
         collected = time.perf_counter()
-        kept = parts.learner.algorithm.filter(rollout.groups)
+        kept = parts.learner.filter(rollout.groups)
         self.learnt = None
         await parts.engine.sleep()
         update = parts.learner.update(kept, step)
@@ -157,7 +156,7 @@ class Trainer:
             "time/update": learned - collected,
             "time/weights": time.perf_counter() - learned,
         }
-        self.run.write_trajectories(step, trajectories, _advantages(update, trajectories))
+        self.run.write_trajectories(step, trajectories, update.advantages)
         if self._evaluation_due(step):
             metrics |= (await self._evaluate(step)).to_metrics("eval/")
         metrics["time/step"] = time.perf_counter() - started
@@ -202,12 +201,3 @@ class Trainer:
                 config.best_metric,
                 self.last,
             )
-
-
-def _advantages(update: Update, trajectories: list[Trajectory]) -> list[list[float] | None]:
-    """One row per trajectory over the ids of all its segments; None where it was not trained on."""
-    rows = update.advantages_by_trajectory
-    return [
-        [value for segment in rows[trajectory.id] for value in segment] if trajectory.id in rows else None
-        for trajectory in trajectories
-    ]

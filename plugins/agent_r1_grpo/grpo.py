@@ -1,8 +1,9 @@
 """GRPO: a trajectory is as good as its return among those of its group (Shao et al., arXiv 2402.03300).
 
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
-asked for, a k3 KL to the reference. Options turn it into Dr. GRPO (2503.20783), DAPO (2503.14476, without sampling
-again), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585); presets set them.
+asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
+(2503.20783), DAPO (2503.14476, without sampling again), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585);
+presets set them.
 
 A group is one task under one policy version (LAW 7); one without spread has advantage 0.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, Role
 from agent_r1_core.learning.batch import Advantages
@@ -22,7 +23,7 @@ from agent_r1_core.learning.groups import (
     group_normalised_advantage,
     leave_one_out_advantage,
 )
-from agent_r1_core.learning.kl import K1_REFUSED, KlEstimator
+from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.surrogate import cispo_surrogate, clipped_surrogate, log_ratio, sequence_log_ratio
 
@@ -43,34 +44,32 @@ class GRPO(Algorithm):
         aggregation: Aggregation = "sequence_mean"
         """How token losses become one number; the paper's is `sequence_mean`."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low."""
+        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high."""
+        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
         dual_clip: float | None = Field(None, gt=1)
-        """Bound of the ratio on tokens of negative advantage; null: none."""
+        """Bound of the ratio on tokens of negative advantage; null: none. Idle with `objective: cispo`."""
         baseline: Literal["mean", "leave_one_out"] = "mean"
         """What a return is compared with: its group's mean, or the mean of the others."""
         normalise_std: bool = True
-        """Divide by the group's standard deviation."""
+        """Divide by the group's standard deviation; idle with `baseline: leave_one_out`, which never does."""
         eps: float = Field(1e-6, ge=0)
-        """Added to the standard deviation."""
+        """Added to the standard deviation; idle where nothing is divided by it."""
         filter: Literal["none", "zero_spread"] = "none"
         """`zero_spread` leaves groups without spread out of the update, and so out of its normaliser."""
         kl_coef: float = Field(0.0, ge=0)
         """Weight of the KL to the reference in the loss; above 0 it needs the reference policy."""
-        kl_estimator: KlEstimator = "k3"
-        """`k2` or `k3`."""
+        kl_estimator: LossKlEstimator = "k3"
+        """`k3`, the paper's: on policy its gradient is that of KL(reference || policy). `k2`: that of
+        KL(policy || reference). Idle where kl_coef is 0."""
+        kl_correction: bool = False
+        """Multiply the KL by the importance ratio (DeepSeek-V3.2): its expected gradient is then that of
+        KL(policy || reference) under both estimators and in every pass. Off, as in the paper; idle where kl_coef is
+        0."""
         ratio: Literal["token", "sequence"] = "token"
         """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO)."""
         objective: Literal["clip", "cispo"] = "clip"
         """`cispo`: log-probs under a bounded weight instead of a clipped ratio."""
-
-        @field_validator("kl_estimator")
-        @classmethod
-        def _no_k1(cls, value: KlEstimator) -> KlEstimator:
-            if value == "k1":
-                raise ValueError(K1_REFUSED)
-            return value
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -81,7 +80,7 @@ class GRPO(Algorithm):
         if config.baseline == "leave_one_out" or not config.normalise_std:
             idle["eps"] = "nothing is divided by the standard deviation"
         if config.kl_coef == 0:
-            idle["kl_estimator"] = "kl_coef is 0"
+            idle |= {"kl_estimator": "kl_coef is 0", "kl_correction": "kl_coef is 0"}
         if config.objective == "cispo":
             idle["dual_clip"] = "cispo has no clipped ratio that it could bound"
         return idle
@@ -118,4 +117,5 @@ class GRPO(Algorithm):
             surrogate = cispo_surrogate(tokens.logprobs, ratio, tokens.advantages, config.clip_low, config.clip_high)
         else:
             surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)
-        return add_kl(policy_terms(tokens, surrogate), tokens, config.kl_coef, config.kl_estimator)
+        terms = policy_terms(tokens, surrogate)
+        return add_kl(terms, tokens, config.kl_coef, config.kl_estimator, config.kl_correction)

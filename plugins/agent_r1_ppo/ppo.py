@@ -38,17 +38,19 @@ class PPO(Algorithm):
         whiten: bool = True
         """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low."""
+        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high."""
+        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
         dual_clip: float | None = Field(3.0, gt=1)
         """Bound of the ratio on tokens of negative advantage; null: none."""
         value_clip: float | None = Field(0.5, gt=0)
-        """How far a value may move from its old one within an update; null: any."""
+        """How far a value may move from its old one within an update; null: any. Idle where a rollout is learnt from
+        in a single step."""
         kl_coef: float = Field(0.0, ge=0)
         """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
         advantage_mask: bool = True
-        """Credit action tokens alone; off (for ablation alone) GAE also runs over the environment's tokens."""
+        """Credit action tokens alone; off (for ablation alone) GAE also runs over the environment's tokens. While it is
+        on, `loss_mask` is idle: the environment's tokens have no advantage to learn from."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:

@@ -33,14 +33,14 @@ class ReinforcePP(Algorithm):
         baseline: bool = False
         """Compare a return with its group's mean (REINFORCE++-baseline)."""
         gamma: float = Field(1.0, ge=0, le=1)
-        """Discount per action token, without baseline."""
+        """Discount per action token; idle with baseline."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low."""
+        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high."""
+        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the KL to the reference: k1 in the reward, with baseline k2 in the loss; above 0 it needs the
-        reference policy."""
+        """Weight of the KL to the reference: k1 in the reward, with baseline k2 in the loss, whose gradient is that of
+        the KL in the first pass; above 0 it needs the reference policy."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -56,7 +56,7 @@ class ReinforcePP(Algorithm):
 
     def needs_every_trajectory(self) -> bool:
         """The KL has a gradient of its own only where it stands in the loss."""
-        return bool(self.config.baseline and self.config.kl_coef > 0)
+        return bool(self.config.baseline and self.config.kl_coef > 0) or self.needs_entropy()
 
     def needs_old_logprobs(self) -> bool:
         """The KL in the reward is that of the policy before the update."""

@@ -29,7 +29,8 @@ RUNNER = "agent_r1_core/rollout/tool_runner.py"
 THREADS = "agent_r1_core/rollout/threads.py"
 BATCH = "agent_r1_core/learning/batch.py"
 LEARNER = "agent_r1_core/learning/learner.py"
-SCORING = "agent_r1_core/learning/scoring.py"
+FORWARD = "agent_r1_core/learning/forward.py"
+UPDATE = "agent_r1_core/learning/update.py"
 GROUPS = "agent_r1_core/learning/groups.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -159,7 +160,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "gap-not-measured",
-        SCORING,
+        FORWARD,
         "(logprobs - sampler_logprobs).abs().double().sum()",
         "0.0 * logprobs.sum()",
         "would_be_seen",
@@ -170,7 +171,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "plugins/agent_r1_ppo/ppo.py",
         "mask = batch.action_mask if config.advantage_mask else batch.response_mask",
         "mask = batch.response_mask",
-        "numbers_at_masked",
+        "numbers_outside",
     ),
     Mutation(
         3,
@@ -184,7 +185,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         3,
         "value-knows-its-token",
-        SCORING,
+        FORWARD,
         "torch.cat([at - 1, lasts])",
         "torch.cat([at, lasts])",
         "first_action_token",
@@ -282,26 +283,41 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "normaliser-of-what-is-left",
         LEARNER,
-        "work.weigh(rows, self.algorithm.config)",
-        "work.weigh(work.with_advantage(rows) or rows, self.algorithm.config)",
+        "Minibatch.of(update, rows, self.algorithm.config)",
+        "Minibatch.of(update, update.with_advantage(rows) or rows, self.algorithm.config)",
         "by_the_book and dapo",
     ),
     Mutation(
         6,
         "skips-in-spite-of-a-kl",
         LEARNER,
-        " and not self.algorithm.needs_every_trajectory()",
-        "",
+        "every or self.algorithm.needs_every_trajectory() or self.algorithm.needs_entropy()",
+        "every",
         "under_a_kl",
+    ),
+    Mutation(
+        6,
+        "skips-in-spite-of-an-entropy-bonus",
+        LEARNER,
+        "every or self.algorithm.needs_every_trajectory() or self.algorithm.needs_entropy()",
+        "every or bool(self.algorithm.roles() - {'policy'})",
+        "entropy_bonus",
+    ),
+    Mutation(
+        6,
+        "entropy-of-the-middle-of-its-gradient",
+        "agent_r1_core/learning/head.py",
+        "(logits + entropy[span, None]).clamp_",
+        "(logits + 1.0).clamp_",
+        "by_the_book and grpo_entropy",
     ),
     Mutation(
         6,
         "normaliser-per-micro-batch",
         LEARNER,
-        "        terms = self.algorithm.loss(tokens)\n",
-        "        work.weigh(packed.rows.tolist(), self.algorithm.config)\n"
-        "        tokens = self._loss_tokens(work, packed, chosen, learns, meter)\n"
-        "        terms = self.algorithm.loss(tokens)\n",
+        "        tokens = minibatch.loss_tokens(",
+        "        minibatch = Minibatch.of(minibatch.update, packed.rows.tolist(), self.algorithm.config)\n"
+        "        tokens = minibatch.loss_tokens(",
         "micro_batches and dapo",
     ),
     Mutation(

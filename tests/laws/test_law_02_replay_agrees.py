@@ -62,10 +62,9 @@ async def gaps(
     try:
         await engine.start(EngineModel(str(folder), "float32"))
         for step in (1, 2):
-            update = learner.update(await rollout(engine, step, temperature, **form), step)
-            before = update.batch.sampler_logprobs[update.batch.action_mask]
-            assert before.abs().max() > 0.1
-            found.append(update.metrics)
+            groups = await rollout(engine, step, temperature, **form)
+            assert min(min(segment.logprobs) for one in groups[0].trajectories for segment in one.segments) < -0.1
+            found.append(learner.update(groups, step).metrics)
             await engine.load_weights(policy.weights(), step)
     finally:
         await engine.close()

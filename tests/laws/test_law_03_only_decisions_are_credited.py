@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,9 +15,9 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import gae, returns_to_go
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.scoring import fill_frozen_scores
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_batch, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import Group
@@ -31,7 +32,7 @@ NAMES = ["grpo", "ppo", "reinforce_pp", "baseline"]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
-def test_numbers_at_masked_tokens_change_no_advantage_and_no_target(algorithm: Algorithm) -> None:
+def test_numbers_outside_the_action_mask_change_no_advantage_and_no_target(algorithm: Algorithm) -> None:
     clean, spoilt = tiny_batch(), tiny_batch()
     for name in ("rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
         getattr(spoilt, name)[~spoilt.action_mask] = 1e3
@@ -43,7 +44,7 @@ def test_numbers_at_masked_tokens_change_no_advantage_and_no_target(algorithm: A
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
-def test_log_probs_recorded_at_masked_tokens_change_no_gradient(algorithm: Algorithm) -> None:
+def test_log_probs_recorded_outside_the_action_mask_change_no_gradient(algorithm: Algorithm) -> None:
     groups = [random_group(1, 3), random_group(2, 3)]
     spoilt = copy.deepcopy(groups)
     for group in spoilt:
@@ -82,10 +83,11 @@ def test_credit_runs_through_the_segments_of_a_trajectory() -> None:
 
 def valued(critic: Critic, *trajectories) -> Batch:
     batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    fill_frozen_scores(
+    outputs = forward(
         batch, batch.action_mask, policy=None, reference=None, critic=critic, temperature=1.0, max_tokens=100
     )
-    return batch
+    assert outputs.bootstrap is not None
+    return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
 
 
 def some_critic() -> Critic:

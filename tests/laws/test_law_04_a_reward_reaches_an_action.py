@@ -44,7 +44,7 @@ def test_a_turn_without_reward_is_still_a_turn_and_an_all_zero_trajectory_an_ord
     assert not batch.rewards[0].any()
 
 
-def test_no_reward_is_lost_and_none_stands_at_a_masked_token() -> None:
+def test_no_reward_is_lost_and_none_stands_outside_the_action_mask() -> None:
     for seed in range(20):
         group = random_group(seed, 4, closing=(1, 2) if seed % 2 else ())
         batch = Batch.from_groups([group])

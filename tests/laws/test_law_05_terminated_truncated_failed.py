@@ -20,7 +20,7 @@ from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn,
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
-from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
@@ -88,9 +88,7 @@ def test_a_goal_a_clock_and_a_budget_end_an_episode_in_three_ways(
 
 
 def test_only_the_clock_bootstraps_from_the_critic() -> None:
-    groups = stage(world(max_turns=3)).play(questions(3)).groups
-    learner = critical_learner(PPO())
-    batch = learner.update(groups, 1).batch
+    batch = batch_of_an_update(stage(world(max_turns=3)).play(questions(3)).groups)
     assert batch.bootstrapped.tolist() == [False, True, False]
     assert batch.bootstrap[1].abs() > 1e-3
     assert batch.bootstrap[[0, 2]].tolist() == [0.0, 0.0]
@@ -98,8 +96,7 @@ def test_only_the_clock_bootstraps_from_the_critic() -> None:
 
 def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come() -> None:
     """With gamma = lam = 1 the last action's target is the reward, plus the value of what follows under a clock."""
-    groups = stage(world(max_turns=3)).play(questions(3)).groups
-    batch = critical_learner(PPO()).update(groups, 1).batch
+    batch = batch_of_an_update(stage(world(max_turns=3)).play(questions(3)).groups)
     targets = PPO(PPO.Config(whiten=False)).advantages(batch).value_targets
     assert targets is not None
     last = batch.action_mask.long().cumsum(1).argmax(1)
@@ -107,12 +104,21 @@ def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come() -> Non
     torch.testing.assert_close(targets.gather(1, last[:, None])[:, 0], expected)
 
 
-def critical_learner(algorithm: Algorithm) -> Learner:
-    """A learner whose critic is not zero everywhere."""
+def batch_of_an_update(groups: list[Group]) -> Batch:
+    """What PPO's advantages see of an update, under a critic that is not zero everywhere."""
+    batches: list[Batch] = []
+
+    class Watching(PPO):
+        def advantages(self, batch: Batch) -> Advantages:
+            batches.append(batch)
+            return super().advantages(batch)
+
     policy = Policy(tiny_model())
     critic = Critic(policy)
     torch.nn.init.constant_(critic.head.weight, 0.1)
-    return Learner(policy, algorithm, TrainingConfig(), critic=critic)
+    Learner(policy, Watching(), TrainingConfig(), critic=critic).update(groups, 1)
+    (batch,) = batches
+    return batch
 
 
 class Fragile(World):
@@ -243,7 +249,7 @@ def test_a_failed_episode_is_counted_by_the_learner_too() -> None:
     group.trajectories.append(make_trajectory(task=group.task, sample=3, status=EndStatus.FAILED, reward=5.0))
     update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
     assert (update.metrics["update/trajectories"], update.metrics["update/failed_trajectories"]) == (3.0, 1.0)
-    assert group.trajectories[3].id not in update.advantages_by_trajectory
+    assert group.trajectories[3].id not in update.advantages
 
 
 def test_a_group_of_failures_alone_is_no_group() -> None:

@@ -35,12 +35,16 @@ ALGORITHMS: dict[str, Algorithm] = {
     "grpo": GRPO(),
     **{name: GRPO(GRPO.Config(**options)) for name, options in PRESET.items()},
     "grpo_kl": GRPO(GRPO.Config(kl_coef=0.1)),
+    "grpo_kl_corrected": GRPO(GRPO.Config(kl_coef=0.1, kl_correction=True)),
+    "grpo_entropy": GRPO(GRPO.Config(entropy_coef=0.1)),
     "ppo": PPO(PPO.Config(gamma=0.95, lam=0.9)),
     "ppo_kl": PPO(PPO.Config(kl_coef=0.1)),
+    "ppo_entropy_no_masks": PPO(PPO.Config(entropy_coef=0.1, advantage_mask=False, loss_mask=False)),
     "ppo_no_masks": PPO(PPO.Config(advantage_mask=False, loss_mask=False)),
     "reinforce_pp": ReinforcePP(ReinforcePP.Config(gamma=0.95)),
     "reinforce_pp_kl": ReinforcePP(ReinforcePP.Config(kl_coef=0.1)),
     "reinforce_pp_baseline": ReinforcePP(ReinforcePP.Config(baseline=True, kl_coef=0.1)),
+    "reinforce_pp_entropy": ReinforcePP(ReinforcePP.Config(entropy_coef=0.1)),
 }
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
 BOUND = 1e-5
@@ -77,15 +81,16 @@ def _rewarded(sample: int, turns: Any, **more: Any) -> Trajectory:
     return make_trajectory(turns, sample=sample, reward=0.3 * sample + 0.1, turn_rewards=(0.1, 0.0), **more)
 
 
-def found(name: str, groups: list[Group] | None = None, **settings) -> Tensor:
+def gradient_of(name: str, groups: list[Group] | None = None, **settings) -> Tensor:
     return update_gradients(tiny_model(), ALGORITHMS[name], groups or rollout(), **settings)[0]
 
 
 def alone(model: nn.Module, ids: list[int]) -> Tensor:
-    """Log-probs [len - 1] of a segment's ids after its first, by full logits."""
+    """Log-probs of a segment's ids, and entropies of their distributions, by full logits; [2, len], 0 at the first."""
     row = torch.tensor(ids)
-    logits = model(input_ids=row[None], use_cache=False).logits[0].float()
-    return torch.log_softmax(logits, -1)[:-1].gather(1, row[1:, None])[:, 0]
+    table = torch.log_softmax(model(input_ids=row[None], use_cache=False).logits[0].float(), -1)[:-1]
+    both = torch.stack([table.gather(1, row[1:, None])[:, 0], -(table.exp() * table).sum(-1)])
+    return nn.functional.pad(both, (1, 0))
 
 
 def segments_of(batch: Batch, row: int) -> list[tuple[int, list[int]]]:
@@ -96,13 +101,13 @@ def segments_of(batch: Batch, row: int) -> list[tuple[int, list[int]]]:
     return [(start, batch.ids[row, start:stop].tolist()) for start, stop in pairwise(starts)]
 
 
-def logprobs_of(model: nn.Module, batch: Batch) -> Tensor:
-    """[n, T], 0 at first ids and padding."""
+def logprobs_and_entropies(model: nn.Module, batch: Batch) -> Tensor:
+    """[2, n, T], 0 at first ids and padding."""
     rows = []
     for row in range(batch.size):
-        parts = [torch.cat([torch.zeros(1), alone(model, ids)]) for _, ids in segments_of(batch, row)]
-        rows.append(nn.functional.pad(torch.cat(parts), (0, batch.ids.shape[1] - int(batch.valid[row].sum()))))
-    return torch.stack(rows)
+        both = torch.cat([alone(model, ids) for _, ids in segments_of(batch, row)], 1)
+        rows.append(nn.functional.pad(both, (0, batch.ids.shape[1] - both.shape[1])))
+    return torch.stack(rows, 1)
 
 
 def values_of(critic: Critic, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -125,14 +130,14 @@ def yardstick(name: str) -> Tensor:
     algorithm, batch = ALGORITHMS[name], Batch.from_groups(rollout())
     config, roles = algorithm.config, algorithm.roles()
     model = tiny_model()
-    logprobs = logprobs_of(model, batch)
+    logprobs, entropies = logprobs_and_entropies(model, batch)
     batch.old_logprobs = logprobs.detach()
     if "reference" in roles:
         reference = copy.deepcopy(model)
         with torch.no_grad():
             for parameter in reference.parameters():
                 parameter.mul_(1.02)
-            batch.reference_logprobs = logprobs_of(reference, batch)
+            batch.reference_logprobs = logprobs_and_entropies(reference, batch)[0]
     values = critic = None
     if "critic" in roles:
         critic = Critic(Policy(copy.deepcopy(model)))
@@ -141,25 +146,28 @@ def yardstick(name: str) -> Tensor:
         values, after = values_of(critic, batch)
         batch.values = values.detach()
         batch.bootstrap = torch.where(batch.bootstrapped, after.detach(), 0.0)
-    made = algorithm.advantages(batch)
+    credit = algorithm.advantages(batch)
     mask = batch.action_mask if config.loss_mask else batch.response_mask
-    value_mask = batch.action_mask if made.value_mask is None else made.value_mask
+    value_mask = batch.action_mask if credit.value_mask is None else credit.value_mask
     scored = mask | value_mask if critic else mask
     tokens = LossTokens(
         logprobs=logprobs[scored],
         old_logprobs=batch.old_logprobs[scored],
         sampler_logprobs=batch.sampler_logprobs[scored],
-        advantages=made.advantages[scored],
+        advantages=credit.advantages[scored],
         weights=aggregation_weights(mask, config.aggregation, config.horizon)[scored],
         sequence=torch.arange(batch.size)[:, None].expand_as(mask)[scored],
+        turn=batch.turn[scored],
+        entropy=entropies[scored],
         reference_logprobs=None if batch.reference_logprobs is None else batch.reference_logprobs[scored],
         values=None if values is None else values[scored],
         old_values=None if batch.values is None else batch.values[scored],
-        value_targets=None if made.value_targets is None else made.value_targets[scored],
+        value_targets=None if credit.value_targets is None else credit.value_targets[scored],
         value_weights=aggregation_weights(value_mask, "token_mean")[scored] if critic else None,
     )
     terms = algorithm.loss(tokens)
-    (terms.loss if terms.value_loss is None else terms.loss + terms.value_loss).backward()
+    loss = terms.loss - config.entropy_coef * (tokens.weights * tokens.entropy).sum()
+    (loss if terms.value_loss is None else loss + terms.value_loss).backward()
     weights = list(model.parameters()) + (list(critic.parameters()) if critic else [])
     return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in weights])
 
@@ -168,37 +176,37 @@ def yardstick(name: str) -> Tensor:
 def test_the_learners_gradient_is_the_one_by_the_book(name: str) -> None:
     expected = yardstick(name)
     assert expected.norm() > 1e-4
-    assert relative_difference(found(name), expected) < BOUND
+    assert relative_difference(gradient_of(name), expected) < BOUND
 
 
 @every_algorithm
 def test_micro_batches_and_skipping_leave_it_alone(name: str) -> None:
-    whole = found(name, max_tokens_per_microbatch=100_000, skip_without_gradient=False)
+    whole = gradient_of(name, max_tokens_per_microbatch=100_000, skip_without_gradient=False)
     for tokens in (1, 30, 77):
         for skip in (False, True):
-            part = found(name, max_tokens_per_microbatch=tokens, skip_without_gradient=skip)
+            part = gradient_of(name, max_tokens_per_microbatch=tokens, skip_without_gradient=skip)
             assert relative_difference(part, whole) < BOUND, (tokens, skip)
 
 
 @every_algorithm
 def test_sharing_prefixes_leaves_it_alone(name: str) -> None:
     """Groups whose trajectories share a prompt, a first action and what the environment said to it."""
-    expected = found(name, branching(), share_prefixes=False)
+    expected = gradient_of(name, branching(), share_prefixes=False)
     for tokens in (1, 40, 100_000):
-        part = found(name, branching(), max_tokens_per_microbatch=tokens)
+        part = gradient_of(name, branching(), max_tokens_per_microbatch=tokens)
         assert relative_difference(part, expected) < BOUND, tokens
 
 
 @every_algorithm
 def test_the_order_of_groups_and_of_trajectories_leaves_it_alone(name: str) -> None:
     turned = [Group(group.task, group.trajectories[::-1]) for group in reversed(rollout())]
-    assert relative_difference(found(name, turned, max_tokens_per_microbatch=40), found(name)) < BOUND
+    assert relative_difference(gradient_of(name, turned, max_tokens_per_microbatch=40), gradient_of(name)) < BOUND
 
 
 @every_algorithm
 def test_padding_leaves_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with columns that no trajectory reaches has the gradient of one without."""
-    expected = found(name)
+    expected = gradient_of(name)
     original = Batch.from_groups.__func__
 
     def padded(cls: type[Batch], groups: list[Group]) -> Batch:
@@ -209,20 +217,20 @@ def test_padding_leaves_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         return batch
 
     monkeypatch.setattr(Batch, "from_groups", classmethod(padded))
-    assert relative_difference(found(name), expected) < BOUND
+    assert relative_difference(gradient_of(name), expected) < BOUND
 
 
 @every_algorithm
 def test_logits_in_chunks_leave_it_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = found(name)
+    expected = gradient_of(name)
     monkeypatch.setattr(head, "_CHUNK", 1)
-    assert relative_difference(found(name), expected) < BOUND
+    assert relative_difference(gradient_of(name), expected) < BOUND
 
 
 @every_algorithm
 def test_a_pass_of_their_own_for_old_log_probs_leaves_it_alone(name: str) -> None:
     """The first mini-batch of the first of two passes has the gradient of a single pass."""
-    assert relative_difference(found(name, epochs=2), found(name)) < BOUND
+    assert relative_difference(gradient_of(name, epochs=2), gradient_of(name)) < BOUND
 
 
 @every_algorithm
@@ -230,16 +238,18 @@ def test_a_pass_of_their_own_for_old_log_probs_leaves_it_alone(name: str) -> Non
 def test_old_log_probs_from_an_engine_that_agrees_leave_it_alone(name: str, source: str) -> None:
     if source == "engine" and not ALGORITHMS[name].config.loss_mask:
         with pytest.raises(ConfigError, match="old_logprobs"):
-            found(name, old_logprobs=source)
+            gradient_of(name, old_logprobs=source)
         return
     groups = rollout()
     batch = Batch.from_groups(groups)
-    for trajectory, row in zip(batch.trajectories, logprobs_of(tiny_model(), batch).tolist(), strict=True):
+    for trajectory, row in zip(
+        batch.trajectories, logprobs_and_entropies(tiny_model(), batch)[0].tolist(), strict=True
+    ):
         for segment in trajectory.segments:
             here, row = row[: len(segment.ids)], row[len(segment.ids) :]
             segment.logprobs[:] = [value * bit for value, bit in zip(here, segment.mask, strict=True)]
-    expected = found(name, groups, epochs=2, old_logprobs="learner")
-    assert relative_difference(found(name, groups, epochs=2, old_logprobs=source), expected) < BOUND
+    expected = gradient_of(name, groups, epochs=2, old_logprobs="learner")
+    assert relative_difference(gradient_of(name, groups, epochs=2, old_logprobs=source), expected) < BOUND
 
 
 def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:
@@ -252,7 +262,19 @@ def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:
         assert (skipped - kept).norm() <= BOUND * kept.norm()
 
 
-def test_a_trajectory_under_a_kl_is_never_skipped() -> None:
+def test_a_trajectory_under_a_kl_or_an_entropy_bonus_is_never_skipped() -> None:
     flat = [Group(make_task(), [make_trajectory((((1, 2), (3 + i,)),), sample=i) for i in range(3)])]
-    assert float(found("grpo_kl", flat).norm()) > 1e-6
-    assert float(found("grpo", flat).norm()) == 0.0
+    assert float(gradient_of("grpo_kl", flat).norm()) > 1e-6
+    assert float(gradient_of("grpo_entropy", flat).norm()) > 1e-6
+    assert float(gradient_of("grpo", flat).norm()) == 0.0
+
+
+def test_an_author_who_forgets_the_bonus_gets_it_on_every_trajectory_too() -> None:
+    class Forgetful(GRPO):
+        def needs_every_trajectory(self) -> bool:
+            return False
+
+    algorithm = Forgetful(GRPO.Config(entropy_coef=0.1))
+    assert (
+        relative_difference(update_gradients(tiny_model(), algorithm, rollout())[0], yardstick("grpo_entropy")) < BOUND
+    )

@@ -110,6 +110,7 @@ class PlainGrpo(PlainAlgorithm):
         "filter": "none",
         "kl_coef": 0.0,
         "kl_estimator": "k3",
+        "kl_correction": False,
         "ratio": "token",
         "objective": "clip",
     }
@@ -145,8 +146,17 @@ class PlainGrpo(PlainAlgorithm):
             else:
                 total = total + self.clipped(ratio, token.advantage, self.dual_clip)
             if self.kl_coef:
-                total = total + self.kl_coef * _kl(self.kl_estimator, now - token.reference)
+                total = total + self.kl_coef * self.penalty(token, now)
         return total
+
+    def penalty(self, token: Token, now: Tensor) -> Tensor:
+        """The KL of a token; corrected, it is weighted by how much likelier the policy has made the token, which for k3
+        is a part of the estimate (DeepSeek-V3.2)."""
+        penalty = _kl(self.kl_estimator, now - token.reference)
+        if not self.kl_correction:
+            return penalty
+        ratio = torch.exp(now - token.old)
+        return penalty * (ratio if self.kl_estimator == "k3" else ratio.item())
 
 
 class PlainPpo(PlainAlgorithm):

@@ -179,9 +179,10 @@ class PlainLearner:
                 for token in self.algorithm.value_tokens(row):
                     value_loss = value_loss + self.algorithm.value_loss(token, value[at[id(token)]]) / value_count
         if learns:
-            self.policy.learn(loss, self._factor(step))
+            waited = self.settings["critic_warmup"] if self.algorithm.critic else 0
+            self.policy.learn(loss, self._factor(step - waited, self.settings["steps"] - waited))
         if self.algorithm.critic:
-            self.critic.learn(value_loss, self._factor(step))
+            self.critic.learn(value_loss, self._factor(step, self.settings["steps"]))
 
     def _importance(self, difference: float) -> float:
         """Truncated importance weight of what another distribution sampled."""
@@ -191,9 +192,9 @@ class PlainLearner:
         self.active.add("importance_bound" if math.exp(difference) > bound else "importance_weight")
         return min(math.exp(difference), bound)
 
-    def _factor(self, step: int) -> float:
+    def _factor(self, step: int, steps: int) -> float:
         """Of the learning rate: a line up, then constant, a line down, or half a cosine, to 0 after the last step."""
-        warmup, steps, schedule = (self.settings[key] for key in ("warmup_steps", "steps", "schedule"))
+        warmup, schedule = self.settings["warmup_steps"], self.settings["schedule"]
         if step <= warmup:
             return step / warmup
         progress = (step - warmup - 1) / (steps - warmup)

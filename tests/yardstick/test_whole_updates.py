@@ -53,6 +53,7 @@ class Case:
     long: bool = False
 
 
+WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear", "steps": 5}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
 IMPORTANCE = {"importance_weight", "importance_bound"}
 CASES = [
@@ -62,6 +63,9 @@ CASES = [
     Case("grpo-filter", "grpo", {"filter": "zero_spread"}),
     Case("grpo-k3", "grpo", {"kl_coef": 0.3}),
     Case("grpo-k2", "grpo", {"kl_coef": 0.3, "kl_estimator": "k2", "aggregation": "token_mean"}),
+    Case("grpo-k3-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True}),
+    Case("grpo-k2-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True, "kl_estimator": "k2"}),
+    Case("grpo-entropy", "grpo", {"entropy_coef": 0.1}),
     Case("grpo-leave-one-out", "grpo", {"baseline": "leave_one_out"}),
     Case("grpo-mean-over-horizon", "grpo", {"normalise_std": False, "aggregation": "constant", "horizon": 37}),
     Case("grpo-no-mask", "grpo", {"loss_mask": False, "kl_coef": 0.1}),
@@ -83,12 +87,14 @@ CASES = [
     Case("ppo-no-advantage-mask", "ppo", {"advantage_mask": False, "gamma": 0.95, "lam": 0.9}, acts=PPO_ACTS),
     Case("ppo-horizon", "ppo", {"aggregation": "constant", "horizon": 50}),
     Case("ppo-no-masks", "ppo", {"advantage_mask": False, "loss_mask": False, "kl_coef": 0.2}, acts=PPO_ACTS),
-    Case("ppo-critic-warm-up", "ppo", settings=MOVING | {"critic_warmup": 1}, acts=PPO_ACTS, rollouts=2),
+    Case("ppo-critic-warm-up", "ppo", settings=WARMING, acts=PPO_ACTS, rollouts=3),
+    Case("ppo-entropy-no-masks", "ppo", {"entropy_coef": 0.1, "advantage_mask": False, "loss_mask": False}),
     Case("ppo-long", "ppo", settings={"epochs": 2, "lr": 2e-3}, long=True),
     Case("reinforce_pp", "reinforce_pp", {"gamma": 0.9}),
     Case("reinforce_pp-kl", "reinforce++", {"kl_coef": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
     Case("reinforce_pp-no-mask", "reinforce_pp", {"loss_mask": False, "gamma": 0.9, "aggregation": "sequence_sum"}),
     Case("reinforce_pp-horizon", "reinforce_pp", {"aggregation": "constant", "horizon": 37}),
+    Case("reinforce_pp-entropy", "reinforce_pp", {"entropy_coef": 0.1, "aggregation": "sequence_mean"}),
     Case("reinforce_pp_baseline", "reinforce_pp_baseline"),
     Case("reinforce_pp_baseline-kl", "reinforce_pp", {"baseline": True, "kl_coef": 0.3, "loss_mask": False}),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),

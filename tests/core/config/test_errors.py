@@ -28,7 +28,10 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("training.lrr=1", "is no key (did you mean training.lr?); allowed here: adam_eps, betas, critic_lr"),
         ("lr=1", "is no key (did you mean training.lr?)"),
         ("max_turns=3", "is no key (did you mean env.max_turns?)"),
-        ("algorithm.clipp=.1", "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, horizon"),
+        (
+            "algorithm.clipp=.1",
+            "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, horizon",
+        ),
         ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, name, timeout"),
         ("model.lora.rnk=3", "is no key (did you mean model.lora.rank?)"),
         ("training.steps=many", "must be a valid integer, not 'many'"),

@@ -80,10 +80,10 @@ def test_a_turn_that_names_environment_tokens_as_its_action_is_refused() -> None
         batch_of(wrong)
 
 
-def test_numbers_go_back_to_segments_by_trajectory() -> None:
+def test_numbers_go_back_to_trajectories_without_padding() -> None:
     trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), sample=3)
-    batch = batch_of(trajectory)
-    assert batch.by_segment(batch.ids.float()) == {"task/3": [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]}
+    batch = batch_of(trajectory, make_trajectory(sample=4))
+    assert batch.by_trajectory(batch.ids.float())["task/3"] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_packing_puts_segments_end_to_end_and_counts_positions_anew() -> None:

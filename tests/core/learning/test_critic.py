@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.scoring import fill_frozen_scores
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model
 from agent_r1_core.trajectory import Group
 
@@ -21,16 +23,16 @@ def trained_critic() -> Critic:
     return critic
 
 
-def filled(critic: Critic, *trajectories) -> Batch:
+def valued(critic: Critic, *trajectories) -> Batch:
     batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    fill_frozen_scores(
+    outputs = forward(
         batch, batch.action_mask, policy=None, reference=None, critic=critic, temperature=1.0, max_tokens=12
     )
-    return batch
+    return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
 
 
 def test_every_value_begins_at_zero() -> None:
-    batch = filled(Critic(Policy(tiny_model())), make_trajectory(TWO_TURNS, bootstrap=True))
+    batch = valued(Critic(Policy(tiny_model())), make_trajectory(TWO_TURNS, bootstrap=True))
     assert not batch.values.any()
     assert not batch.bootstrap.any()
 
@@ -38,11 +40,11 @@ def test_every_value_begins_at_zero() -> None:
 def test_the_value_of_a_token_is_read_at_the_token_before_it() -> None:
     """V(state before t) must not know token t."""
     critic = trained_critic()
-    batch = filled(critic, make_trajectory(TWO_TURNS))
+    batch = valued(critic, make_trajectory(TWO_TURNS))
     packed = pack(batch, [0])
     everywhere = critic.values(packed, torch.arange(10)).detach()
     torch.testing.assert_close(batch.values[0, 3:], everywhere[2:9])
-    other = filled(critic, make_trajectory((((1, 2, 3), (4, 5)), ((6, 7), (200, 9, 10)))))
+    other = valued(critic, make_trajectory((((1, 2, 3), (4, 5)), ((6, 7), (200, 9, 10)))))
     torch.testing.assert_close(other.values[0, :8], batch.values[0, :8])
     assert (other.values[0, 8:] - batch.values[0, 8:]).abs().min() > 1e-6
 
@@ -50,7 +52,7 @@ def test_the_value_of_a_token_is_read_at_the_token_before_it() -> None:
 def test_only_a_trajectory_cut_from_outside_is_bootstrapped_after_its_last_id() -> None:
     critic = trained_critic()
     cut, ended = make_trajectory(TWO_TURNS, closing=(11,), bootstrap=True), make_trajectory(TWO_TURNS, closing=(11,))
-    batch = filled(critic, cut, ended)
+    batch = valued(critic, cut, ended)
     last = critic.values(pack(batch, [0]), torch.tensor([10])).detach()
     torch.testing.assert_close(batch.bootstrap[:1], last)
     assert float(batch.bootstrap[1]) == 0.0
@@ -66,5 +68,5 @@ def test_the_critic_is_a_network_of_its_own() -> None:
 def test_its_state_comes_back_bit_for_bit() -> None:
     critic, fresh = trained_critic(), Critic(Policy(tiny_model(seed=3)))
     fresh.load_state_dict(critic.state_dict())
-    one, other = filled(critic, make_trajectory(TWO_TURNS)), filled(fresh, make_trajectory(TWO_TURNS))
+    one, other = valued(critic, make_trajectory(TWO_TURNS)), valued(fresh, make_trajectory(TWO_TURNS))
     assert torch.equal(one.values, other.values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agent_r1_core.learning.kl import kl_estimate, kl_loss
+from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 
 LOGITS = torch.tensor([0.3, -0.2, 1.0, 0.1])
 REFERENCE = torch.log_softmax(torch.tensor([0.1, 0.2, 0.9, -0.3]), 0)
@@ -28,13 +28,35 @@ def test_the_expected_gradient_of_k2_is_that_of_the_kl() -> None:
     torch.testing.assert_close(k2, kl)
 
 
+@pytest.mark.parametrize("estimator", ["k2", "k3"])
+def test_corrected_by_the_ratio_the_expected_gradient_is_that_of_the_kl_whoever_sampled(
+    estimator: LossKlEstimator,
+) -> None:
+    """The tokens come from an older policy; without the correction neither estimator has that gradient."""
+    logits = LOGITS.clone().requires_grad_()
+    policy, old = torch.log_softmax(logits, 0), torch.log_softmax(LOGITS.flip(0), 0)
+    kl = torch.autograd.grad((policy.exp() * (policy - REFERENCE)).sum(), logits, retain_graph=True)[0]
+    losses = [kl_loss(policy, REFERENCE, estimator, ratio) for ratio in (torch.exp(policy - old), None)]
+    corrected, plain = (torch.autograd.grad((old.exp() * loss).sum(), logits, retain_graph=True)[0] for loss in losses)
+    torch.testing.assert_close(corrected, kl)
+    assert (plain - kl).abs().max() > 1e-3
+
+
+def test_on_policy_the_expected_gradient_of_k3_is_that_of_the_kl_the_other_way_round() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    policy = torch.log_softmax(logits, 0)
+    reverse = torch.autograd.grad((REFERENCE.exp() * (REFERENCE - policy)).sum(), logits, retain_graph=True)[0]
+    k3 = torch.autograd.grad((policy.exp().detach() * kl_loss(policy, REFERENCE, "k3")).sum(), logits)[0]
+    torch.testing.assert_close(k3, reverse)
+
+
 def test_k1_as_a_loss_is_refused_since_its_expected_gradient_is_zero() -> None:
     logits = LOGITS.clone().requires_grad_()
     policy = torch.log_softmax(logits, 0)
     expected = (policy.exp().detach() * kl_estimate(policy, REFERENCE, "k1")).sum()
     assert torch.autograd.grad(expected, logits)[0].abs().max() < 1e-6
     with pytest.raises(ValueError, match="k2 or k3"):
-        kl_loss(policy, REFERENCE, "k1")
+        kl_loss(policy, REFERENCE, "k1")  # type: ignore[arg-type]
 
 
 def test_a_distant_reference_does_not_overflow() -> None:

@@ -14,8 +14,11 @@ from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.update import shuffled_rows
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
 from agent_r1_core.testing.gradients import KeptGradients, relative_difference
 from agent_r1_core.trajectory import EndStatus, Group
@@ -70,7 +73,6 @@ def test_metrics_say_what_happened() -> None:
 
 
 def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=0.05, epochs=2, max_grad_norm=0.0))
     seen = []
 
     class Watching(GRPO):
@@ -79,9 +81,10 @@ def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> Non
             seen.append((torch.exp(ratio) - 1 - ratio)[tokens.in_loss])
             return super().loss(tokens)
 
-    learner.algorithm = Watching()
-    found = learner.update(groups(0), 1).metrics["update/kl_step"]
-    assert found == pytest.approx(torch.cat(seen).mean().item(), rel=1e-5)
+    learner = Learner(Policy(tiny_model()), Watching(), TrainingConfig(lr=0.05, epochs=2, max_grad_norm=0.0))
+    assert learner.update(groups(0), 1).metrics["update/kl_step"] == pytest.approx(
+        torch.cat(seen).mean().item(), rel=1e-5
+    )
 
 
 def test_an_engine_that_disagrees_is_not_taken_for_the_policy_before_the_update() -> None:
@@ -167,18 +170,49 @@ def test_during_the_critics_warm_up_the_policy_stands_still() -> None:
     assert not torch.equal(weights_of(learner), before)
 
 
+def test_the_policys_schedule_begins_after_the_critics_warm_up() -> None:
+    settings = TrainingConfig(steps=6, critic_warmup=2, warmup_steps=2, schedule="linear", lr=1e-3, critic_lr=1e-2)
+    learner = Learner(Policy(tiny_model()), PPO(), settings)
+    metrics = [learner.update(groups(step), step).metrics for step in range(1, 7)]
+    assert [round(1e3 * one.get("update/lr", 0.0), 4) for one in metrics] == [0.0, 0.0, 0.5, 1.0, 1.0, 0.5]
+    assert [round(1e2 * one["update/critic_lr"], 4) for one in metrics] == [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+
+
+def test_while_the_critic_warms_up_the_policy_runs_on_a_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough to compare it with the engine; nothing else needs its log-probs."""
+    policy, passes = Policy(tiny_model()), []
+    original = policy.logprobs
+
+    def watched(packed, *arguments):  # type: ignore[no-untyped-def]
+        passes.append((len(packed.rows), torch.is_grad_enabled()))
+        return original(packed, *arguments)
+
+    monkeypatch.setattr(policy, "logprobs", watched)
+    learner = Learner(policy, PPO(), TrainingConfig(critic_warmup=1, epochs=2, minibatches=2))
+    metrics = learner.update(groups(0, 1, 2), 1).metrics
+    assert passes == [(3, False)]
+    assert metrics["logprob_gap"] > 0
+    assert metrics["update/critic_steps"] == 4
+    learner.update(groups(0, 1, 2), 2)
+    assert any(gradient for _, gradient in passes)
+
+
 def test_importance_weights_scale_the_advantage_by_the_mismatch() -> None:
     """Sampler log-probs that are log 2 too low double the gradient of every token; a clip of 1.5 stops at 1.5."""
-    true = groups(3)
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(max_grad_norm=0.0))
-    batch = learner.update(true, 1).batch
-    assert batch.old_logprobs is None
-    plain = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(epochs=2))
-    scored = plain.update(true, 1).batch.old_logprobs
-    lowered = copy.deepcopy(true)
-    for row, trajectory in enumerate(lowered[0].trajectories):
+    lowered = groups(3)
+    batch = Batch.from_groups(lowered)
+    outputs = forward(
+        batch,
+        batch.action_mask,
+        policy=Policy(tiny_model()),
+        reference=None,
+        critic=None,
+        temperature=1.0,
+        max_tokens=999,
+    )
+    for row, trajectory in enumerate(batch.trajectories):
         for segment in trajectory.segments:
-            segment.logprobs = (scored[row, : len(segment.ids)] - math.log(2)).tolist()
+            segment.logprobs = (outputs.old_logprobs[row, : len(segment.ids)] - math.log(2)).tolist()
     norms = {}
     for clip in (None, 1.5, 4.0):
         learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(max_grad_norm=0.0, importance_clip=clip))
@@ -236,14 +270,14 @@ def test_a_state_of_another_algorithm_is_refused() -> None:
 
 
 def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(minibatches=3))
-    first, second = learner._shuffled(10, 1, 0), learner._shuffled(10, 2, 0)
+    first, second = shuffled_rows(10, 3, "0/1/0"), shuffled_rows(10, 3, "0/2/0")
     for cut in (first, second):
         assert sorted(row for rows in cut for row in rows) == list(range(10))
         assert {len(rows) for rows in cut} <= {3, 4}
     assert first != second
-    assert first == learner._shuffled(10, 1, 0)
-    assert len(learner._shuffled(2, 1, 0)) == 2
+    assert first == shuffled_rows(10, 3, "0/1/0")
+    assert len(shuffled_rows(2, 3, "")) == 2
+    assert shuffled_rows(4, 1, "any") == [[0, 1, 2, 3]]
 
 
 def test_an_update_neither_reads_nor_moves_the_global_random_state(tmp_path: Path) -> None:
@@ -277,9 +311,41 @@ def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_pat
     assert relative_difference(*gradients) < 1e-6
 
 
-def test_advantages_come_back_per_trajectory_and_segment() -> None:
-    update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update(groups(0), 1)
-    trajectory = update.batch.trajectories[0]
-    parts = update.advantages_by_trajectory[trajectory.id]
-    assert [len(part) for part in parts] == [len(segment.ids) for segment in trajectory.segments]
-    assert [bool(value) for value in parts[0]] == [bool(value) for value in trajectory.segments[0].mask]
+def test_advantages_come_back_by_trajectory_one_for_each_of_its_ids() -> None:
+    group = random_group(0, 4, new_segment_at=(1,))
+    group.trajectories[1].status = EndStatus.FAILED
+    update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
+    assert set(update.advantages) == {one.id for one in group.trajectories if one.status is not EndStatus.FAILED}
+    for trajectory in group.trajectories:
+        if trajectory.id in update.advantages:
+            mask = [bool(bit) for segment in trajectory.segments for bit in segment.mask]
+            assert [value != 0 for value in update.advantages[trajectory.id]] == mask
+
+
+def test_an_entropy_bonus_keeps_the_policy_uncertain() -> None:
+    entropies = {}
+    for coefficient in (0.0, 1.0):
+        policy = Policy(tiny_model(initializer_range=0.1))
+        algorithm = GRPO(GRPO.Config(entropy_coef=coefficient))
+        learner = Learner(policy, algorithm, TrainingConfig(lr=1e-2, skip_without_gradient=False))
+        flat = [Group(make_task(), [make_trajectory((((1, 2), (3 + i, 7)),), sample=i) for i in range(3)])]
+        metrics = [learner.update(flat, step).metrics for step in range(1, 9)]
+        entropies[coefficient] = metrics[-1]["update/entropy"] - metrics[0]["update/entropy"]
+    assert entropies[0.0] == 0.0
+    assert entropies[1.0] > 0.05
+
+
+def test_an_episode_that_an_outer_limit_cut_is_counted_where_no_critic_continues_it() -> None:
+    cut = Group(make_task(), [make_trajectory(sample=i, reward=float(i), bootstrap=i < 2) for i in range(3)])
+    policy = Policy(tiny_model())
+    assert Learner(policy, GRPO(), TrainingConfig()).update([cut], 1).metrics["update/bootstrapped_without_critic"] == 2
+    assert "update/bootstrapped_without_critic" not in Learner(policy, PPO(), TrainingConfig()).update([cut], 1).metrics
+
+
+def test_metrics_say_how_much_of_the_batch_they_cover() -> None:
+    varied, flat = random_group(0, 4), Group(make_task("flat"), [make_trajectory(sample=i) for i in range(2)])
+    batch = Batch.from_groups([varied, flat])
+    covered = batch.action_mask[batch.group == 0].sum() / batch.action_mask.sum()
+    for skip, share in ((True, float(covered)), (False, 1.0)):
+        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(skip_without_gradient=skip))
+        assert learner.update([varied, flat], 1).metrics["update/measured_share"] == pytest.approx(share)

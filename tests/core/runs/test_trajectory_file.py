@@ -81,18 +81,13 @@ def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
     assert read_trajectories(tmp_path / "file") == [written]
 
 
-def test_advantages_are_cut_to_the_ids_and_may_be_missing(tmp_path: Path) -> None:
-    import torch
-
+def test_advantages_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: Path) -> None:
     trajectory = rich_trajectory()
-    padded = torch.zeros(trajectory.tokens + 3)
-    padded[3] = 0.5
-    write_trajectories(tmp_path / "file", 1, [trajectory, trajectory], [padded, None])
-    row, missing = read_advantages(tmp_path / "file")
-    assert row == [0.0, 0.0, 0.0, 0.5] + [0.0] * (trajectory.tokens - 4)
-    assert missing is None
+    values = [0.0, 0.0, 0.0, 0.5] + [0.0] * (trajectory.tokens - 4)
+    write_trajectories(tmp_path / "file", 1, [make_trajectory(), trajectory], {trajectory.id: values})
+    assert read_advantages(tmp_path / "file") == [None, values]
     with pytest.raises(ValueError, match="2 advantages for the 13 ids of trajectory wiki-7/3"):
-        write_trajectories(tmp_path / "file", 1, [trajectory], [[0.0, 1.0]])
+        write_trajectories(tmp_path / "file", 1, [trajectory], {trajectory.id: [0.0, 1.0]})
 
 
 def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:

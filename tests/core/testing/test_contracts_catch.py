@@ -275,8 +275,9 @@ class Ascends(GRPO):
 @pytest.mark.parametrize(
     ("algorithm", "fault"),
     [
-        (CreditsAll, "advantages_are_finite_and_stand_on_action_tokens"),
-        (LooksAside, "what_stands_at_masked_tokens_changes_nothing"),
+        (CreditsAll, "advantages_are_finite_constants_and_stand_on_credited_tokens"),
+        (LooksAside, "what_stands_outside_the_action_mask_changes_nothing"),
+        (OwnNormaliser, "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts"),
         (OwnNormaliser, "micro_batches_add_up"),
         (PullsBack, "what_has_a_gradient_without_an_advantage_is_not_skipped"),
         (Ascends, "a_good_action_becomes_likelier"),

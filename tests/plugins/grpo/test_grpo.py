@@ -26,6 +26,16 @@ class TestWithKL(AlgorithmContract):
     config: ClassVar = {"kl_coef": 0.01, "aggregation": "token_mean"}
 
 
+class TestWithCorrectedKL(AlgorithmContract):
+    component = GRPO
+    config: ClassVar = {"kl_coef": 0.01, "kl_correction": True}
+
+
+class TestWithEntropyBonus(AlgorithmContract):
+    component = GRPO
+    config: ClassVar = {"entropy_coef": 0.01}
+
+
 class TestDrGRPO(AlgorithmContract):
     component = GRPO
     config: ClassVar = OPTIONS["dr_grpo"]
@@ -106,13 +116,13 @@ def test_the_reference_is_needed_only_under_a_kl() -> None:
     assert made(kl_coef=0.1).needs_every_trajectory()
 
 
-def test_a_k1_loss_is_refused_with_the_reason() -> None:
-    with pytest.raises(ValidationError, match="expectation zero"):
+def test_a_k1_loss_is_not_to_be_had() -> None:
+    with pytest.raises(ValidationError, match="'k2' or 'k3'"):
         GRPO.Config(kl_coef=0.1, kl_estimator="k1")
 
 
 def test_options_without_effect_are_named() -> None:
-    assert set(GRPO.idle_options(GRPO.Config())) == {"horizon", "kl_estimator"}
+    assert set(GRPO.idle_options(GRPO.Config())) == {"horizon", "kl_estimator", "kl_correction"}
     assert set(GRPO.idle_options(GRPO.Config(aggregation="constant", kl_coef=0.1))) == set()
     assert set(GRPO.idle_options(GRPO.Config(normalise_std=False))) >= {"eps"}
     assert set(GRPO.idle_options(GRPO.Config(**OPTIONS["cispo"]))) >= {"dual_clip"}

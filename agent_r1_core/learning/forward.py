@@ -1,0 +1,110 @@
+"""Forward passes without gradient: log-probs and values of a batch before its update, and the gap to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.meter import Meter
+from agent_r1_core.learning.packing import Packed, micro_batches, pack
+from agent_r1_core.learning.policy import Policy, Reference
+
+_AGREES = 1e-4
+"""Nats between engine and learner that count as rounding (LAW 2)."""
+_SAMPLE = 3
+"""Trajectories in a sample of a batch."""
+
+
+@dataclass(frozen=True)
+class NetworkOutputs:
+    """What the networks say of a batch; each is None without its network."""
+
+    old_logprobs: Tensor | None
+    """float [n, T], the policy's, nats; 0 outside the loss tokens."""
+    reference_logprobs: Tensor | None
+    """float [n, T], nats; 0 outside the loss tokens."""
+    values: Tensor | None
+    """float [n, T], V of the state before every response token, whether it counts in a loss or not."""
+    bootstrap: Tensor | None
+    """float [n], V of the state after the last id where the batch bootstraps, else 0."""
+
+
+@torch.no_grad()
+def forward(
+    batch: Batch,
+    loss_mask: Tensor,
+    *,
+    policy: Policy | None,
+    reference: Reference | None,
+    critic: Critic | None,
+    temperature: float,
+    max_tokens: int,
+    share: bool = True,
+) -> NetworkOutputs:
+    """Run the networks that are given over a batch, in micro-batches of `max_tokens`."""
+    shape = batch.ids.shape
+    old = None if policy is None else torch.zeros(shape)
+    referred = None if reference is None else torch.zeros(shape)
+    values = None if critic is None else torch.zeros(shape)
+    bootstrap = None if critic is None else torch.zeros(batch.size)
+    if policy is not None or reference is not None or critic is not None:
+        for packed in micro_batches(batch, range(batch.size), max_tokens, share):
+            at = _chosen(packed, loss_mask)
+            if policy is not None and old is not None and len(at):
+                _put(old, packed, at, policy.logprobs(packed, at, temperature).logprobs)
+            if reference is not None and referred is not None and len(at):
+                _put(referred, packed, at, reference.logprobs(packed, at, temperature).logprobs)
+            if critic is not None and values is not None and bootstrap is not None:
+                response = _chosen(packed, batch.response_mask)
+                before, after = _values(packed, response, critic)
+                _put(values, packed, response, before)
+                bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
+    return NetworkOutputs(old, referred, values, bootstrap)
+
+
+@torch.no_grad()
+def sample_logprobs(batch: Batch, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
+    the batch."""
+    rows = sorted({index * (batch.size - 1) // (_SAMPLE - 1) for index in range(_SAMPLE)})
+    packed = pack(batch, rows)
+    at = _chosen(packed, batch.action_mask)
+    own = policy.logprobs(packed, at, temperature).logprobs.cpu() if len(at) else torch.zeros(0)
+    return own, packed.take(batch.sampler_logprobs, at)
+
+
+def engine_agrees(batch: Batch, policy: Policy, temperature: float) -> bool:
+    """Whether the engine's log-probs are the policy's in a sample of the batch (LAW 2)."""
+    own, sampler = sample_logprobs(batch, policy, temperature)
+    return bool(len(own)) and bool((own - sampler).abs().max() <= _AGREES)
+
+
+def add_gaps(meter: Meter, logprobs: Tensor, sampler_logprobs: Tensor) -> None:
+    """Add |difference| between learner and engine, of log-probs (nats) and of probabilities (LAW 2)."""
+    count = float(logprobs.numel())
+    meter.add("logprob_gap", (logprobs - sampler_logprobs).abs().double().sum(), count)
+    meter.add("prob_gap", (logprobs.exp() - sampler_logprobs.exp()).abs().double().sum(), count)
+
+
+def _values(packed: Packed, at: Tensor, critic: Critic) -> tuple[Tensor, Tensor]:
+    """Values before the packed tokens `at`, and after the last id of each trajectory, by one pass."""
+    lasts = packed.valid.sum(1).cumsum(0) - 1
+    values = critic.values(packed, torch.cat([at - 1, lasts])).cpu()
+    return values[: len(at)], values[len(at) :]
+
+
+def _chosen(packed: Packed, mask: Tensor) -> Tensor:
+    return mask[packed.rows][packed.valid].nonzero().flatten()
+
+
+def _put(padded: Tensor, packed: Packed, at: Tensor, values: Tensor) -> None:
+    """Write numbers of packed tokens to their places in a [n, T] tensor."""
+    flat = torch.zeros(packed.ids.shape[0])
+    flat[at] = values.float().cpu()
+    rows = torch.zeros(packed.valid.shape)
+    rows[packed.valid] = flat
+    padded[packed.rows] = rows

@@ -1,0 +1,134 @@
+"""What an update works on: a batch with its advantages, mini-batches with their weights; and what comes out of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agent_r1_core.contracts.algorithm import AlgorithmConfig
+from agent_r1_core.learning.aggregation import aggregation_weights
+from agent_r1_core.learning.batch import Advantages, Batch
+from agent_r1_core.learning.loss import LossTokens
+from agent_r1_core.learning.masking import masked_mean
+from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.policy import TokenLogprobs
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one `Learner.update` did."""
+
+    metrics: dict[str, float]
+    advantages: dict[str, list[float]]
+    """By the trajectory's id: one number per id of all its segments, end to end. Failed trajectories have none."""
+
+
+@dataclass(frozen=True)
+class UpdateBatch:
+    """A batch with its advantages and the tokens of its losses."""
+
+    batch: Batch
+    advantages: Advantages
+    loss_mask: Tensor
+    """bool [n, T], tokens of the policy's loss."""
+    value_mask: Tensor | None
+    """bool [n, T], tokens of the value loss; None without a critic."""
+
+    @property
+    def in_a_loss(self) -> Tensor:
+        """bool [n, T], tokens of either loss."""
+        return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
+
+    def with_advantage(self, rows: Sequence[int]) -> list[int]:
+        """The rows that have an advantage other than 0 at a loss token."""
+        nonzero = ((self.advantages.advantages != 0) & self.loss_mask).any(1)
+        return [row for row in rows if bool(nonzero[row])]
+
+    def statistics(self) -> dict[str, float]:
+        """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
+        batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
+        return {
+            "update/trajectories": float(batch.size),
+            "update/action_tokens": float(batch.action_mask.sum()),
+            "update/surprisal": -float(masked_mean(batch.sampler_logprobs, batch.action_mask)),
+            "update/advantage_mean": float(credited.mean()),
+            "update/advantage_std": float(credited.std(correction=0)),
+            "update/advantage_max": float(credited.abs().max()),
+        } | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
+
+
+def shuffled_rows(rows: int, minibatches: int, seed: str) -> list[list[int]]:
+    """Row numbers cut into mini-batches, as equal as can be, in the order that `seed` decides; a single one keeps the
+    batch's order."""
+    count = min(minibatches, rows)
+    order = list(range(rows))
+    if count > 1:
+        random.Random(seed).shuffle(order)
+    return [order[rows * k // count : rows * (k + 1) // count] for k in range(count)]
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """The trajectories of one optimiser step, with the weights of their tokens."""
+
+    update: UpdateBatch
+    rows: Sequence[int]
+    weights: Tensor
+    """float [n, T], of the policy's loss, 0 outside the rows."""
+    value_weights: Tensor | None
+    """float [n, T], of the value loss; None without a critic."""
+
+    @classmethod
+    def of(cls, update: UpdateBatch, rows: Sequence[int], config: AlgorithmConfig) -> Minibatch:
+        """Weigh the tokens of `rows`: the normaliser is that of all the rows, skipped or not (LAW 6)."""
+        index = list(rows)
+        weights = torch.zeros(update.loss_mask.shape)
+        weights[index] = aggregation_weights(update.loss_mask[index], config.aggregation, config.horizon)
+        value_weights = None
+        if update.value_mask is not None:
+            value_weights = torch.zeros(update.value_mask.shape)
+            value_weights[index] = aggregation_weights(update.value_mask[index], "token_mean")
+        return cls(update, rows, weights, value_weights)
+
+    def loss_tokens(
+        self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device
+    ) -> LossTokens:
+        """What the algorithm's loss gets of a micro-batch.
+
+        Args:
+            chosen: bool [packed tokens], those that are in a loss.
+            policy: log-probs and entropies of the chosen tokens; None where only the critic learns: the policy then is
+                what it was before the update.
+            values: of the states before the chosen tokens; None without a critic.
+        """
+        batch, advantages = self.update.batch, self.update.advantages
+
+        def take(numbers: Tensor) -> Tensor:
+            return packed.take(numbers, chosen).to(device)
+
+        def take_some(numbers: Tensor | None) -> Tensor | None:
+            return None if numbers is None else take(numbers)
+
+        sampler, old = take(batch.sampler_logprobs), take_some(batch.old_logprobs)
+        if policy is None:
+            before = sampler if old is None else old
+            policy = TokenLogprobs(before, torch.zeros_like(before))
+        return LossTokens(
+            logprobs=policy.logprobs,
+            old_logprobs=policy.logprobs.detach() if old is None else old,
+            sampler_logprobs=sampler,
+            advantages=take(advantages.advantages),
+            weights=take(self.weights),
+            sequence=torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))[chosen].to(device),
+            turn=take(batch.turn),
+            entropy=policy.entropy,
+            reference_logprobs=take_some(batch.reference_logprobs),
+            values=values,
+            old_values=take_some(batch.values),
+            value_targets=take_some(advantages.value_targets),
+            value_weights=take_some(self.value_weights),
+        )

@@ -1,0 +1,141 @@
+"""What an algorithm's author gets wrong is one sentence that names the algorithm and says what to do."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_ppo.ppo import PPO
+
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.errors import AlgorithmError, ConfigError
+from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.loss import LossTerms
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.testing import random_group, tiny_model
+from agent_r1_core.trajectory import Group
+
+
+def update(algorithm: Algorithm, groups: list[Group] | None = None) -> dict[str, float]:
+    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
+    return learner.update(groups or [random_group(0, 4), random_group(1, 4)], 1).metrics
+
+
+def with_method(name: str, method: Callable[..., Any], base: type[Algorithm] = GRPO) -> Algorithm:
+    """The algorithm `mine`, which has one method of its own; it gets what the base's would have returned."""
+
+    def own(self: Any, given: Any) -> Any:
+        return method(getattr(base, name)(self, given), given)
+
+    algorithm = type("Mine", (base,), {name: own})()
+    algorithm.name = "mine"
+    return algorithm
+
+
+@pytest.mark.parametrize(
+    ("advantages", "said"),
+    [
+        (lambda own, batch: own.advantages, r"advantages returned a tensor of shape .*; return Advantages\(tensor\)"),
+        (lambda own, batch: Advantages(own.advantages[:, :1]), r"shape \(8, 1\) for a batch of .*; return one number"),
+        (lambda own, batch: Advantages(own.advantages.tolist()), "is a list for a batch"),
+        (lambda own, batch: Advantages(own.advantages.requires_grad_()), "carries a gradient.*; detach it"),
+        (lambda own, batch: Advantages(own.advantages / 0), "is not finite, although .*; look for a division by zero"),
+        (lambda own, batch: Advantages(own.advantages + 1.0), "did not choose; set them only where batch.action_mask"),
+        (lambda own, batch: Advantages(own.advantages, metrics={"mine": own.advantages.sum()}), "'mine'.*make it a fl"),
+    ],
+)
+def test_advantages_that_are_none(advantages: Callable[..., Any], said: str) -> None:
+    with pytest.raises(AlgorithmError, match=f"^algorithm mine: .*{said}"):
+        update(with_method("advantages", advantages))
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (lambda own, tokens: own.loss, r"loss returned a tensor of shape \(\); return LossTerms"),
+        (lambda own, tokens: LossTerms(own.loss * tokens.weights), "loss of its LossTerms is a tensor.*a scalar"),
+        (lambda own, tokens: LossTerms(own.loss.detach()), "no gradient; compute it from tokens.logprobs"),
+        (lambda own, tokens: replace(own, metrics={"mine": own.loss}), "'mine'.*; return a pair of scalars"),
+        (lambda own, tokens: replace(own, metrics={"mine": (tokens.logprobs, 1)}), "'mine'.*; return a pair of scalar"),
+        (lambda own, tokens: LossTerms(-(tokens.advantages * tokens.logprobs).mean()), "not depend on tokens.weights"),
+        (lambda own, tokens: LossTerms(own.loss / tokens.weights.sum()), "not proportional to tokens.weights; return"),
+        (lambda own, tokens: LossTerms(own.loss + 0.01 * tokens.logprobs.mean()), "not proportional to tokens.weights"),
+    ],
+)
+def test_losses_that_are_none(loss: Callable[..., Any], said: str) -> None:
+    with pytest.raises(AlgorithmError, match=f"^algorithm mine: .*{said}"):
+        update(with_method("loss", loss))
+
+
+def test_a_value_loss_without_its_weights() -> None:
+    def loss(own: LossTerms, tokens: Any) -> LossTerms:
+        return replace(own, value_loss=(tokens.values - tokens.value_targets).pow(2).mean())
+
+    with pytest.raises(AlgorithmError, match=r"value_loss does not depend on tokens\.value_weights"):
+        update(with_method("loss", loss, PPO))
+
+
+def test_a_critic_without_targets() -> None:
+    with pytest.raises(AlgorithmError, match="has a critic, and its advantages come without value_targets"):
+        update(with_method("advantages", lambda own, batch: Advantages(own.advantages), PPO))
+
+
+def test_groups_that_nobody_gave() -> None:
+    algorithm = with_method("filter", lambda own, groups: [Group(group.task, group.trajectories) for group in own])
+    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
+    with pytest.raises(AlgorithmError, match="algorithm mine: filter must return a list of groups that it was given"):
+        learner.filter([random_group(0, 4)])
+
+
+class Broken(GRPO):
+    """Calls a library that raises."""
+
+    def loss(self, tokens: Any) -> Any:
+        return tokens.advantages + torch.zeros(1234)
+
+
+def test_an_exception_names_the_authors_file_and_line() -> None:
+    line = inspect.getsourcelines(Broken.loss)[1] + 1
+    said = rf"^algorithm Broken raised in loss \({re.escape(__file__)}, line {line}\): RuntimeError: .*1234"
+    with pytest.raises(AlgorithmError, match=said):
+        update(Broken())
+
+
+def test_agent_r1s_own_errors_pass() -> None:
+    def refused(own: Any, batch: Any) -> Any:
+        raise ConfigError("algorithm.scale must be set")
+
+    with pytest.raises(ConfigError, match="scale must be set"):
+        update(with_method("advantages", refused))
+
+
+def test_a_reward_that_is_not_finite_is_not_the_algorithms_fault() -> None:
+    group = random_group(0, 4)
+    group.trajectories[0].reward = math.nan
+    assert update(GRPO(), [group])["update/skipped_nonfinite"] == 1
+
+
+def test_weights_are_looked_at_once_and_as_soon_as_something_can_be_told() -> None:
+    """A rollout without spread tells nothing of a loss, the first one with spread does; the rest is taken on trust."""
+    tracked = []
+
+    def loss(own: LossTerms, tokens: Any) -> LossTerms:
+        tracked.append(tokens.weights.requires_grad)
+        return own
+
+    learner = Learner(
+        Policy(tiny_model()), with_method("loss", loss), TrainingConfig(skip_without_gradient=False, epochs=2)
+    )
+    flat = random_group(0, 3, turns=1, turn_rewards=[0.0], reward=1.0)
+    for step, group in enumerate((flat, random_group(1, 4), random_group(2, 4)), 1):
+        learner.update([group], step)
+    assert tracked == [True, True, True, False, False, False]
