@@ -58,6 +58,7 @@ async def _play(
     resolved: ResolvedConfig, task_set: str, first: int, count: int, samples: int, greedy: bool
 ) -> tuple[Assembly, RolloutResult]:
     from agent_r1_core.errors import TaskError
+    from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.training.assembly import assemble
     from agent_r1_core.training.task_sets import set_names
 
@@ -69,7 +70,7 @@ async def _play(
         raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")
     try:
         await parts.start()
-        return parts, await own.collector.collect(chosen, samples, round="look", greedy=greedy)
+        return parts, await own.collector.collect(RolloutRequest(chosen, samples, "look", greedy))
     finally:
         await parts.close()
 

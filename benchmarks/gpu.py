@@ -117,9 +117,11 @@ class Bench:
         collector = self.stage.collector(episodes, self.options.new_tokens, turns=1, prompt=self.options.prompt)
         from stage import questions
 
+        from agent_r1_core.rollout import RolloutRequest
+
         moments = [time.perf_counter()]
         try:
-            result = await collector.collect(questions(episodes, GROUP, 10000 * number), GROUP, round=number)
+            result = await collector.collect(RolloutRequest(questions(episodes, GROUP, 10000 * number), GROUP, number))
         finally:
             collector.close()
         self.groups = result.groups

@@ -57,6 +57,8 @@ async def play(stage: Any, options: argparse.Namespace, episodes: int, **walk: A
     """The median rollout of a form: seconds, tokens, and its groups."""
     from stage import questions
 
+    from agent_r1_core.rollout import RolloutRequest
+
     collector = stage.collector(episodes, options.new_tokens, **walk)
     group = min(GROUP, episodes)
     found = []
@@ -64,7 +66,7 @@ async def play(stage: Any, options: argparse.Namespace, episodes: int, **walk: A
         for repeat in range(options.repeats + 1):
             tasks = questions(episodes, group, 1000 * repeat)
             begun = time.perf_counter()
-            result = await collector.collect(tasks, group, round=repeat)
+            result = await collector.collect(RolloutRequest(tasks, group, repeat))
             seconds = time.perf_counter() - begun
             tokens = sum(one.action_tokens for own in result.groups for one in own.trajectories)
             slept = max(one.seconds for own in result.groups for one in own.trajectories)

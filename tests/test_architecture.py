@@ -20,11 +20,22 @@ ALLOWED: dict[str, set[str]] = {
     "records": CONTRACTS,
     "engines": CONTRACTS,
     "chat": CONTRACTS,
-    "rollout": {"chat", "seeds", "plugins", *CONTRACTS},
-    "learning": {"seeds", *CONTRACTS},
+    "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
+    "learning": {"metrics", "seeds", *CONTRACTS},
     "runs": {"config", "trajectory", "errors"},
-    "evaluation": {"rollout", "runs", *CONTRACTS},
-    "training": {"rollout", "learning", "evaluation", "runs", "config", "chat", "plugins", "seeds", *CONTRACTS},
+    "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
+    "training": {
+        "metrics",
+        "rollout",
+        "learning",
+        "evaluation",
+        "runs",
+        "config",
+        "chat",
+        "plugins",
+        "seeds",
+        *CONTRACTS,
+    },
 }
 """Rooms of the core, and what each may import at run time beside itself."""
 

@@ -37,6 +37,9 @@ class ToolContext:
     """Lives as long as the episode; shared by its tools, never by other episodes."""
     deadline: float = float("inf")
     """`time.monotonic()` at which the call is given up."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What the tool records of this call, by the names that it declares in `Tool.metrics`; means over calls are logged
+    as `tools/<tool>/<name>`."""
 
 
 class ToolArguments(BaseModel):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import TaskError
 from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.rollout import RolloutRequest
 
 if TYPE_CHECKING:
     from agent_r1_core.rollout import Collector
@@ -55,7 +56,7 @@ async def evaluate_tasks(
     """
     if not tasks:
         raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
-    rollout = await collector.collect(tasks, samples, round=ROUND, greedy=greedy, on_episode=on_episode)
+    rollout = await collector.collect(RolloutRequest(tasks, samples, ROUND, greedy), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     try:
         result = report(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from agent_r1_core.rollout.collector import Collector, RolloutResult
+from agent_r1_core.rollout.collector import Collector
 from agent_r1_core.rollout.episode import Episode, Stage
+from agent_r1_core.rollout.request import RolloutRequest
+from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, WeightedReward
-from agent_r1_core.rollout.tool_runner import DEFAULT_TIMEOUT, ToolCounts, ToolRunner
+from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
+from agent_r1_core.rollout.tool_runner import DEFAULT_TIMEOUT, ToolRunner
 
 __all__ = [
     "DEFAULT_TIMEOUT",
     "Collector",
     "Episode",
+    "RolloutRequest",
     "RolloutResult",
     "RolloutSettings",
     "Stage",
+    "ToolCount",
     "ToolCounts",
     "ToolRunner",
     "WeightedReward",

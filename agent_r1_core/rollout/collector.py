@@ -12,7 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,12 +20,13 @@ from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError
 from agent_r1_core.rollout.episode import Episode, PromptTooLong, Stage
-from agent_r1_core.rollout.metrics import rollout_metrics
+from agent_r1_core.rollout.request import RolloutRequest
+from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.rollout.tool_runner import ToolCounts
+from agent_r1_core.rollout.tool_counts import ToolCounts
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
@@ -34,17 +35,6 @@ _FATAL = (ConfigError, ModelError, PluginError)
 """What no retry can mend ends the rollout: a wrong configuration, a template that refuses, drifted ids (LAW 1)."""
 
 OnEpisode = Callable[[Trajectory], None]
-
-
-@dataclass
-class RolloutResult:
-    """What a rollout brought."""
-
-    groups: list[Group] = field(default_factory=list)
-    """In the order of the tasks; a task all of whose episodes failed has none."""
-    dropped: list[Trajectory] = field(default_factory=list)
-    """Episodes that failed at every attempt: counted, never trained on (LAW 5)."""
-    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,42 +59,25 @@ class Collector:
         self._scorer = Scorer(settings.rewards, self._threads, settings.reward_timeout)
         self._guard = DriftGuard(settings.model, tokenizer)
 
-    async def collect(
-        self,
-        tasks: Sequence[Task],
-        samples: int,
-        *,
-        round: int | str,
-        greedy: bool = False,
-        on_episode: OnEpisode | None = None,
-    ) -> RolloutResult:
-        """Play every task `samples` times.
-
-        Args:
-            tasks: one group each.
-            samples: episodes per task.
-            round: part of every seed: the training step, or the name of an evaluation.
-            greedy: temperature 0.
-            on_episode: called with each trajectory when it is done, failed ones included.
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """Play every task of the request; `on_episode` gets each trajectory when it is done, failed ones included.
 
         Raises:
             ConfigError, ModelError, PluginError: what no retry can mend; DriftError among them.
         """
         begun = time.perf_counter()
         before, hung = self._tool_counts(), self._threads.hung
-        stage = Stage(self.settings, self.tokenizer, self._scorer, self._guard, self._threads, greedy)
-        rollout = _Rollout(self.engine, stage, _places(tasks, samples, self.settings.seed, round), on_episode)
+        stage = Stage(self.settings, self.tokenizer, self._scorer, self._guard, self._threads, request.greedy)
+        rollout = _Rollout(self.engine, stage, _places(request, self.settings.seed), on_episode)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
-        done = [rollout.done[place.index] for place in rollout.places]
-        result = RolloutResult(dropped=[one for one in done if one.status is EndStatus.FAILED])
-        for index, task in enumerate(tasks):
-            own = done[index * samples : (index + 1) * samples]
-            kept = [trajectory for trajectory in own if trajectory.status is not EndStatus.FAILED]
-            if kept:
-                result.groups.append(Group(task, kept))
-        seconds = time.perf_counter() - begun
-        result.metrics = rollout_metrics(done, seconds, before, self._tool_counts(), self._threads.hung - hung)
-        return result
+        episodes = [rollout.done[place.index] for place in rollout.places]
+        return RolloutResult(
+            _groups(request, episodes),
+            [episode for episode in episodes if episode.status is EndStatus.FAILED],
+            time.perf_counter() - begun,
+            self._tool_counts() - before,
+            self._threads.hung - hung,
+        )
 
     def close(self) -> None:
         """Let idle threads end."""
@@ -233,17 +206,28 @@ class _Rollout:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
 
 
-def _places(tasks: Sequence[Task], samples: int, seed: int, round: int | str) -> list[_Place]:
+def _places(request: RolloutRequest, seed: int) -> list[_Place]:
     """The episodes in their order; a task that is listed again gets seeds of its own."""
     places: list[_Place] = []
     seen: Counter[str] = Counter()
-    for task in tasks:
-        for sample in range(samples):
-            number = seen[task.id] * samples + sample
-            own = derive_seed(seed, round, task.id, number)
-            places.append(_Place(len(places), task, sample, own, f"{round}/{task.id}/{number}"))
+    for task in request.tasks:
+        for sample in range(request.samples):
+            number = seen[task.id] * request.samples + sample
+            own = derive_seed(seed, request.round, task.id, number)
+            places.append(_Place(len(places), task, sample, own, f"{request.round}/{task.id}/{number}"))
         seen[task.id] += 1
     return places
+
+
+def _groups(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
+    """The episodes of each task that did not fail; a task without any has no group."""
+    groups = []
+    for index, task in enumerate(request.tasks):
+        of_task = episodes[index * request.samples : (index + 1) * request.samples]
+        finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
+        if finished:
+            groups.append(Group(task, finished))
+    return groups
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:

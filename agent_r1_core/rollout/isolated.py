@@ -104,6 +104,7 @@ class IsolatedTool:
         packed = json.dumps(message).encode()
         reply = json.loads(await self._threads.run(lambda: self._exchange(packed, timeout)))
         _apply_changes(context.state, json.loads(packed)["state"], reply["state"])
+        context.metrics.update(reply["metrics"])
         return reply["text"], reply["error"]
 
     def close(self) -> None:

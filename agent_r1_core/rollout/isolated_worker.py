@@ -95,12 +95,12 @@ def _serve(tool: Tool, message: dict[str, Any]) -> dict[str, Any]:
     try:
         value = tool.run(tool.Arguments.model_validate(message["arguments"]), context)
         reply = {"text": to_text(asyncio.run(_wait(value)) if inspect.isawaitable(value) else value), "error": False}
-        json.dumps(context.state)
+        json.dumps([context.state, context.metrics])
     except BaseException as error:
-        return {"text": error_text(tool.name, error), "error": True, "state": message["state"]}
+        return {"text": error_text(tool.name, error), "error": True, "state": message["state"], "metrics": {}}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return {**reply, "state": context.state}
+    return {**reply, "state": context.state, "metrics": context.metrics}
 
 
 async def _wait(value: Any) -> Any:

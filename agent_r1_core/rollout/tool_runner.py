@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
 from agent_r1_core.rollout.results import argument_error, describe_error, error_text, to_text
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds of one call."""
@@ -35,19 +37,6 @@ CALLS_PER_EPISODE = 4
 _LOG = logging.getLogger(__name__)
 
 Isolation = Literal["thread", "process"]
-
-
-@dataclass
-class ToolCounts:
-    """What the runner has seen since it was made."""
-
-    calls: int = 0
-    errors: int = 0
-    timeouts: int = 0
-    hung: int = 0
-    """Threads left behind and processes killed."""
-    seconds: float = 0.0
-    """Sum over calls."""
 
 
 class ToolRunner:
@@ -82,13 +71,15 @@ class ToolRunner:
         self._caller = Caller(self._threads)
         self._opened: list[Tool] = []
         self._folder: TemporaryDirectory[str] | None = None
-        self._counts = ToolCounts()
+        self._counts: dict[str, ToolCount] = {}
 
     @property
     def counts(self) -> ToolCounts:
         """A copy of the counts so far."""
         killed = sum(tool.killed for tool in self._isolated.values())
-        return replace(self._counts, hung=self._threads.hung + killed)
+        return ToolCounts(
+            {name: count + ToolCount() for name, count in self._counts.items()}, self._threads.hung + killed
+        )
 
     async def start(self, resources: ToolResources) -> None:
         """Open every tool.
@@ -120,11 +111,10 @@ class ToolRunner:
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call; whatever goes wrong is a result that the model can read."""
         begun = time.perf_counter()
-        text, error = await self._answer(call, context)
+        count = self._counts.setdefault(call.name if call.name in self.tools else "", ToolCount())
+        text, error = await self._answer(call, context, count)
         seconds = time.perf_counter() - begun
-        self._counts.calls += 1
-        self._counts.errors += error
-        self._counts.seconds += seconds
+        count.add(error=error, seconds=seconds, numbers=_numbers(call.name, context.metrics))
         return ToolResult(clip_text(call.name, 40), text, error, seconds)
 
     async def close(self) -> None:
@@ -157,7 +147,7 @@ class ToolRunner:
         for isolated in self._isolated.values():
             await isolated.start(resources, files)
 
-    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
+    async def _answer(self, call: ToolCall, context: ToolContext, count: ToolCount) -> tuple[str, bool]:
         tool = self.tools.get(call.name)
         if tool is None:
             known = ", ".join(self.tools) or "none"
@@ -174,7 +164,7 @@ class ToolRunner:
                 return await self._isolated[call.name].call(call.arguments, context, timeout)
             return await self._run(tool, arguments, context, timeout), False
         except CallTimeout:
-            self._counts.timeouts += 1
+            count.timeouts += 1
             return f"Error: {call.name} did not answer within {timeout:g} seconds.", True
         except Exception as error:
             return error_text(call.name, error), True
@@ -188,6 +178,17 @@ class ToolRunner:
             return _text_of(value) if inspect.isawaitable(value) else to_text(value)
 
         return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))
+
+
+def _numbers(tool: str, metrics: Mapping[str, Any]) -> dict[str, float]:
+    """What a call recorded; anything but finite numbers is left out, and said."""
+    numbers = {}
+    for name, value in metrics.items():
+        if isinstance(value, Real) and math.isfinite(value):
+            numbers[str(name)] = float(value)
+        else:
+            _LOG.warning("tool %s recorded the metric %s as %.80r, which is no finite number", tool, name, value)
+    return numbers
 
 
 async def _text_of(value: Awaitable[Any]) -> str:

@@ -10,24 +10,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_r1_core.trajectory import Group
+from agent_r1_core.metrics import declared as metric
 
 _NO_SPREAD = 1e-9
 _FIRST = 3
 _PATIENCE = 10
 _EMPTY = 5
-
-
-def group_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Spread of returns inside groups and over all episodes (standard deviations with n - 1, in reward units), and the
-    share of groups without any; groups of one have none to speak of."""
-    returns = [value for group in groups for value in group.returns]
-    metrics = {"health/return_std": statistics.stdev(returns)} if len(returns) > 1 else {}
-    several = [group for group in groups if len(group.trajectories) > 1]
-    if several:
-        metrics["health/group_std"] = statistics.fmean(statistics.stdev(group.returns) for group in several)
-        metrics["health/groups_without_spread"] = sum(not group.varies for group in several) / len(several)
-    return metrics
 
 
 @dataclass
@@ -42,28 +30,29 @@ class HealthMonitor:
     def judge(self, metrics: Mapping[str, float]) -> tuple[list[str], str | None]:
         """Warnings for this step, and the reason to stop, if early stopping is on and one was reached."""
         warnings = []
-        if metrics.get("health/groups_without_spread") == 1.0:
+        if metrics.get(metric.GROUPS_WITHOUT_SPREAD) == 1.0:
             warnings.append("no group has any spread of rewards: this step cannot teach anything by group baselines")
-        elif metrics.get("health/return_std", 1.0) < _NO_SPREAD:
+        elif metrics.get(metric.RETURN_STD, 1.0) < _NO_SPREAD:
             warnings.append("all episodes have the same return: this step cannot tell good actions from bad ones")
-        if metrics.get("update/trajectories", 1.0) == 0:
+        if metrics.get(metric.UPDATE_TRAJECTORIES, 1.0) == 0:
             warnings.append("there was nothing to train on: every group was filtered out or failed")
-        if metrics.get("prob_gap", 0.0) > 0.01:
+        if metrics.get(metric.PROB_GAP, 0.0) > 0.01:
             warnings.append(
-                f"engine and learner disagree by {metrics['prob_gap']:.4f} in mean probability (healthy: below .005)"
+                f"engine and learner disagree by {metrics[metric.PROB_GAP]:.4f} in mean probability "
+                "(healthy: below .005)"
             )
-        if metrics.get("update/skipped_nonfinite", 0.0) > 0:
+        if metrics.get(metric.UPDATE_SKIPPED_NONFINITE, 0.0) > 0:
             warnings.append("a gradient was not finite: that update was left out")
         reason = self._reason(metrics)
         return warnings, reason if self.early_stop else None
 
     def _reason(self, metrics: Mapping[str, float]) -> str | None:
-        spread = metrics.get("health/group_std")
+        spread = metrics.get(metric.GROUP_STD)
         if spread is not None:
             self.history.append(spread)
             first = statistics.fmean(self.history[:_FIRST])
             self.flat = self.flat + 1 if len(self.history) > _FIRST and spread < 0.1 * first else 0
-        self.empty = self.empty + 1 if metrics.get("update/trajectories", 1.0) == 0 else 0
+        self.empty = self.empty + 1 if metrics.get(metric.UPDATE_TRAJECTORIES, 1.0) == 0 else 0
         if self.flat >= _PATIENCE:
             return f"in-group spread of returns stayed below a tenth of its first mean for {_PATIENCE} steps"
         if self.empty >= _EMPTY:

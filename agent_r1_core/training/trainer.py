@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.evaluator import evaluate_splits
-from agent_r1_core.training.health import HealthMonitor, group_metrics
-from agent_r1_core.training.reward_metrics import reward_metrics
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.task_order import tasks_of_step
 from agent_r1_core.training.trackers import Trackers
 
@@ -109,7 +110,7 @@ class Trainer:
         tasks = tasks_of_step(split.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
         samples = training.samples_per_task
         rollout = await split.collector.collect(
-            tasks, samples, round=step, on_episode=self._counter(len(tasks) * samples, "rollout")
+            RolloutRequest(tasks, samples, step), self._counter(len(tasks) * samples, "rollout")
         )
         self._tell_failures(step, rollout)
         # From the update to its record the step is one piece: an interruption waits for its end.
@@ -130,7 +131,7 @@ class Trainer:
         if not rollout.dropped:
             return
         failed, reason = len(rollout.dropped), rollout.dropped[0].reason
-        if not rollout.groups and not self.last.get("rollout/episodes"):
+        if not rollout.groups and not self.last.get(metric.ROLLOUT_EPISODES):
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
         total = failed + sum(len(group.trajectories) for group in rollout.groups)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed for good and are left out: {reason}")
@@ -145,21 +146,19 @@ class Trainer:
         self.learnt = step
         learned = time.perf_counter()
         await parts.engine.load_weights(parts.learner.policy.weights(), step)
-        trajectories = [trajectory for group in rollout.groups for trajectory in group.trajectories]
+        trajectories = rollout.trajectories
         metrics = {
-            **reward_metrics(trajectories),
-            **group_metrics(rollout.groups),
             **rollout.metrics,
             **update.metrics,
-            "rollout/groups_kept": len(kept) / max(1, len(rollout.groups)),
-            "time/rollout": collected - started,
-            "time/update": learned - collected,
-            "time/weights": time.perf_counter() - learned,
+            metric.ROLLOUT_GROUPS_KEPT: len(kept) / max(1, len(rollout.groups)),
+            metric.TIME_ROLLOUT: collected - started,
+            metric.TIME_UPDATE: learned - collected,
+            metric.TIME_WEIGHTS: time.perf_counter() - learned,
         }
         self.run.write_trajectories(step, trajectories, update.advantages)
         if self._evaluation_due(step):
             metrics |= (await self._evaluate(step)).to_metrics("eval/")
-        metrics["time/step"] = time.perf_counter() - started
+        metrics[metric.TIME_STEP] = time.perf_counter() - started
         warnings, reason = self.health.judge(metrics)
         self._record(step, metrics, trajectories[:_SHOWN])
         for warning in warnings:

@@ -24,7 +24,15 @@ from agent_r1_core import (
 )
 from agent_r1_core.chat import ChatTokenizer, Sampled
 from agent_r1_core.contracts.engine import EngineConfig, EngineModel
-from agent_r1_core.rollout import Collector, RolloutResult, RolloutSettings, ToolCounts, ToolRunner, WeightedReward
+from agent_r1_core.rollout import (
+    Collector,
+    RolloutRequest,
+    RolloutResult,
+    RolloutSettings,
+    ToolCounts,
+    ToolRunner,
+    WeightedReward,
+)
 from agent_r1_core.testing import tiny_tokenizer
 from agent_r1_core.trajectory import Trajectory
 
@@ -117,7 +125,7 @@ class Stage:
         async def work() -> RolloutResult:
             await self.runner.start(ToolResources(""))
             try:
-                return await self.collector.collect(tasks, samples, round=round, **more)
+                return await self.collector.collect(RolloutRequest(tasks, samples, round, **more))
             finally:
                 self.collector.close()
                 await self.runner.close()

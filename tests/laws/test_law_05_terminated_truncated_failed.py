@@ -24,6 +24,7 @@ from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
@@ -287,7 +288,7 @@ def test_an_interruption_is_no_failure() -> None:
             await asyncio.Event().wait()
 
         own.engine.generate = never  # type: ignore[method-assign]
-        task = asyncio.create_task(own.collector.collect(questions(2), 1, round=1, on_episode=ended.append))
+        task = asyncio.create_task(own.collector.collect(RolloutRequest(questions(2), 1, 1), ended.append))
         await arrived.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -12,11 +12,10 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, UnknownComponent
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.metrics.rollouts import episode_metrics, spread_metrics
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import ToolCounts
-from agent_r1_core.rollout.metrics import rollout_metrics
 from agent_r1_core.testing import make_trajectory, tiny_model
-from agent_r1_core.training.health import HealthMonitor, group_metrics
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Task
 
 
@@ -60,14 +59,14 @@ def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> Non
     trajectory = make_trajectory()
     trajectory.turns[0].finish = "length"
     trajectory.turns[1].errors = ["no tool call and no answer"]
-    metrics = rollout_metrics([trajectory], 1.0, ToolCounts(), ToolCounts(), 0)
+    metrics = episode_metrics([trajectory])
     assert metrics["episode/cut_actions"] == 0.5
     assert metrics["episode/malformed"] == 0.5
 
 
 def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:
     group = Group(Task("t", "?"), [make_trajectory(sample=index, reward=1.0) for index in range(4)])
-    warnings, _ = HealthMonitor(early_stop=False).judge(group_metrics([group]))
+    warnings, _ = HealthMonitor(early_stop=False).judge(spread_metrics([group]))
     assert any("no group has any spread" in warning for warning in warnings)
 
 

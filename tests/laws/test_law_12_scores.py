@@ -17,7 +17,7 @@ from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings, ToolRunner
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
@@ -123,7 +123,7 @@ def test_no_tool_knows_the_answers() -> None:
 
     async def play() -> None:
         await runner.start(ToolResources(""))
-        await Collector(policy, tokenizer, settings).collect([task], 1, round=0)
+        await Collector(policy, tokenizer, settings).collect(RolloutRequest([task]))
 
     asyncio.run(play())
     assert len(seen) == 1

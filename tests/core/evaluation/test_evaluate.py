@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from agent_r1_core.errors import TaskError
 from agent_r1_core.evaluation.evaluate import ROUND, evaluate_tasks
-from agent_r1_core.rollout import Collector
-from agent_r1_core.rollout.collector import RolloutResult
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 TASKS = [make_task(name, "Where?", ("Paris",)) for name in ("a", "b", "c")]
 
@@ -21,25 +20,19 @@ class AnswersParis(Collector):
     """A collector whose policy always answers Paris; task `c` fails."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, object]] = []
+        self.asked: list[RolloutRequest] = []
 
     async def collect(
-        self,
-        tasks: Sequence[Task],
-        samples: int,
-        *,
-        round: int | str,
-        greedy: bool = False,
-        on_episode: Callable[[Trajectory], None] | None = None,
+        self, request: RolloutRequest, on_episode: Callable[[Trajectory], None] | None = None
     ) -> RolloutResult:
-        self.asked.append({"samples": samples, "round": round, "greedy": greedy})
+        self.asked.append(request)
         out = RolloutResult()
-        for task in tasks:
-            made = [make_trajectory(task=task, sample=sample, answer="Paris") for sample in range(samples)]
+        for task in request.tasks:
+            made = [make_trajectory(task=task, sample=sample, answer="Paris") for sample in range(request.samples)]
             if task.id == "c":
                 for trajectory in made:
                     trajectory.status, trajectory.reason = EndStatus.FAILED, "no simulator"
-                out.dropped += made
+                out.dropped.extend(made)
             else:
                 out.groups.append(Group(task, made))
             for trajectory in made:
@@ -53,7 +46,7 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     found = asyncio.run(
         evaluate_tasks(collector, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
     )
-    assert collector.asked == [{"samples": 1, "round": ROUND, "greedy": True}]
+    assert collector.asked == [RolloutRequest(TASKS, 1, ROUND, greedy=True)]
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
     assert found.result.statuses == {"terminated": 2, "failed": 1}
     assert [trajectory.task.id for trajectory in found.trajectories] == ["a", "b", "c"]

@@ -22,6 +22,13 @@ def lookup(name: str, times: int = 1) -> str:
 
 
 @tool
+def counted(name: str, context: ToolContext) -> str:
+    """Look a name up and record how long it is."""
+    context.metrics["letters"] = len(name)
+    return name
+
+
+@tool
 async def later(name: str) -> dict[str, str]:
     """Look a name up without a hurry."""
     await asyncio.sleep(0)

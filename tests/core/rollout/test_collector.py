@@ -17,7 +17,7 @@ from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_core import Action, EndStatus, Observation, RewardFn, Sampling, Step, Task, ToolEnv, ToolResources
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.errors import ConfigError, DriftError, EngineError
-from agent_r1_core.rollout import Collector, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
 
 TASKS = [Task(f"q{index}", f"Where was Name{index} born?", ("Tavelo",)) for index in range(3)]
 
@@ -79,7 +79,7 @@ def play(
         await runner.start(ToolResources(""))
         collector = Collector(engine, tokenizer, chosen)
         try:
-            return await collector.collect(tasks, samples, round=1, greedy=greedy, on_episode=on_episode)
+            return await collector.collect(RolloutRequest(tasks, samples, 1, greedy), on_episode)
         finally:
             collector.close()
             await runner.close()
@@ -435,7 +435,7 @@ def test_cancellation_closes_every_world(engine, tokenizer, world, deterministic
 
         scripted.generate = never
         settings = RolloutSettings(make_env=lambda services: world(None, services), deterministic=deterministic)
-        task = asyncio.create_task(Collector(scripted, tokenizer, settings).collect(TASKS, 2, round=1))
+        task = asyncio.create_task(Collector(scripted, tokenizer, settings).collect(RolloutRequest(TASKS, 2, 1)))
         await arrived.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -488,7 +488,9 @@ def test_a_world_is_closed_only_when_its_cancelled_reset_has_ended(engine, token
             make_env=lambda services: slow(order, lambda: loop.call_soon_threadsafe(begun.set), go),
             deterministic=deterministic,
         )
-        task = asyncio.create_task(Collector(engine(searcher), tokenizer, settings).collect(TASKS[:1], 1, round=1))
+        task = asyncio.create_task(
+            Collector(engine(searcher), tokenizer, settings).collect(RolloutRequest(TASKS[:1], 1, 1))
+        )
         await begun.wait()
         task.cancel()
         ended, _ = await asyncio.wait({task}, timeout=0.2)

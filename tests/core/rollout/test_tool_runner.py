@@ -101,6 +101,13 @@ def test_a_hung_tool_costs_its_own_time_out_only(tools):
     assert (runner.counts.timeouts, runner.counts.hung, runner.counts.errors, runner.counts.calls) == (4, 3, 4, 5)
 
 
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_what_a_tool_records_reaches_its_metrics(tools, isolation):
+    runner = ToolRunner(made(tools, "counted"), isolation={"counted": isolation})
+    run(runner, ("counted", {"name": "Karimo"}))
+    assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0, 1)}
+
+
 def test_hung_threads_do_not_delay_the_exit(tools):
     script = textwrap.dedent(
         f"""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from agent_r1_core.training.health import HealthMonitor, group_metrics
+from agent_r1_core.metrics.rollouts import spread_metrics
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Task, Trajectory
 
 TASK = Task("t", "?")
@@ -11,26 +12,26 @@ def group(*returns: float) -> Group:
 
 
 def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
-    metrics = group_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
+    metrics = spread_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
     assert metrics["health/groups_without_spread"] == 0.5
     assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
-    assert group_metrics([group(1.0)]) == {}
+    assert spread_metrics([group(1.0)]) == {}
 
 
 def test_a_step_without_any_spread_is_a_loud_warning() -> None:
-    warnings, reason = HealthMonitor(early_stop=False).judge(group_metrics([group(0.0, 0.0)]))
+    warnings, reason = HealthMonitor(early_stop=False).judge(spread_metrics([group(0.0, 0.0)]))
     assert "no group has any spread" in warnings[0]
     assert reason is None
 
 
 def test_groups_of_one_without_any_difference_between_them_warn_too() -> None:
     monitor = HealthMonitor(early_stop=False)
-    assert "same return" in monitor.judge(group_metrics([group(1.0), group(1.0)]))[0][0]
-    assert monitor.judge(group_metrics([group(1.0), group(0.0)]))[0] == []
+    assert "same return" in monitor.judge(spread_metrics([group(1.0), group(1.0)]))[0][0]
+    assert monitor.judge(spread_metrics([group(1.0), group(0.0)]))[0] == []
 
 
 def test_the_rounding_of_sums_is_no_spread() -> None:
-    metrics = group_metrics([group(0.1 + 0.2, 0.3)])
+    metrics = spread_metrics([group(0.1 + 0.2, 0.3)])
     assert metrics["health/groups_without_spread"] == 1.0
 
 

@@ -1,0 +1,114 @@
+"""The metrics of a rollout: rewards, episodes, tools, and the spread that health watches."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING
+
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
+
+if TYPE_CHECKING:
+    from agent_r1_core.rollout import RolloutResult, ToolCounts
+
+
+def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
+    """Everything that a rollout says, by declared name."""
+    episodes = rollout.trajectories
+    attempts = [trajectory.attempts - 1 for trajectory in (*episodes, *rollout.dropped)]
+    sampled = sum(trajectory.action_tokens for trajectory in episodes)
+    return {
+        **reward_metrics(episodes),
+        **spread_metrics(rollout.groups),
+        metric.TIME_ROLLOUT: rollout.seconds,
+        metric.ROLLOUT_EPISODES: float(len(episodes)),
+        metric.ROLLOUT_FAILED: float(len(rollout.dropped)),
+        metric.ROLLOUT_RETRIES: float(sum(attempts)),
+        metric.ROLLOUT_HUNG: float(rollout.tools.hung + rollout.hung),
+        metric.ROLLOUT_TOKENS_PER_SECOND: sampled / rollout.seconds if rollout.seconds > 0 else 0.0,
+        **tool_metrics(rollout.tools),
+        **episode_metrics(episodes),
+    }
+
+
+def reward_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Means over episodes of the return and of each reward, unweighted; a process reward is summed over its turns."""
+    if not trajectories:
+        return {}
+    rewards = [_rewards(trajectory) for trajectory in trajectories]
+    names = sorted({name for row in rewards for name in row})
+    return {metric.REWARD_MEAN: statistics.fmean(trajectory.total_reward for trajectory in trajectories)} | {
+        f"reward/{name}": sum(row.get(name, 0.0) for row in rewards) / len(trajectories) for name in names
+    }
+
+
+def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Spread of returns inside groups and over all episodes (standard deviations with n - 1, in reward units), and the
+    share of groups without any; groups of one have none to speak of."""
+    returns = [value for group in groups for value in group.returns]
+    metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
+    several = [group for group in groups if len(group.trajectories) > 1]
+    if several:
+        metrics[metric.GROUP_STD] = statistics.fmean(statistics.stdev(group.returns) for group in several)
+        metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not group.varies for group in several) / len(several)
+    return metrics
+
+
+def tool_metrics(tools: ToolCounts) -> dict[str, float]:
+    """Calls, errors and time, of all tools together and of each one, and what each one recorded itself."""
+    metrics: dict[str, float] = {
+        metric.TOOL_CALLS: float(tools.calls),
+        metric.TOOL_ERRORS: float(tools.errors),
+        metric.TOOL_TIMEOUTS: float(tools.timeouts),
+        metric.TIME_TOOLS: tools.seconds,
+    }
+    for name, count in sorted(tools.by_tool.items()):
+        if name and count.calls:
+            metrics[f"tools/{name}/calls"] = float(count.calls)
+            metrics[f"tools/{name}/errors"] = float(count.errors)
+            metrics[f"tools/{name}/seconds"] = count.seconds / count.calls
+            metrics |= {f"tools/{name}/{key}": total / n for key, (total, n) in count.numbers.items()}
+    return metrics
+
+
+def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Means over episodes and shares of turns, and what the environment noted."""
+    if not trajectories:
+        return {}
+    n, turns = len(trajectories), [turn for trajectory in trajectories for turn in trajectory.turns]
+    metrics: dict[str, float] = {
+        metric.EPISODE_TURNS: len(turns) / n,
+        metric.EPISODE_ACTION_TOKENS: sum(one.action_tokens for one in trajectories) / n,
+        metric.EPISODE_TOKENS: sum(one.tokens for one in trajectories) / n,
+        metric.EPISODE_SEGMENTS: sum(len(one.segments) for one in trajectories) / n,
+        metric.EPISODE_TERMINATED: sum(one.status is EndStatus.TERMINATED for one in trajectories) / n,
+        metric.EPISODE_ANSWERED: sum(one.answer is not None for one in trajectories) / n,
+        metric.EPISODE_CUT_ACTIONS: sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
+        metric.EPISODE_MALFORMED: sum(bool(turn.errors) for turn in turns) / max(1, len(turns)),
+    }
+    judged = [float(one.success) for one in trajectories if one.success is not None]
+    if judged:
+        metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
+    return metrics | _noted(turns)
+
+
+def _rewards(trajectory: Trajectory) -> dict[str, float]:
+    """Each reward of an episode, process rewards summed over the turns."""
+    rewards = dict(trajectory.rewards)
+    for turn in trajectory.turns:
+        for name, value in turn.rewards.items():
+            rewards[name] = rewards.get(name, 0.0) + value
+    return rewards
+
+
+def _noted(turns: Iterable[Turn]) -> dict[str, float]:
+    """The mean of each number that environments noted in `info`, over the turns that have it."""
+    values: dict[str, list[float]] = {}
+    for turn in turns:
+        for key, value in turn.info.items():
+            if isinstance(value, Real) and math.isfinite(value):
+                values.setdefault(f"env/{key}", []).append(float(value))
+    return {name: statistics.fmean(numbers) for name, numbers in sorted(values.items())}

@@ -1,0 +1,45 @@
+"""RolloutResult: the episodes of a rollout in groups, with what it took to play them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from agent_r1_core.metrics.rollouts import rollout_metrics
+from agent_r1_core.rollout.tool_counts import ToolCounts
+from agent_r1_core.trajectory import Group, Trajectory
+
+
+@dataclass(frozen=True)
+class RolloutResult:
+    """What a rollout brought."""
+
+    groups: list[Group] = field(default_factory=list)
+    """In the order of the tasks; a task all of whose episodes failed has none."""
+    dropped: list[Trajectory] = field(default_factory=list)
+    """Episodes that failed at every attempt: counted, never trained on (LAW 5)."""
+    seconds: float = 0.0
+    """Wall time."""
+    tools: ToolCounts = field(default_factory=ToolCounts)
+    hung: int = 0
+    """Calls of environments and rewards that were given up."""
+
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        """Those of all groups, in their order."""
+        return [trajectory for group in self.groups for trajectory in group.trajectories]
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """The rollout's metrics, by their declared names."""
+        return rollout_metrics(self)
+
+    def __add__(self, other: RolloutResult) -> RolloutResult:
+        """Two rollouts that were played one after the other, as one."""
+        return RolloutResult(
+            self.groups + other.groups,
+            self.dropped + other.dropped,
+            self.seconds + other.seconds,
+            self.tools + other.tools,
+            self.hung + other.hung,
+        )

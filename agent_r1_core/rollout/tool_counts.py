@@ -1,0 +1,87 @@
+"""ToolCounts: what happened to tool calls, tool by tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ToolCount:
+    """The calls of one tool."""
+
+    calls: int = 0
+    errors: int = 0
+    timeouts: int = 0
+    seconds: float = 0.0
+    """Sum over calls."""
+    numbers: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """The tool's own metrics: the sum of what its calls recorded, and how many did."""
+
+    def add(self, *, error: bool, seconds: float, numbers: Mapping[str, float]) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.errors += error
+        self.seconds += seconds
+        for name, value in numbers.items():
+            total, count = self.numbers.get(name, (0.0, 0))
+            self.numbers[name] = (total + value, count + 1)
+
+    def __add__(self, other: ToolCount) -> ToolCount:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: ToolCount) -> ToolCount:
+        return self._combined(other, -1)
+
+    def _combined(self, other: ToolCount, sign: int) -> ToolCount:
+        numbers = dict(self.numbers)
+        for name, (total, count) in other.numbers.items():
+            mine = numbers.get(name, (0.0, 0))
+            numbers[name] = (mine[0] + sign * total, mine[1] + sign * count)
+        return ToolCount(
+            self.calls + sign * other.calls,
+            self.errors + sign * other.errors,
+            self.timeouts + sign * other.timeouts,
+            self.seconds + sign * other.seconds,
+            {name: number for name, number in numbers.items() if number[1]},
+        )
+
+
+@dataclass
+class ToolCounts:
+    """The calls of all tools."""
+
+    by_tool: dict[str, ToolCount] = field(default_factory=dict)
+    """Calls of a tool that does not exist stand under the empty name."""
+    hung: int = 0
+    """Threads left behind and processes killed."""
+
+    @property
+    def calls(self) -> int:
+        """Of all tools."""
+        return sum(count.calls for count in self.by_tool.values())
+
+    @property
+    def errors(self) -> int:
+        """Calls that were answered with an error."""
+        return sum(count.errors for count in self.by_tool.values())
+
+    @property
+    def timeouts(self) -> int:
+        """Calls that were given up."""
+        return sum(count.timeouts for count in self.by_tool.values())
+
+    @property
+    def seconds(self) -> float:
+        """Sum over all calls, which overlap."""
+        return sum(count.seconds for count in self.by_tool.values())
+
+    def __add__(self, other: ToolCounts) -> ToolCounts:
+        names = {**self.by_tool, **other.by_tool}
+        return ToolCounts({name: self._of(name) + other._of(name) for name in names}, self.hung + other.hung)
+
+    def __sub__(self, other: ToolCounts) -> ToolCounts:
+        return ToolCounts({name: self._of(name) - other._of(name) for name in self.by_tool}, self.hung - other.hung)
+
+    def _of(self, name: str) -> ToolCount:
+        return self.by_tool.get(name, ToolCount())
