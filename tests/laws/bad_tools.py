@@ -13,7 +13,7 @@ from agent_r1_core import ToolError, tool
 
 RELEASE = threading.Event()
 """Lets go of every hung thread."""
-PATIENCE = 5.0
+PATIENCE = 20.0
 """Seconds after which a hung tool gives up by itself, so that a test that is about to fail ends."""
 
 

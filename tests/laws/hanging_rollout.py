@@ -50,18 +50,15 @@ def main() -> None:
     timeouts = {"hang": 0.05, "hang_async": 0.05}
     stage = Stage(ScriptedPolicy(script), [hang(), hang_async()], timeouts=timeouts)
     stage.play(questions(1))
-    more: dict[str, Any] = {"env_timeout": 0.05, "reward_timeout": 0.05, "max_retries": 0}
-    dropped = [
-        one
-        for setting in ({"make_env": lambda services: Stuck(None, services)}, {"rewards": [Undecided()]})
-        for one in played({**more, **setting}).dropped
-    ]
+    stuck: dict[str, Any] = {"make_env": lambda services: Stuck(None, services), "env_timeout": 2.0}
+    undecided: dict[str, Any] = {"rewards": [Undecided()], "reward_timeout": 0.05}
+    dropped = [one for setting in (stuck, undecided) for one in played(setting).dropped]
     hung = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call" and thread.is_alive()]
     print("tools", stage.counts.hung, "dropped", len(dropped), "threads", len(hung))
 
 
 def played(settings: dict[str, Any]) -> RolloutResult:
-    return Stage(ScriptedPolicy(["<answer>x</answer>"]), **settings).play(questions(1))
+    return Stage(ScriptedPolicy(["<answer>x</answer>"]), max_retries=0, **settings).play(questions(1))
 
 
 if __name__ == "__main__":

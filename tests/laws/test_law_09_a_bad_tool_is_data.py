@@ -162,7 +162,7 @@ def test_hung_threads_are_replaced_and_counted() -> None:
     policy = ScriptedPolicy(
         [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
     )
-    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": 3}, max_episodes=1, env=ROOMY)
+    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": FOR_EVER}, max_episodes=1, env=ROOMY)
     result = stage.play(questions(1), on_episode=lambda _: RELEASE.set())
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
@@ -173,15 +173,15 @@ def test_hung_threads_are_replaced_and_counted() -> None:
 def test_hung_threads_do_not_delay_the_exit() -> None:
     """A whole process: it hangs in tools, environments and rewards, and ends."""
     folder = Path(__file__).parent
-    ended = subprocess.run(
-        [sys.executable, str(folder / "hanging_rollout.py")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=True,
-    )
-    assert ended.stdout.split() == ["tools", "2", "dropped", "2", "threads", "4"]
+    command = [sys.executable, str(folder / "hanging_rollout.py")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().split() == ["tools", "2", "dropped", "2", "threads", "4"]
+        try:
+            assert process.wait(bad_tools.PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("how", ["regular expression", "integers"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -32,12 +31,21 @@ def test_a_lane_keeps_its_thread_until_a_call_hangs():
 
 
 def test_a_narrow_pool_waits_without_counting_the_wait():
-    async def work() -> list[int]:
-        pool = ThreadPool(1)
-        jobs = [pool.run(lambda: time.sleep(0.02) or 1, timeout=0.5) for _ in range(5)]
-        return list(await asyncio.gather(*jobs))
+    """An hour goes by on the loop's clock while the only thread is taken."""
+    release = threading.Event()
 
-    assert asyncio.run(work()) == [1] * 5
+    async def work() -> int:
+        pool, loop = ThreadPool(1), asyncio.get_running_loop()
+        first = asyncio.create_task(pool.run(release.wait))
+        second = asyncio.create_task(pool.run(lambda: 1, timeout=60))
+        clock = loop.time
+        for later in (0, 3600, 3600):
+            loop.time = lambda later=later: clock() + later
+            await asyncio.sleep(0)
+        release.set()
+        return await first + await second
+
+    assert asyncio.run(work()) == 2
 
 
 def test_the_pool_serves_one_loop_after_another():
@@ -50,16 +58,20 @@ def test_the_pool_serves_one_loop_after_another():
 
 
 def test_a_cancelled_call_leaves_the_pool_usable():
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        release.wait()
 
     async def work() -> str:
         pool = ThreadPool(1)
-        task = asyncio.create_task(pool.run(release.wait))
-        await asyncio.sleep(0.01)
+        task = asyncio.create_task(pool.run(hold))
+        await asyncio.to_thread(begun.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return await pool.run(lambda: "still here", timeout=5)
+        return await pool.run(lambda: "still here", timeout=60)
 
     assert asyncio.run(work()) == "still here"
     release.set()
