@@ -9,12 +9,13 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train test lint typecheck wheel install clean help
+.PHONY: train test lint typecheck wheel mutants install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
+	@echo "make mutants the mutation score, docs/mutants.md; goes on where it was stopped"
 
 install: $(VLLM)
 
@@ -43,6 +44,9 @@ typecheck: $(READY)
 
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir dist .
+
+mutants: $(READY)
+	$(BIN)/python scripts/mutants.py --workers $(WORKERS) $(ARGS)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

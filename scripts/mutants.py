@@ -1,0 +1,68 @@
+"""Mutation score: how many small faults in the mathematics and the rollout the tests notice (`make mutants`).
+
+    python scripts/mutants.py
+    python scripts/mutants.py --rooms losses,chat --workers 1
+    python scripts/mutants.py --rooms losses --list
+
+mutmut makes the mutants and runs the tests of a room against each in a process forked from one that has imported
+everything. A killed run goes on where it was. After a change of the source everything begins anew; after a change of
+the tests alone, what survived is tried again and what was killed counts as killed. Results lie in build/mutants/;
+docs/mutants.md is written when every room is done.
+
+mutmut changes functions, and of decorated ones only class methods and static methods: class bodies, module constants
+and properties are never mutated. Left out are mutants that differ in text alone: string literals, f-strings and what
+`raise` says. Annotations are never mutated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from mutation.mutants import Mutant, choose, read_mutants
+from mutation.report import write_report
+from mutation.rooms import ROOMS, Room
+from mutation.workplace import Workplace
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Generate the mutants of every room, draw, run, and write the report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rooms", default=",".join(room.name for room in ROOMS), help="rooms to run, by comma")
+    parser.add_argument("--workers", type=int, default=2, help="mutants at once")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where results are kept")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--list", action="store_true", help="only list what survived so far")
+    options = parser.parse_args()
+    if options.fresh:
+        shutil.rmtree(options.folder, ignore_errors=True)
+    places = {room: Workplace(ROOT, options.folder / room.name, room) for room in ROOMS}
+    wanted = [room for room in ROOMS if room.name in options.rooms.split(",")]
+    if not options.list:
+        for place in places.values():
+            place.prepare()
+        for room, names in choose({room: read_mutants(place) for room, place in places.items()}).items():
+            places[room].leave_out_all_but(names)
+        for room in wanted:
+            places[room].run(options.workers)
+    mutants = {room: read_mutants(places[room]) for room in wanted}
+    show(mutants)
+    if not options.list and wanted == list(ROOMS):
+        write_report(mutants, ROOT / "docs" / "mutants.md")
+
+
+def show(mutants: dict[Room, list[Mutant]]) -> None:
+    """Print each room's score and its survivors."""
+    for room, all_of_room in mutants.items():
+        tried = [mutant for mutant in all_of_room if mutant.tried]
+        survived = [mutant for mutant in tried if not mutant.killed]
+        print(f"{room.name}: {len(tried) - len(survived)} of {len(tried)} killed")
+        for mutant in survived:
+            print(f"  {mutant.file} {mutant.function} ({mutant.name})\n    - {mutant.before}\n    + {mutant.after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Which files are mutated, and which tests each mutant meets: one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DRAWN = 500
+"""Mutants of all rooms that are not exhaustive, together."""
+SEED = 0
+"""Of the draw."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Files whose mutants meet the same tests."""
+
+    name: str
+    sources: tuple[str, ...]
+    """Patterns of files, relative to the checkout; a file belongs to the first room that names it."""
+    tests: tuple[str, ...]
+    """Fast tests: what mutmut runs is those of them that reach the mutated function."""
+    exhaustive: bool = False
+    """Every mutant is tried; otherwise the room takes part in the draw."""
+
+    def files(self, root: Path) -> list[Path]:
+        """Its files, relative to the checkout, sorted."""
+        earlier = ROOMS[: ROOMS.index(self)]
+        taken = {path for room in earlier for path in room.files(root)}
+        return sorted({path.relative_to(root) for pattern in self.sources for path in root.glob(pattern)} - taken)
+
+
+ROOMS = (
+    Room(
+        "losses",
+        (
+            *(
+                f"agent_r1_core/learning/{name}.py"
+                for name in ("aggregation", "credit", "groups", "kl", "loss", "surrogate")
+            ),
+            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("grpo", "ppo", "reinforce_pp")),
+        ),
+        (
+            *(
+                f"tests/core/learning/test_{name}.py"
+                for name in ("aggregation", "credit", "groups", "kl", "loss", "surrogate")
+            ),
+            "tests/core/test_option_bounds.py",
+            *(f"tests/plugins/{name}" for name in ("grpo", "ppo", "reinforce_pp")),
+            "tests/yardstick",
+        ),
+        exhaustive=True,
+    ),
+    Room(
+        "learning",
+        ("agent_r1_core/learning/*.py",),
+        ("tests/core/learning", "tests/yardstick", "tests/laws/test_law_06_the_gradient_is_one.py"),
+    ),
+    Room(
+        "rollout",
+        ("agent_r1_core/rollout/*.py",),
+        (
+            "tests/core/rollout",
+            "tests/laws/test_law_01_what_was_sampled_is_trained.py",
+            "tests/laws/test_law_05_terminated_truncated_failed.py",
+        ),
+    ),
+    Room(
+        "chat",
+        ("agent_r1_core/chat/*.py",),
+        ("tests/core/chat", "tests/laws/test_law_01_what_was_sampled_is_trained.py"),
+    ),
+    Room(
+        "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
+    ),
+)
