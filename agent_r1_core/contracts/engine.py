@@ -50,7 +50,8 @@ class Request:
     stop_strings: tuple[str, ...] = ()
     """Generation ends with the whole token that completes one of these in the decoded text."""
     episode: str = ""
-    """Requests of one episode extend one another: an engine may keep their cache until `release`."""
+    """Requests of one episode extend one another unless its context is rewritten: an engine may keep their cache until
+    `release`."""
 
 
 def check_request(request: Request, *, vocabulary: int, positions: int | None, decodes: bool) -> None:

@@ -100,7 +100,7 @@ class Episode:
             )
 
     def request(self) -> Request | None:
-        """What the engine shall continue; None when the episode is over."""
+        """What the engine is to continue; None when the episode is over."""
         if self._ended or self._env is None:
             return None
         context, sampling = self._conversation.context, self._settings.sampling
