@@ -1,4 +1,4 @@
-"""Where a run may live: names, free places, and what `--force` may delete.
+"""Where a run may live: names, free places, and what `--force` may replace.
 
 A directory is a run when its `run.json` says so; anything else is somebody's work and is never deleted.
 """
@@ -11,7 +11,9 @@ from pathlib import Path
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.files import TEMPORARY, remove
+from agent_r1_core.runs.files import TEMPORARY, remove, remove_folder
+from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.replaced import ReplacedRun, aside
 
 MARKER = "run.json"
 KIND = "agent-r1 run"
@@ -55,27 +57,66 @@ def numbered(home: Path, stem: str) -> Path:
             raise _cannot_make(path, error) from error
 
 
-def claim(path: Path, force: bool) -> lock.RunLock:
-    """Make `path` an empty directory and lock it; with `force`, a run that is there is deleted.
+def claim(path: Path, force: bool) -> tuple[lock.RunLock, ReplacedRun | None]:
+    """Make `path` an empty directory and lock it; with `force`, a run that is there is set aside first.
+
+    Returns:
+        The lock, and the run that was set aside, which returns unless it is deleted.
 
     Raises:
         RunError: it is taken, is no run, is being written by another process, or cannot be made.
     """
+    undo_killed(path)
     refuse_taken(path, force)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_make(path, error) from error
-    held = lock.RunLock(path)
+    held = _locked(path)
     try:
         refuse_taken(path, force)
-        # The marker goes last: a run that is half deleted is still recognised as one.
+        replaced = ReplacedRun.of(path)
+        if replaced is not None and has_steps(path):
+            replaced.delete()
+            replaced = None
+        if replaced is None and _contents(path):
+            replaced = ReplacedRun.set_aside(path, held)
+            held = _locked(path)
+        # What is left is a successor without a step. The marker goes last, so that it is recognised half deleted.
         for entry in sorted(_contents(path), key=lambda entry: entry.name == MARKER):
             remove(entry)
     except BaseException:
         held.release()
         raise
-    return held
+    return held, replaced
+
+
+def undo_killed(path: Path) -> None:
+    """Put the old run back at `path` where its replacement was killed before the new run was set up.
+
+    A new run that was set up stays: it can be resumed, and the old one stands aside until it has recorded a step.
+    """
+    if not aside(path).is_dir() or (path / "config.yaml").exists():
+        return
+    if path.exists() and not is_run(path) and _contents(path):
+        return  # somebody else's work
+    try:
+        replaced = ReplacedRun.of(path)
+    except (RunError, OSError):
+        return  # it is being replaced right now, or this process may not write here
+    if replaced is not None:
+        if path.exists():
+            remove_folder(path)
+        replaced.restore()
+
+
+def has_steps(path: Path) -> bool:
+    """Whether the run there has recorded a step."""
+    return MetricsFile(path / "metrics.jsonl").last_step() >= 0
+
+
+def _locked(path: Path) -> lock.RunLock:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_make(path, error) from error
+    return lock.RunLock(path)
 
 
 def refuse_taken(path: Path, force: bool) -> None:

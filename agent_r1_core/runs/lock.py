@@ -40,6 +40,12 @@ class RunLock:
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
         _held.add(self.path)
 
+    def moved(self, folder: Path) -> None:
+        """The locked folder, the lock in it, has another name now."""
+        _held.discard(self.path)
+        self.path = folder.resolve() / NAME
+        _held.add(self.path)
+
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
         if self._handle is not None:

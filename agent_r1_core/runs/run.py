@@ -31,6 +31,7 @@ from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folde
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.policy import RunPolicy
+from agent_r1_core.runs.replaced import ReplacedRun, aside
 from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
 from agent_r1_core.trajectory import Trajectory
 
@@ -38,11 +39,13 @@ from agent_r1_core.trajectory import Trajectory
 class Run:
     """A run directory; `create` and `resume` open it for writing, `open` for reading alone."""
 
-    def __init__(self, path: Path, held: RunLock | None = None) -> None:
+    def __init__(self, path: Path, held: RunLock | None = None, replaced: ReplacedRun | None = None) -> None:
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoints")
         self._metrics = MetricsFile(path / "metrics.jsonl")
         self._lock = held
+        self._replaced = replaced
+        """The run that this one takes the place of, until this one has recorded a step."""
 
     @classmethod
     def create(
@@ -65,7 +68,7 @@ class Run:
             plugins: What `plugins.json` holds; likewise.
             stem: The recipe's name.
             resume: Go on with the run of this name.
-            force: Delete a run of this name first.
+            force: Replace a run of this name, which is deleted when the new one has recorded a step.
 
         Raises:
             ConfigError: the name cannot be a folder's name, or is missing with `resume`.
@@ -76,11 +79,12 @@ class Run:
                 raise ConfigError("--resume needs to know which run to go on with; set run.name=NAME")
             return cls.resume(Path(home, checked_name(name)))
         path = directory.numbered(Path(home), checked_name(stem)) if name is None else Path(home, checked_name(name))
-        run = cls(path, directory.claim(path, force))
+        run = cls(path, *directory.claim(path, force))
         try:
             run._begin(config, plugins)
         except BaseException:
-            run.close()
+            if not run.restore_replaced():
+                run.close()
             raise
         return run
 
@@ -92,6 +96,7 @@ class Run:
             ConfigError, RunError: as `create`.
         """
         if name is not None:
+            directory.undo_killed(Path(home, checked_name(name)))
             directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
@@ -106,6 +111,9 @@ class Run:
         if not (run.path / "config.yaml").exists():
             run.close()
             raise RunError(f"run {path} was stopped before its configuration was written; start it again with --force")
+        run._replaced = ReplacedRun.of(run.path)
+        if directory.has_steps(run.path):
+            run._forget_replaced()
         for folder in (run.path, run.path / "trajectories", run.path / "evaluations"):
             clean_leftovers(folder)
         run.checkpoints.clean()
@@ -127,7 +135,8 @@ class Run:
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
-        """Whether `path` is recognisably a run directory."""
+        """Whether `path` is recognisably a run directory; one whose replacement was killed half-way is put back."""
+        directory.undo_killed(Path(path))
         return directory.is_run(Path(path))
 
     @property
@@ -165,6 +174,7 @@ class Run:
         """
         self._writable()
         self._metrics.append(step, metrics)
+        self._forget_replaced()
 
     def write_trajectories(
         self, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
@@ -251,7 +261,11 @@ class Run:
         if self.model.is_dir():
             return RunPolicy(self.model, "final policy", max(self._metrics.last_step(), 0))
         if newest is None:
-            raise RunError(f"run {self.path} holds no policy yet; let it train until its first checkpoint")
+            old = f", or delete it to have the run back that it replaces ({aside(self.path).name})"
+            raise RunError(
+                f"run {self.path} holds no policy yet; let it train until its first checkpoint"
+                f"{old if aside(self.path).is_dir() else ''}"
+            )
         return RunPolicy(newest.policy, "newest checkpoint", newest.step)
 
     def policy_at(self, folder: Path) -> RunPolicy | None:
@@ -263,16 +277,38 @@ class Run:
         return next((RunPolicy(folder, "checkpoint", one.step) for one in found), None)
 
     def discard(self) -> bool:
-        """Delete the run if it holds no result yet, neither metrics nor evaluations; returns whether it did."""
+        """Delete the run if it holds no result yet, neither metrics nor evaluations; returns whether it did.
+
+        The run that it was to replace returns.
+        """
         self._writable()
+        if self.restore_replaced():
+            return True
         if self.metrics() or self.evaluations() or self.checkpoints.latest() is not None:
             return False
         remove_folder(self.path)
         self.close()
         return True
 
+    def restore_replaced(self) -> bool:
+        """Put the run that this one replaces back in its place, and delete this one, which has recorded no step.
+
+        Returns:
+            Whether there was such a run.
+        """
+        if self._replaced is None:
+            return False
+        remove_folder(self.path)
+        self._replaced.restore()
+        self._replaced = None
+        self.close()
+        return True
+
     def close(self) -> None:
         """Let others write the run."""
+        if self._replaced is not None:
+            self._replaced.lock.release()
+            self._replaced = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -304,6 +340,12 @@ class Run:
             raise RunError(
                 f"run {self.path} has no {name}; it was stopped too early, start it again with --force"
             ) from error
+
+    def _forget_replaced(self) -> None:
+        """Delete the run that this one replaces: this one has recorded a step."""
+        if self._replaced is not None:
+            self._replaced.delete()
+            self._replaced = None
 
     def _writable(self) -> None:
         if self._lock is None:

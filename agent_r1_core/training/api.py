@@ -113,13 +113,17 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     parts = assemble(resolved, note=heard.note)
     config = parts.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
-        run.write_evaluation_tasks(parts.evaluation_tasks)
-        run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
-        heard.note(f"writing to {run.path}")
         try:
+            run.write_evaluation_tasks(parts.evaluation_tasks)
+            run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
+            heard.note(f"writing to {run.path}")
             _fit(parts, run, heard)
         except Exception:
             run.discard()
+            raise
+        except KeyboardInterrupt:
+            if run.restore_replaced():
+                raise KeyboardInterrupt(f"stopped before the first step; {run.path} is the old run again") from None
             raise
     return run
 

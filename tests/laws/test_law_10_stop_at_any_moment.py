@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -105,6 +106,30 @@ def test_a_checkpoint_is_whole_or_absent_wherever_its_writer_dies(tmp_path: Path
         assert [path.name for path in checkpoints.folder.iterdir() if path.name.startswith(".")] == []
     assert moment > 10
     assert contents(latest) == ["new"] * 2
+
+
+def test_a_run_that_is_replaced_by_force_is_there_wherever_its_successor_dies(tmp_path: Path) -> None:
+    """Every touch of the disk is tried: until the new run has recorded a step, the old one is found again."""
+    moment, died = 0, True
+    while died:
+        moment += 1
+        home = tmp_path / str(moment)
+        with Run.create(home, "run", {"seed": "old"}, []) as old:
+            old.append_metrics(7, {})
+
+        def replace(home: Path = home) -> None:
+            Run.create(home, "run", {"seed": "new"}, [], force=True).append_metrics(1, {})
+
+        died = killed_at(moment, replace)
+        found = Run.open(home / "run")
+        if found.config() == {"seed": "new"} and not found.metrics():
+            shutil.rmtree(found.path)  # what the message about a run without a policy says
+            found = Run.open(home / "run")
+        steps = [line["step"] for line in found.metrics()]
+        assert (found.config()["seed"], steps) in [("old", [7]), ("new", [1])]
+    assert moment > 10
+    assert steps == [1]
+    assert [path.name for path in home.iterdir()] == ["run"]
 
 
 def test_what_is_half_there_is_no_checkpoint(tmp_path: Path) -> None:

@@ -11,16 +11,21 @@ import pytest
 
 from agent_r1_core import Sampling
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
+from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings, ToolRunner
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.training.model_source import ModelSource
+from agent_r1_core.training.task_sets import load_tasks, record
 from agent_r1_core.trajectory import EndStatus, Group
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
@@ -91,6 +96,39 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
     assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n"}
     assert data["scorers"].keys() == {"exact_match", "f1"}
     assert data["statuses"]["failed"] == 1
+
+
+def test_only_held_out_tasks_are_scored_whatever_an_evaluation_asks_for(tmp_path: Path) -> None:
+    def recipe(*overrides: str) -> ResolvedConfig:
+        return load_config("default", ["tasks.train={name: arithmetic, size: 300}", "tasks.eval=null", *overrides])
+
+    begun = load_tasks(recipe("evaluation.size=20"), ["train", "eval"], print)
+    with Run.create(tmp_path, "run", {}, []) as run:
+        run.write_evaluation_tasks(record(begun))
+    later = load_tasks(recipe("evaluation.size=200", "seed=1"), ["eval"], print, run.path)
+    trained = {task.id for task in begun["train"].tasks}
+    assert not trained & {task.id for task in later["eval"].tasks}
+    assert len(later["eval"].tasks) == 20
+
+
+def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "run", {}, []) as run:
+        run.write_evaluation_tasks(EvaluationTasks({"dev": ("a", "b"), "test": ("c",)}))
+        for step in (1, 2, 3):
+            run.checkpoints.save(step, lambda folder: None, metric="eval/dev/exact_match", value=1 / step)
+    source = ModelSource(run.policy().folder, "run", run.path, run.policy())
+    asked = [make_task(name) for name in ("a", "b")]
+    assert source.chosen_among(asked) == [
+        "the checkpoint was chosen among 3 on this very set: the scores are likely too high"
+    ]
+    assert "on 1 of these 2 tasks" in source.chosen_among([asked[0], make_task("c")])[0]
+    assert source.chosen_among([make_task("c")]) == []
+
+
+def test_the_set_that_chooses_checkpoints_enters_no_mean(result: EvaluationResult) -> None:
+    other = report([Group(make_task("a"), [make_trajectory(answer="Rome")])], sampling=SAMPLING)
+    both = combine({"report": result, "choose": other}, choosing_set="choose")
+    assert both.metrics["exact_match"] == result.metrics["exact_match"]
 
 
 def test_no_tool_knows_the_answers() -> None:

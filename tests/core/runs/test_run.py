@@ -60,7 +60,37 @@ def test_a_run_is_not_overwritten_without_being_told(tmp_path: Path) -> None:
         assert run.metrics() == []
 
 
-def test_force_deletes_runs_and_nothing_else(tmp_path: Path) -> None:
+def test_a_replaced_run_stands_aside_until_its_successor_has_a_step(tmp_path: Path) -> None:
+    with begin(tmp_path) as old:
+        train_some(old, 1, 2)
+    with begin(tmp_path, force=True) as new:
+        assert new.metrics() == []
+        assert new.discard(), "it failed before its first step"
+    assert [line["step"] for line in Run.open(old.path).metrics()] == [1, 2]
+    with begin(tmp_path, force=True) as new:
+        with pytest.raises(RunError, match="open for writing in this process"):
+            begin(tmp_path, force=True)
+        new.append_metrics(1, {})
+        assert not new.discard()
+    assert [line["step"] for line in Run.open(new.path).metrics()] == [1]
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
+
+
+def test_a_successor_that_was_killed_before_its_first_step_can_go_on_or_be_replaced_itself(tmp_path: Path) -> None:
+    with begin(tmp_path) as old:
+        train_some(old, 1, 2)
+    begin(tmp_path, force=True).close()  # as a killed process leaves it
+    with pytest.raises(RunError, match=r"holds no policy yet; .*, or delete it to have the run back .*\.old-first"):
+        Run.open(old.path).policy()
+    begin(tmp_path, force=True).close()
+    with Run.resume(old.path) as resumed:
+        assert resumed.metrics() == []
+        assert (tmp_path / ".old-first").is_dir()
+        resumed.append_metrics(1, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
+
+
+def test_force_replaces_runs_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match="is no run directory, so --force does not delete it"):
