@@ -62,6 +62,8 @@ class ChatTokenizer:
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"the tokenizer in {path} cannot be loaded ({reason}); check its files") from error
+        if not raw.encode("a"):  # AutoTokenizer makes an empty one where a folder has none
+            raise ModelError(f"{path} holds no tokenizer; copy tokenizer.json there from the model that it was made of")
         return cls(raw, _generation_eos(path), str(path))
 
     @property

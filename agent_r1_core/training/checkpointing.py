@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +25,34 @@ def save_checkpoint(
     import torch
 
     def write(folder: Path) -> None:
-        learner.policy.save(folder / "policy")
-        torch.save(learner.state_dict(), folder / "trainer.pt")
+        save_policy(learner, folder / "policy")
+        with _disk_errors(folder / "trainer.pt"):
+            torch.save(learner.state_dict(), folder / "trainer.pt")
 
     value = metrics.get(best) if best else None
     return checkpoints.save(step, write, keep=keep, metric=best, value=value)
+
+
+def save_policy(learner: Learner, folder: Path) -> None:
+    """Write the policy as a plain Hugging Face folder.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    with _disk_errors(folder):
+        learner.policy.save(folder)
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """torch and safetensors tell of a full disk in exceptions of their own; what they write is not at fault."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        free = shutil.disk_usage(path.parent).free
+        raise OSError(f"{error}; {free / 2**20:.0f} MiB are free there") from error
 
 
 def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:

@@ -61,10 +61,12 @@ def find_model(name: str) -> ModelSource:
     else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
 
     Raises:
-        ModelError: nothing answers to that name.
+        ModelError: nothing answers to that name, or its weights are damaged.
         RunError: the run holds no policy yet.
     """
-    return _on_disk(name) or ModelSource(_from_hub(name), "hub")
+    source = _on_disk(name) or ModelSource(_from_hub(name), "hub")
+    _check_weights(source.folder)
+    return source
 
 
 def find_local_model(name: str) -> ModelSource | None:
@@ -111,6 +113,22 @@ def _folder(path: Path) -> ModelSource:
         if policy is not None:
             return ModelSource(path, "run", run, policy)
     return ModelSource(path, "folder")
+
+
+def _check_weights(folder: Path) -> None:
+    """Read the headers of the weights, which say how long the files must be.
+
+    Raises:
+        ModelError: one is cut off or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, "np"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"the weights in {file} are damaged or cut off ({error}); copy the file again") from error
 
 
 def _from_hub(name: str) -> Path:

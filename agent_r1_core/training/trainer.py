@@ -16,7 +16,7 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.checkpointing import save_checkpoint, save_policy
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.task_order import tasks_of_step
@@ -79,7 +79,7 @@ class Trainer:
                 await self._evaluate(0)
             await self._steps()
             self._checkpoint()
-            self.run.write_model(self.parts.learner.policy.save)
+            self.run.write_model(lambda folder: save_policy(self.parts.learner, folder))
             if not config.deterministic:
                 self.listener.note(
                     "another run with this seed will differ a little; deterministic=true repeats exactly"

@@ -8,7 +8,7 @@ import pytest
 
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.errors import ModelError
-from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.testing import tiny_model_folder, tiny_tokenizer
 
 
 def test_the_templates_closing_token_ends_a_turn_though_eos_is_another():
@@ -53,6 +53,14 @@ def test_what_cannot_be_loaded_is_one_sentence(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(ModelError, match="cannot be loaded"):
         ChatTokenizer.from_folder(tmp_path)
+
+
+def test_a_folder_without_a_tokenizer_is_told_so_although_transformers_makes_one_up(tmp_path):
+    folder = tiny_model_folder(tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ModelError, match=r"model holds no tokenizer; copy tokenizer\.json there"):
+        ChatTokenizer.from_folder(folder)
 
 
 def test_a_tokenizer_without_template_is_refused():

@@ -6,6 +6,7 @@ import pytest
 
 from agent_r1_core.errors import ModelError, RunError
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.model_source import find_model
 
 
@@ -23,6 +24,24 @@ def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> No
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no config\.json"):
         find_model(str(tmp_path))
+
+
+def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelError, match=r"model\.safetensors are damaged or cut off .*; copy the file again"):
+        find_model(str(folder))
+
+
+def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
+        run.append_metrics(4, {})
+        run.checkpoints.save(3, lambda folder: tiny_model_folder(folder / "policy") and None)
+        run.write_model(lambda folder: tiny_model_folder(folder) and None)
+    final, third = find_model(str(run.model)), find_model(str(run.checkpoints.at(3).policy))
+    assert (final.run, final.describe()) == (run.path, f"final policy of {run.path}, step 4")
+    assert third.describe() == f"checkpoint of {run.path}, step 3"
 
 
 def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:

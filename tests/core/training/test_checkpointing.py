@@ -1,0 +1,39 @@
+"""A checkpoint that the disk does not take is a sentence, and leaves the one before it."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from agent_r1_grpo.grpo import GRPO
+
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.errors import RunError
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.runs.checkpoints import Checkpoints
+from agent_r1_core.testing import tiny_model
+from agent_r1_core.training.checkpointing import save_checkpoint
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The kernel refuses longer files, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path) -> None:
+    learner, checkpoints = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()), Checkpoints(tmp_path)
+    save_checkpoint(learner, checkpoints, 1, 2, None, {})
+    with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; make room"):
+        save_checkpoint(learner, checkpoints, 2, 2, None, {})
+    assert [one.step for one in checkpoints.all()] == [1]
+    assert [path.name for path in tmp_path.iterdir()] == ["step_000001"]
