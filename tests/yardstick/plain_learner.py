@@ -91,8 +91,8 @@ class Network:
         self._trail = trail
 
     def learn(self, loss: Tensor, factor: float) -> None:
-        found = torch.autograd.grad(loss, list(self.weights.values()), allow_unused=True, materialize_grads=True)
-        self.gradients.append(dict(zip(self.weights, found, strict=True)))
+        parts = torch.autograd.grad(loss, list(self.weights.values()), allow_unused=True, materialize_grads=True)
+        self.gradients.append(dict(zip(self.weights, parts, strict=True)))
         self.adamw.step(self.gradients[-1], factor)
 
     def follow(self) -> None:
@@ -210,7 +210,7 @@ class PlainLearner:
         """Per token of the row the value of the state before it, and one more: that after the last id."""
         before, after = [], torch.zeros(1, dtype=torch.float64)
         for ids in row.segments:
-            found = values(self.critic.weights, self.shape, ids)
-            before += [torch.zeros(1, dtype=torch.float64), found[:-1]]
-            after = found[-1:]
+            value = values(self.critic.weights, self.shape, ids)
+            before += [torch.zeros(1, dtype=torch.float64), value[:-1]]
+            after = value[-1:]
         return torch.cat([*before, after])

@@ -45,10 +45,10 @@ class Run:
     metrics: list[dict[str, float]] = field(default_factory=list)
 
 
-def algorithms() -> dict[str, set[str]]:
-    """Every name under which an algorithm is registered, with its options."""
-    records = REGISTRY.components("algorithm")
-    return {record.name: set(REGISTRY.load("algorithm", record.name).cls.Config.model_fields) for record in records}
+def algorithms() -> dict[str, dict[str, Any]]:
+    """Every name under which an algorithm is registered, with its options as it sets them."""
+    names = [record.name for record in REGISTRY.components("algorithm")]
+    return {name: REGISTRY.configure("algorithm", name)[1].model_dump() for name in names}
 
 
 def settings() -> dict[str, Any]:

@@ -55,9 +55,9 @@ def test_groups_are_numbered() -> None:
 
 
 def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
-    middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.0, 7.0, 0.0))
+    middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.5, 7.0, 0.0))
     first = make_trajectory((((1,), ()), ((5,), (6, 7))), turn_rewards=(7.0, 0.0))
-    assert batch_of(middle).rewards.tolist() == [[0, 0, 7.0, 0, 0, 0]]
+    assert batch_of(middle).rewards.tolist() == [[0, 0, 7.5, 0, 0, 0]]
     assert batch_of(first).rewards.tolist() == [[0, 0, 7.0, 0]]
 
 

@@ -19,7 +19,7 @@ from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.trajectory import EndStatus
 
 WITNESS = '''
-"""An environment that pays, rewards that vary, and an engine; all of them write down what happens."""
+"""An environment that pays, rewards that vary, and an engine; engine and outcome write down what they see."""
 import json
 import os
 from dataclasses import replace
@@ -104,7 +104,7 @@ SMALL: dict[str, Any] = {
 
 
 @dataclass
-class Told:
+class Watched:
     """A run, and what its witness wrote down."""
 
     run: Run
@@ -121,7 +121,7 @@ class Told:
         return [line for line in self.lines if "temperature" in line]
 
 
-def tell(folder: Path, **changed: Any) -> Told:
+def watch(folder: Path, **changed: Any) -> Watched:
     """Train with the common settings and others; `__` in a key is a dot."""
     (folder / "witness.py").write_text(WITNESS)
     model = tiny_model_folder(folder / "model")
@@ -130,13 +130,13 @@ def tell(folder: Path, **changed: Any) -> Told:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WITNESS", str(notes))
         run = train("default", [f"{key}={value}" for key, value in keys.items()], plugins=[folder / "witness.py"])
-    return Told(run, model, [json.loads(line) for line in notes.read_text().splitlines()])
+    return Watched(run, model, [json.loads(line) for line in notes.read_text().splitlines()])
 
 
 @pytest.fixture(scope="module")
-def held_out(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def held_out(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """Four steps of three tasks in their order; two of 29 tasks are held out."""
-    return tell(
+    return watch(
         tmp_path_factory.mktemp("held-out"),
         tasks="{train: {name: arithmetic, size: 29}, eval: null}",
         training__steps=4,
@@ -153,9 +153,9 @@ def held_out(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.fixture(scope="module")
-def separate(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def separate(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """Five steps of all four tasks in random order, with an evaluation set of its own and one optimiser step each."""
-    return tell(
+    return watch(
         tmp_path_factory.mktemp("separate"),
         tasks="{train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 6}}",
         training__steps=5,
@@ -168,10 +168,10 @@ def separate(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.fixture(scope="module")
-def cut_short(held_out: Told, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def cut_short(held_out: Watched, tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """A step in which a first action has room, and what is said to it has none."""
     prompts = [t.segments[0].prompt_length for step in (1, 2) for t in held_out.run.read_trajectories(step)]
-    return tell(
+    return watch(
         tmp_path_factory.mktemp("cut-short"),
         **SMALL,
         env=f"{{name: paying, max_turns: 2, max_tokens: {max(prompts) + 8}, system_prompt: ''}}",
@@ -187,7 +187,7 @@ def weights(folder: Path) -> torch.Tensor:
     return torch.cat([value.double().flatten() for _, value in sorted(load_file(folder / "model.safetensors").items())])
 
 
-def test_a_task_that_is_held_out_is_evaluated_and_never_trained_on(held_out: Told) -> None:
+def test_a_task_that_is_held_out_is_evaluated_and_never_trained_on(held_out: Watched) -> None:
     """The log holds the evaluation before the first step, two steps, an evaluation, two more steps and the last one."""
     evaluations = [held_out.played[start : start + 2] for start in (0, 2 + 12, 2 + 12 + 2 + 12)]
     assert len(held_out.played) == 3 * 2 + 4 * 6
@@ -198,7 +198,9 @@ def test_a_task_that_is_held_out_is_evaluated_and_never_trained_on(held_out: Tol
     assert not trained & set(evaluations[0])
 
 
-def test_a_step_plays_so_many_tasks_so_often_in_the_order_that_was_asked_for(held_out: Told, separate: Told) -> None:
+def test_a_step_plays_so_many_tasks_so_often_in_the_order_that_was_asked_for(
+    held_out: Watched, separate: Watched
+) -> None:
     steps = [Counter(tasks_of(held_out.run, step)) for step in range(1, 5)]
     assert all(len(step) == 3 and set(step.values()) == {2} for step in steps)
     orders = [tasks_of(separate.run, step)[::2] for step in range(1, 6)]
@@ -206,24 +208,24 @@ def test_a_step_plays_so_many_tasks_so_often_in_the_order_that_was_asked_for(hel
     assert len({tuple(sorted(order)) for order in orders}) == 1
 
 
-def test_evaluations_come_when_they_are_asked_for_and_are_as_large(held_out: Told, separate: Told) -> None:
-    assert [found["n"] for found in held_out.run.evaluations().values()] == [2, 2, 2]
-    assert [found["n"] for found in separate.run.evaluations().values()] == [5]
+def test_evaluations_come_when_they_are_asked_for_and_are_as_large(held_out: Watched, separate: Watched) -> None:
+    assert [result["n"] for result in held_out.run.evaluations().values()] == [2, 2, 2]
+    assert [result["n"] for result in separate.run.evaluations().values()] == [5]
     evaluated = {step for step, line in enumerate(held_out.run.metrics(), 1) if "eval/n" in line}
     assert evaluated == {2, 4}
     assert [line["step"] for line in separate.run.metrics() if "eval/n" in line] == [3]
 
 
-def test_evaluations_are_greedy_or_sampled_and_training_is_sampled(held_out: Told, separate: Told) -> None:
+def test_evaluations_are_greedy_or_sampled_and_training_is_sampled(held_out: Watched, separate: Watched) -> None:
     temperatures = [request["temperature"] for request in held_out.requests]
     assert set(temperatures) == {0.0, 0.7}
     assert temperatures[0] == temperatures[-1] == 0.0
     assert {request["temperature"] for request in separate.requests} == {0.7}
-    for told in (held_out, separate):
-        assert max(line["logprob_gap"] for line in told.run.metrics()) < 1e-4  # the learner's temperature, too
+    for watched in (held_out, separate):
+        assert max(line["logprob_gap"] for line in watched.run.metrics()) < 1e-4  # the learner's temperature, too
 
 
-def test_episodes_keep_to_their_budgets(held_out: Told, cut_short: Told) -> None:
+def test_episodes_keep_to_their_budgets(held_out: Watched, cut_short: Watched) -> None:
     trajectories = [one for step in range(1, 5) for one in held_out.run.read_trajectories(step)]
     tokens = [turn.tokens for trajectory in trajectories for turn in trajectory.turns]
     assert max(tokens) == 5 == max(request["new_tokens"] for request in held_out.requests)
@@ -233,7 +235,7 @@ def test_episodes_keep_to_their_budgets(held_out: Told, cut_short: Told) -> None
         assert len(trajectory.turns) == 1
 
 
-def test_rewards_meet_with_their_weights(held_out: Told) -> None:
+def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
     """Two process rewards and the environment's own in one turn, and the outcome; records are unweighted."""
     for trajectory in held_out.run.read_trajectories(1):
         for turn in trajectory.turns:
@@ -249,7 +251,9 @@ def test_rewards_meet_with_their_weights(held_out: Told) -> None:
     assert metrics["reward/mean"] == pytest.approx(sum(returns) / len(returns))
 
 
-def test_weights_move_by_the_learning_rate_of_the_step(held_out: Told, separate: Told, cut_short: Told) -> None:
+def test_weights_move_by_the_learning_rate_of_the_step(
+    held_out: Watched, separate: Watched, cut_short: Watched
+) -> None:
     """AdamW's first step is as long as the learning rate wherever there is a gradient."""
     assert float((weights(cut_short.run.model) - weights(cut_short.model)).abs().max()) == pytest.approx(2e-3, rel=1e-3)
     assert [line["update/steps"] for line in held_out.run.metrics()] == [6.0] * 4
@@ -258,7 +262,7 @@ def test_weights_move_by_the_learning_rate_of_the_step(held_out: Told, separate:
     assert [line["update/lr"] for line in separate.run.metrics()] == pytest.approx(cosine, rel=1e-4)
 
 
-def test_so_many_checkpoints_are_kept_and_the_best(held_out: Told, separate: Told) -> None:
+def test_so_many_checkpoints_are_kept_and_the_best(held_out: Watched, separate: Watched) -> None:
     assert kept(held_out.run) == [1, 2, 3, 4]
     assert kept(separate.run) == [3, 5]  # the third step alone was evaluated
     assert torch.equal(weights(separate.run.model), weights(separate.run.path / "checkpoints" / "step_000005/policy"))
@@ -270,12 +274,12 @@ def kept(run: Run) -> list[int]:
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_an_episode_that_fails_is_started_again_so_often(
-    retries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_out: Told
+    retries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_out: Watched
 ) -> None:
     first, *_ = held_out.run.read_trajectories(1)
     monkeypatch.setenv("BROKEN", str(first.task.prompt))
-    told = tell(tmp_path, **SMALL, training__max_retries=retries)
-    attempts = [line["attempt"] for line in told.lines if line.get("task") == first.task.id]
+    watched = watch(tmp_path, **SMALL, training__max_retries=retries)
+    attempts = [line["attempt"] for line in watched.lines if line.get("task") == first.task.id]
     assert sorted(attempts) == sorted(list(range(1, retries + 2)) * 2)
-    assert first.task.id not in tasks_of(told.run, 1)
-    assert list(told.run.evaluations()) == ["step_000001"]
+    assert first.task.id not in tasks_of(watched.run, 1)
+    assert list(watched.run.evaluations()) == ["step_000001"]
