@@ -16,7 +16,7 @@ from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
-from agent_r1_core.rollout import Episode, RolloutSettings, Stage
+from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.training.model_source import find_model
@@ -124,9 +124,9 @@ class Seat:
         )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
-        stage = Stage(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
+        shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(make_resources({TRAIN if name == TRAIN else "eval": own.source}))
-        episode = Episode(stage, task, 0, resolved.config.seed, f"play/{task.id}")
+        episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
         return cls(episode, tokenizer, settings, threads, envs)
 
     @property

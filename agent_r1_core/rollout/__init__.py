@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_r1_core.rollout.collector import Collector
-from agent_r1_core.rollout.episode import Episode, Stage
+from agent_r1_core.rollout.episode import Episode, EpisodeServices
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, WeightedReward
@@ -14,10 +14,10 @@ __all__ = [
     "DEFAULT_TIMEOUT",
     "Collector",
     "Episode",
+    "EpisodeServices",
     "RolloutRequest",
     "RolloutResult",
     "RolloutSettings",
-    "Stage",
     "ToolCount",
     "ToolCounts",
     "ToolRunner",

@@ -19,14 +19,14 @@ from typing import Any
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError
-from agent_r1_core.rollout.episode import Episode, PromptTooLong, Stage
+from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import RolloutResult
-from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.tool_counts import ToolCounts
+from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
@@ -67,8 +67,10 @@ class Collector:
         """
         begun = time.perf_counter()
         before, hung = self._tool_counts(), self._threads.hung
-        stage = Stage(self.settings, self.tokenizer, self._scorer, self._guard, self._threads, request.greedy)
-        rollout = _Rollout(self.engine, stage, _places(request, self.settings.seed), on_episode)
+        shared = EpisodeServices(
+            self.settings, self.tokenizer, self._scorer, self._guard, self._threads, request.greedy
+        )
+        rollout = _Rollout(self.engine, shared, _places(request, self.settings.seed), on_episode)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
         episodes = [rollout.done[place.index] for place in rollout.places]
         return RolloutResult(
@@ -90,16 +92,18 @@ class Collector:
 class _Rollout:
     """One call of `collect`."""
 
-    def __init__(self, engine: Engine, stage: Stage, places: list[_Place], on_episode: OnEpisode | None) -> None:
+    def __init__(
+        self, engine: Engine, shared: EpisodeServices, places: list[_Place], on_episode: OnEpisode | None
+    ) -> None:
         self.places = places
         self.done: dict[int, Trajectory] = {}
         self._engine = engine
-        self._stage = stage
+        self._shared = shared
         self._on_episode = on_episode
 
     async def play_freely(self) -> None:
         """Every episode in a task of its own, `max_episodes` at once."""
-        slots = asyncio.Semaphore(self._stage.settings.max_episodes)
+        slots = asyncio.Semaphore(self._shared.settings.max_episodes)
 
         async def play(place: _Place) -> None:
             async with slots:
@@ -116,7 +120,7 @@ class _Rollout:
         try:
             while waiting or live:
                 fresh: list[tuple[_Place, Episode]] = []
-                while waiting and len(live) + len(fresh) < self._stage.settings.max_episodes:
+                while waiting and len(live) + len(fresh) < self._shared.settings.max_episodes:
                     place, attempt = waiting.pop()
                     fresh.append((place, self._begin(place, attempt)))
                 live = sorted(live + fresh, key=lambda seat: seat[0].index)
@@ -175,7 +179,7 @@ class _Rollout:
             await episode.take(request, await self._engine.generate(request))
 
     def _begin(self, place: _Place, attempt: int) -> Episode:
-        return Episode(self._stage, place.task, place.sample, place.seed, f"{place.key}/{attempt}", attempt)
+        return Episode(self._shared, place.task, place.sample, place.seed, f"{place.key}/{attempt}", attempt)
 
     async def _safely(self, episode: Episode, work: Coroutine[Any, Any, None]) -> None:
         """Let the episode fail by whatever its work raises, except by what no retry can mend."""
@@ -190,7 +194,7 @@ class _Rollout:
         """Close an episode and keep its trajectory, or return the number of its next attempt."""
         await self._close(episode)
         attempt = episode.trajectory.attempts
-        retries = 0 if isinstance(episode.error, PromptTooLong) else self._stage.settings.max_retries
+        retries = 0 if isinstance(episode.error, PromptTooLong) else self._shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
             return attempt + 1
         self.done[place.index] = episode.trajectory

@@ -20,10 +20,10 @@ from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.env_checks import observation_problem, step_problem
 from agent_r1_core.rollout.episode_tools import EpisodeTools
-from agent_r1_core.rollout.results import describe_error
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
+from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Task, Trajectory, Turn
 
@@ -33,7 +33,7 @@ class PromptTooLong(EpisodeError):
 
 
 @dataclass(frozen=True)
-class Stage:
+class EpisodeServices:
     """What the episodes of one rollout share."""
 
     settings: RolloutSettings
@@ -47,11 +47,11 @@ class Stage:
 class Episode:
     """Plays one task once."""
 
-    def __init__(self, stage: Stage, task: Task, sample: int, seed: int, key: str, attempt: int = 1) -> None:
+    def __init__(self, shared: EpisodeServices, task: Task, sample: int, seed: int, key: str, attempt: int = 1) -> None:
         """Prepare an episode.
 
         Args:
-            stage: what it shares with others.
+            shared: what it shares with the others of its rollout.
             task: what is asked.
             sample: its index in the group.
             seed: of this sample; those of its requests and tool calls are derived from it.
@@ -62,16 +62,16 @@ class Episode:
         self.trajectory = Trajectory(task=task, sample=sample, seed=seed, attempts=attempt)
         self.error: Exception | None = None
         """Why it failed."""
-        self._stage = stage
-        self._settings = stage.settings
+        self._shared = shared
+        self._settings = shared.settings
         self._ended = False
         self._observation = Observation()
         self._sampled: list[Sampled] = []
         self._env: ToolEnv | None = None
-        self._caller = Caller(stage.threads)
-        self._lane: Lane = stage.threads.lane()
+        self._caller = Caller(shared.threads)
+        self._lane: Lane = shared.threads.lane()
         self._begun = time.perf_counter()
-        runner = stage.settings.tools
+        runner = shared.settings.tools
         self._tools = EpisodeTools(runner, key, _question_of(task), seed) if runner is not None else None
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class Episode:
         env = self._env = settings.make_env(services)
         schemas, tool_format = env.tool_schemas(), settings.tool_format
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
-        self._conversation = Conversation(self._stage.tokenizer, schemas, tools_text)
+        self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
         self._observation = await self._call(env.reset, task)
         self._refuse(env.reset, observation_problem(self._observation))
@@ -104,13 +104,13 @@ class Episode:
         if self._ended or self._env is None:
             return None
         context, sampling = self._conversation.context, self._settings.sampling
-        if self._stage.greedy:
+        if self._shared.greedy:
             sampling = sampling.greedy()
         return Request(
             ids=tuple(context),
             sampling=sampling.within(self._env.config.max_tokens - len(context)),
             seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
-            stop_ids=self._stage.tokenizer.eos_ids,
+            stop_ids=self._shared.tokenizer.eos_ids,
             stop_strings=tuple(self._env.stop_strings()),
             episode=self.key,
         )
@@ -129,11 +129,11 @@ class Episode:
         turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
         self.trajectory.answer = step.answer
         self.trajectory.tool_seconds += turn.tool_seconds
-        await self._stage.scorer.score_turn(turn, self.trajectory)
+        await self._shared.scorer.score_turn(turn, self.trajectory)
         self._advance(step, env)
         if self._ended:
-            self._stage.guard.check_trajectory(self.trajectory, self._sampled)
-            await self._stage.scorer.score_episode(self.trajectory)
+            self._shared.guard.check_trajectory(self.trajectory, self._sampled)
+            await self._shared.scorer.score_episode(self.trajectory)
 
     def fail(self, error: Exception) -> None:
         """Mark the episode as failed, for the reason that the exception gives."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.rollout.results import describe_error, error_text, to_text
+from agent_r1_core.rollout.wording import describe_error, error_text, to_text
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0

@@ -25,9 +25,9 @@ from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
-from agent_r1_core.rollout.results import argument_error, describe_error, error_text, to_text
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
+from agent_r1_core.rollout.wording import argument_error, describe_error, error_text, to_text
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds of one call."""

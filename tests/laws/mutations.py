@@ -73,7 +73,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "nobody-on-guard",
         EPISODE,
-        "            self._stage.guard.check_trajectory(self.trajectory, self._sampled)\n",
+        "            self._shared.guard.check_trajectory(self.trajectory, self._sampled)\n",
         "",
         "saw_other_ids",
     ),
@@ -226,9 +226,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         4,
         "no-score-without-an-answer",
         EPISODE,
-        "            await self._stage.scorer.score_episode(self.trajectory)\n",
+        "            await self._shared.scorer.score_episode(self.trajectory)\n",
         "            if self.trajectory.status is EndStatus.TERMINATED:\n"
-        "                await self._stage.scorer.score_episode(self.trajectory)\n",
+        "                await self._shared.scorer.score_episode(self.trajectory)\n",
         "runs_out_of_budget",
     ),
     Mutation(
