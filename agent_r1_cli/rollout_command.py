@@ -42,10 +42,13 @@ def rollout(
     agent-r1 rollout                      the bundled model
     agent-r1 rollout runs/default-1 -n 5  a run's best policy
     """
-    from agent_r1_core.training.api import run_async
+    from agent_r1_cli.display import TrainDisplay
 
-    resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
-    parts, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
+    with TrainDisplay("loading torch and the model, then playing ..."):
+        from agent_r1_core.training.api import run_async
+
+        resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
+        parts, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
     _show(parts, played + result.dropped, as_json)
     if result.dropped:

@@ -116,7 +116,6 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
         try:
             run.write_evaluation_tasks(parts.evaluation_tasks)
             run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
-            heard.note(f"writing to {run.path}")
             _fit(parts, run, heard)
         except Exception:
             run.discard()

@@ -75,6 +75,8 @@ class Trainer:
         self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
         try:
             await self.parts.start(version=self.done)
+            if not self.resumed:
+                self.listener.note(f"writing to {self.run.path}")
             if self.done == 0 and config.evaluation.at_start:
                 await self._evaluate(0)
             await self._steps()
