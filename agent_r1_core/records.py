@@ -6,7 +6,8 @@ A whole split is held in memory; folders and hub data sets need the package `dat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from pydantic import Field
 
 from agent_r1_core.contracts.component import ComponentConfig, LocalPath
 from agent_r1_core.errors import TaskError
+
+_PATIENCE = 10.0
+"""Seconds that the hub has for its first answer."""
 
 
 class RecordsConfig(ComponentConfig):
@@ -147,20 +151,52 @@ _READERS: dict[str, Callable[[Path], list[Any]]] = {
 
 
 def _load_dataset(name: str, subset: str | None, split: str) -> list[Any]:
+    """A data set of the hub, or a local folder; from the cache alone where the hub does not answer."""
     try:
         import datasets
     except ImportError as error:
         raise TaskError(
             f"reading {name} needs the package datasets; run `pip install 'agent-r1[hub]'` or set `path` to a file"
         ) from error
+    reachable = Path(name).is_dir() or _hub_answers(name)
     try:
-        return datasets.load_dataset(name, subset, split=split).to_list()
+        with nullcontext() if reachable else _from_cache_alone():
+            return datasets.load_dataset(name, subset, split=split).to_list()
     except Exception as error:  # the hub client raises whatever its layers raise
         which = f"{name} (subset {subset}, split {split})" if subset else f"{name} (split {split})"
+        where = "" if reachable else " from the cache, since the hub does not answer"
         raise TaskError(
-            f"cannot load the data set {which}: {_first_line(error)}; check its name, split and the network, "
+            f"cannot load the data set {which}{where}: {_first_line(error)}; check its name, split and the network, "
             f"or set `path` to a local file"
         ) from error
+
+
+def _hub_answers(name: str) -> bool:
+    """Ask the hub once: `datasets` would try again for most of a minute before it says that there is no network."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().dataset_info(name, timeout=_PATIENCE)
+    except HfHubHTTPError:
+        return True  # it answered; what is wrong, `datasets` will say
+    except Exception:  # whatever the HTTP client raises where it cannot connect, or is told to stay offline
+        return False
+    return True
+
+
+@contextmanager
+def _from_cache_alone() -> Iterator[None]:
+    """What HF_HUB_OFFLINE=1 does, for a while."""
+    from datasets import config
+    from huggingface_hub import constants
+
+    before = config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
 
 
 def _first_line(error: BaseException) -> str:

@@ -65,6 +65,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_records(tmp_path / "absent.json", hub="")
 
 
+def test_a_hub_that_does_not_answer_is_asked_once_and_its_cache_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets, hub = pytest.importorskip("datasets"), pytest.importorskip("huggingface_hub")
+    for module in (datasets.config, hub.constants):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing listens on the discard port
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("it was tried again"))
+    with pytest.raises(TaskError, match=r"the hub does not answer: .*set `path` to a local file"):
+        read_records(None, hub="nobody/facts")
+    folder = tmp_path / "facts"
+    folder.mkdir()
+    write(folder / "train.jsonl", RECORDS)
+    datasets.load_dataset(str(folder))
+    (tmp_path / "cache" / "facts").rename(tmp_path / "cache" / "nobody___facts")
+    assert read_records(None, hub="nobody/facts") == RECORDS
+    assert not hub.constants.HF_HUB_OFFLINE
+
+
 def test_the_hub_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(TaskError, match=r"agent-r1\[hub\]"):
