@@ -16,6 +16,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests share a cache folder of their own."""
+    os.environ["AGENT_R1_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""

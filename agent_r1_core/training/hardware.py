@@ -1,19 +1,24 @@
-"""Chooses device, precision and threads: by what the machine does fast, measured in under two seconds.
+"""Chooses device, precision and threads: by what the machine does fast, measured in about two seconds.
 
-The choice is written into the run's configuration. In deterministic mode nothing is measured: one thread, float32.
+A machine measures a model once and remembers the choice in the cache folder, so that a command chooses the same each
+time it is given; the run's configuration records it. In deterministic mode nothing is measured: one thread, float32.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
-import statistics
+import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.errors import ConfigError, ModelError, RunError
+from agent_r1_core.runs.files import write_text
+from agent_r1_core.training.cache import cache_dir
 
 if TYPE_CHECKING:
     import torch
@@ -54,8 +59,8 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
     if deterministic:
         return Hardware("cpu", "float32" if dtype == "auto" else dtype, 1 if threads == "auto" else int(threads))
     counts = _thread_counts() if threads == "auto" else [int(threads)]
-    dtypes = ["float32", "bfloat16"] if dtype == "auto" else [dtype]
-    count, kind = _fastest(folder, list(itertools.product(counts, dtypes)))
+    dtypes = _cpu_dtypes() if dtype == "auto" else [dtype]
+    count, kind = _remembered(folder, list(itertools.product(counts, dtypes)))
     return Hardware("cpu", kind, count)
 
 
@@ -78,11 +83,53 @@ def _thread_counts() -> list[int]:
     return [2**power for power in range(cores.bit_length())]
 
 
-def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
-    """Threads and precision with the best time; several threads must win by a tenth to be worth it, and bfloat16, which
-    costs precision, by 15 %."""
+def _cpu_dtypes() -> list[str]:
+    """Precisions worth measuring: bfloat16 only where the CPU has instructions for it."""
+    import torch
+
+    try:
+        supported = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):  # this build of torch has no oneDNN
+        supported = False
+    return ["float32", "bfloat16"] if supported else ["float32"]
+
+
+def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+    """The fastest choice, from the cache folder where this machine has measured this model before."""
     if len(choices) == 1:
         return choices[0]
+    file = cache_dir() / "hardware" / f"{_fingerprint(folder, choices)}.json"
+    try:
+        threads, dtype = json.loads(file.read_text(encoding="utf-8"))
+        if (threads, dtype) in choices:
+            return threads, dtype
+    except (OSError, ValueError, TypeError):
+        pass  # not measured yet, or not readable
+    choice = _fastest(folder, choices)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps(choice))
+    except (OSError, RunError):
+        pass  # without a cache folder every run measures
+    return choice
+
+
+def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
+    """Names the machine, its libraries and the shape of the model."""
+    import torch
+    import transformers
+
+    try:
+        shape = (folder / "config.json").read_text(encoding="utf-8")
+    except OSError:
+        shape = str(folder)
+    known = [platform.node(), platform.machine(), torch.__version__, transformers.__version__, shape, choices]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
+
+
+def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+    """Threads and precision with the best time; several threads must win by a tenth to be worth it, and bfloat16, which
+    costs precision, by a fifth."""
     from agent_r1_core.training.probe import Probe
 
     try:
@@ -93,7 +140,7 @@ def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
 
 
 def _handicap(threads: int, dtype: str) -> float:
-    return (1.1 if threads > 1 else 1.0) * (1.15 if dtype == "bfloat16" else 1.0)
+    return (1.1 if threads > 1 else 1.0) * (1.2 if dtype == "bfloat16" else 1.0)
 
 
 def _products(threads: int, dtype: str) -> float:
@@ -106,7 +153,7 @@ def _products(threads: int, dtype: str) -> float:
 
 
 def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float:
-    """Median seconds of a feed-forward block's products on `rows` tokens."""
+    """Least seconds of a feed-forward block's products on `rows` tokens."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -121,4 +168,4 @@ def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float
             begin = time.perf_counter()
             torch.nn.functional.silu(tokens @ up) @ down
             seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds[1:])
+    return min(seconds)

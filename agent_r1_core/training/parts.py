@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
 from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.rollout import ToolRunner, WeightedReward
+from agent_r1_core.training.cache import cache_dir
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -100,8 +99,3 @@ def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
     """The tool format that the environment names; None where it names none."""
     block = resolved.config.env.tool_format
     return None if block is None else resolved.make("tool_format", block)
-
-
-def cache_dir() -> Path:
-    """Where indexes are kept: `AGENT_R1_CACHE`, else `~/.cache/agent-r1`."""
-    return Path(os.environ.get("AGENT_R1_CACHE") or Path.home() / ".cache" / "agent-r1")

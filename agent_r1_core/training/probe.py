@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,18 +56,21 @@ class Probe:
         self._packed = _packed(self._ids)
 
     def seconds(self, choices: Iterable[Choice]) -> dict[Choice, float]:
-        """Relative cost of a token that is sampled once and learnt from once, under each choice: medians of passes that
-        take turns, so that other load on the machine meets all of them."""
-        found: dict[Choice, list[float]] = {choice: [] for choice in choices}
-        for choice in found:
+        """Relative cost of a token that is sampled once and learnt from once, under each choice.
+
+        The least of several passes that take turns: other load on the machine meets every choice, and only makes passes
+        slower.
+        """
+        costs: dict[Choice, list[float]] = {choice: [] for choice in choices}
+        for choice in costs:
             self._cost(choice)
         stop = time.perf_counter() + SECONDS
         for turn in itertools.count():
-            if turn >= 3 and time.perf_counter() > stop:
+            if turn >= 5 and time.perf_counter() > stop:
                 break
-            for choice, costs in found.items():
-                costs.append(self._cost(choice))
-        return {choice: statistics.median(costs) for choice, costs in found.items()}
+            for choice in costs:
+                costs[choice].append(self._cost(choice))
+        return {choice: min(seconds) for choice, seconds in costs.items()}
 
     def _cost(self, choice: Choice) -> float:
         threads, dtype = choice

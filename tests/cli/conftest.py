@@ -33,12 +33,9 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def small(
-    noise: Path, root: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
+def small(noise: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments of a two-step run of the default recipe with a reward that varies; in an empty current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     keys = {
         "model.name": noise,
         "model.dtype": "float32",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from agent_r1_core.training.probe import Probe
 
 
 @pytest.fixture(autouse=True)
-def threads_stay_as_they_were():
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is remembered yet, every precision is possible, and torch's threads stay as they were."""
+    monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(hardware, "_cpu_dtypes", lambda: ["float32", "bfloat16"])
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -35,6 +39,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> H
     [
         ((1.0, 0.5, 1.0, 0.5), Hardware("cpu", "bfloat16", 1)),
         ((1.0, 0.9, 0.95, 0.9), Hardware("cpu", "float32", 1)),
+        ((1.0, 0.84, 2.0, 2.0), Hardware("cpu", "float32", 1)),
         ((1.0, 1.0, 0.6, 0.58), Hardware("cpu", "float32", 2)),
         ((1.0, 0.7, 0.9, 0.4), Hardware("cpu", "bfloat16", 2)),
     ],
@@ -59,11 +64,36 @@ def test_what_is_set_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert choose_hardware("cpu", "bfloat16", 2, False, tmp_path) == Hardware("cpu", "bfloat16", 2)
 
 
+def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = {"float32_1": 1.0, "bfloat16_1": 0.5, "float32_2": 1.0, "bfloat16_2": 1.0}
+    slow = fast | {"bfloat16_1": 2.0}
+    first = chosen(tmp_path, monkeypatch, **fast)
+    assert first.dtype == "bfloat16"
+    assert chosen(tmp_path, monkeypatch, **slow) == first
+    assert chosen(tmp_path / "copy", monkeypatch, **slow) == first, "another folder, the same shape"
+    monkeypatch.setattr(hardware, "_thread_counts", lambda: [1])
+    monkeypatch.setattr(Probe, "seconds", lambda self, choices: dict(zip(choices, (1.0, 2.0), strict=True)))
+    assert choose_hardware("cpu", "auto", "auto", False, tmp_path / "model").dtype == "float32", "other possibilities"
+    for file in (tmp_path / "cache" / "hardware").iterdir():
+        file.write_text("{")
+    assert choose_hardware("cpu", "auto", "auto", False, tmp_path / "model").dtype == "float32", "unreadable"
+
+
+def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_R1_CACHE", "/dev/null/cache")
+    slow = {"float32_1": 1.0, "bfloat16_1": 2.0, "float32_2": 2.0, "bfloat16_2": 2.0}
+    assert chosen(tmp_path, monkeypatch, **slow).dtype == "float32"
+    assert chosen(tmp_path, monkeypatch, **slow | {"bfloat16_1": 0.5}).dtype == "bfloat16"
+
+
 def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_r1_core.training.probe.SECONDS", 0.0)
-    found = Probe(tiny_model_folder(tmp_path / "model")).seconds([(1, "float32"), (1, "bfloat16")])
-    assert set(found) == {(1, "float32"), (1, "bfloat16")}
-    assert all(0 < seconds < 1 for seconds in found.values())
+    choices = [(1, "float32"), (1, "bfloat16")]
+    seconds = Probe(tiny_model_folder(tmp_path / "model")).seconds(choices)
+    assert list(seconds) == choices
+    assert min(seconds.values()) > 0
 
 
 def test_a_layer_that_is_too_large_or_unknown_is_decided_by_products(
