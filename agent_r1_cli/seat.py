@@ -20,8 +20,8 @@ from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.training.model_source import find_model
-from agent_r1_core.training.parts import make_env, make_resources, make_rewards, make_tool_format, make_tools
-from agent_r1_core.training.task_sets import TRAIN, load_tasks, set_names
+from agent_r1_core.training.parts import make_env, make_rewards, make_tool_format, make_tools
+from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -103,7 +103,8 @@ class Seat:
         """
         resolved = resolved.replace({"env.max_tokens": TOKENS})
         name = set_names(resolved.config, task_set)[0]
-        own = load_tasks(resolved, (name,), tell, resolved.run)[name]
+        sets = load_tasks(resolved, (name,), tell, resolved.run)
+        own = sets[name]
         if isinstance(task, int):
             if task >= len(own.tasks):
                 raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {task}; give a lower --task")
@@ -125,7 +126,7 @@ class Seat:
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
-        await tools.start(make_resources({TRAIN if name == TRAIN else "eval": own.source}))
+        await tools.start(tool_resources(resolved, sets, name))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
         return cls(episode, tokenizer, settings, threads, envs)
 

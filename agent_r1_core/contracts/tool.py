@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -74,6 +74,11 @@ class Tool(Component):
     def close(self) -> None:
         """Release what `open` took."""
 
+    def other_corpora(self) -> Sequence[str]:
+        """Names of the corpora that `open` reads beside those of the tasks at hand. A tool with a process of its own
+        gets no others; any other tool may ask for each."""
+        return ()
+
     def describe(self) -> dict[str, Any] | None:
         """Facts about the opened tool that a report states, JSON-able: what a search covers, and how much of it."""
         return None
@@ -92,7 +97,15 @@ class ToolResources:
     cache_dir: str
     """A folder for indexes and the like, shared by runs."""
     corpora: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    """Corpora of the run's task sources by name (`train`, `eval`): a call returns an iterable of Passage."""
+    """Corpora of the run's task sources by name: `train`, and `eval` or the names of several evaluation sets. A call
+    loads one: an iterable of Passage, or None where the source has none."""
+    own: str | None = None
+    """The name of the corpus that belongs to the tasks at hand; None: all of them do."""
+
+    @property
+    def own_corpora(self) -> list[str]:
+        """The names of the corpora that belong to the tasks at hand."""
+        return sorted(self.corpora) if self.own is None else [self.own]
 
 
 def _first_paragraph(cls: type[Tool]) -> str:

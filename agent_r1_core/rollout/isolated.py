@@ -59,7 +59,7 @@ def write_corpora(corpora: Mapping[str, Callable[[], Iterable[Any]]], folder: Pa
     for index, (name, load) in enumerate(corpora.items()):
         path = folder / f"corpus_{index}.jsonl"
         with path.open("w", encoding="utf-8") as file:
-            for passage in load():
+            for passage in load() or ():
                 file.write(json.dumps(asdict(passage)) + "\n")
         files[name] = str(path)
     return files
@@ -83,7 +83,7 @@ class IsolatedTool:
         Raises:
             ToolError: it cannot be opened.
         """
-        self._resources = {"cache_dir": resources.cache_dir, "corpora": dict(corpora)}
+        self._resources = {"cache_dir": resources.cache_dir, "corpora": dict(corpora), "own": resources.own}
         self._idle.append(await self._threads.run(self._start_process))
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> tuple[str, bool]:

@@ -71,7 +71,7 @@ def _load(target: dict[str, Any]) -> Tool:
 
 def _resources(described: dict[str, Any]) -> ToolResources:
     corpora = {name: partial(_passages, path) for name, path in described["corpora"].items()}
-    return ToolResources(cache_dir=described["cache_dir"], corpora=dict(corpora))
+    return ToolResources(described["cache_dir"], dict(corpora), described["own"])
 
 
 def _passages(path: str) -> Iterator[Passage]:

@@ -143,7 +143,9 @@ class ToolRunner:
     async def _start_isolated(self, resources: ToolResources) -> None:
         """Open the isolated tools; their corpora lie in a folder that lives as long as the runner."""
         self._folder = folder = TemporaryDirectory(prefix="agent-r1-corpora-")
-        files = await self._threads.run(partial(write_corpora, resources.corpora, Path(folder.name)))
+        others = {name for isolated in self._isolated for name in self.tools[isolated].other_corpora()}
+        wanted = {name: load for name, load in resources.corpora.items() if name in {*resources.own_corpora, *others}}
+        files = await self._threads.run(partial(write_corpora, wanted, Path(folder.name)))
         for isolated in self._isolated.values():
             await isolated.start(resources, files)
 

@@ -7,7 +7,7 @@ one engine. Nothing heavy is opened before `start`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,11 @@ from agent_r1_core.training.model_source import ModelSource, find_model
 from agent_r1_core.training.parts import (
     make_env,
     make_learner,
-    make_resources,
     make_rewards,
     make_tool_format,
     make_tools,
 )
-from agent_r1_core.training.task_sets import TRAIN, Note, TaskSet, load_tasks, record, set_names
+from agent_r1_core.training.task_sets import TRAIN, Note, TaskSet, load_tasks, record, set_names, tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
@@ -160,7 +159,7 @@ def assemble(
     _check_positions(resolved, shape)
     hardware = choose_hardware(
         config.model.device,
-        config.model.dtype,
+        source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype,
         config.threads,
         config.deterministic,
         source.folder,
@@ -193,7 +192,7 @@ def assemble(
         model=source,
         tokenizer=tokenizer,
         engine=engine,
-        splits={name: _make_split(name, own, resolved, engine, tokenizer, wrap_tool) for name, own in tasks.items()},
+        splits={name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks},
         evaluation_tasks=record(tasks),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
@@ -203,7 +202,7 @@ def assemble(
 
 def _make_split(
     name: str,
-    own: TaskSet,
+    tasks: Mapping[str, TaskSet],
     resolved: ResolvedConfig,
     engine: Engine,
     tokenizer: ChatTokenizer,
@@ -224,8 +223,8 @@ def _make_split(
         deterministic=config.deterministic,
         model=config.model.name,
     )
-    resources = make_resources({TRAIN if name == TRAIN else "eval": own.source})
-    return Split(name, own.tasks, tools, resources, Collector(engine, tokenizer, settings))
+    resources = tool_resources(resolved, tasks, name)
+    return Split(name, tasks[name].tasks, tools, resources, Collector(engine, tokenizer, settings))
 
 
 def _shape(folder: Path) -> dict[str, Any]:

@@ -29,6 +29,11 @@ class ModelSource:
     policy: RunPolicy | None = None
     """Which of the run's policies it is."""
 
+    @property
+    def dtype(self) -> str:
+        """The precision that its run computed with; `auto` where no run made it."""
+        return "auto" if self.run is None else str(Run.open(self.run).config()["model"]["dtype"])
+
     def describe(self) -> str:
         """The weights in words: `best checkpoint of runs/first, step 20, chosen by eval/exact_match among 3`."""
         if self.run is not None and self.policy is not None:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
-from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.rollout import ToolRunner, WeightedReward
-from agent_r1_core.training.cache import cache_dir
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.sampling import Sampling
-    from agent_r1_core.contracts.tasks import TaskSource
+    from agent_r1_core.contracts.tool import Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
@@ -74,11 +72,6 @@ def make_tools(
         {tool.name: "thread" if wrap else block.isolation for tool, block in tools},
         max_concurrency,
     )
-
-
-def make_resources(corpora: dict[str, TaskSource]) -> ToolResources:
-    """What tools may draw on: the cache folder, and the corpora of the split's task source, if it has one."""
-    return ToolResources(str(cache_dir()), {name: source.corpus for name, source in corpora.items()})
 
 
 def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.cache import cache_dir
 from agent_r1_core.training.task_order import hold_out
 
 if TYPE_CHECKING:
@@ -85,6 +87,19 @@ def load_tasks(
         else TaskSet(_sampled(one.tasks, config.evaluation, config.seed), one.source, one.held_out)
         for name, one in sets.items()
     }
+
+
+def tool_resources(resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: str) -> ToolResources:
+    """What the tools of a task set may draw on: the cache folder, and the corpora of every task source of the run, each
+    of which is loaded when a tool asks for it. For the tools of an evaluation set, `eval` is the corpus of that set."""
+    tasks = resolved.config.tasks
+    sources: dict[str, TaskSource] = {
+        other: sets[other].source if other in sets else resolved.make("tasks", block or tasks.train)
+        for other, block in {TRAIN: tasks.train, **tasks.eval_sets}.items()
+    }
+    own = TRAIN if name == TRAIN else "eval"
+    sources[own] = sources[name]
+    return ToolResources(str(cache_dir()), {other: source.corpus for other, source in sources.items()}, own)
 
 
 def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:

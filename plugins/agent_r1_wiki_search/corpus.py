@@ -5,7 +5,7 @@ A corpus is held in memory as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, read_records, text_field
@@ -23,18 +23,17 @@ def read_corpus(path: str) -> list[Passage]:
     return list(dict.fromkeys(_passage(record, f"record {index} of {path}") for index, record in enumerate(records)))
 
 
-def source_corpus(resources: ToolResources, source: str) -> list[Passage]:
-    """The passages of the task source `source`, or of all that offer some for `auto`; a repeated one counts once.
+def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Passage]:
+    """The passages of these task sources; a repeated one counts once.
 
     Raises:
         ConfigError: there is no such source, or none that offers passages.
     """
-    offered = resources.corpora
-    if source != "auto" and source not in offered:
-        known = ", ".join(sorted(offered)) or "none"
-        raise ConfigError(f"wiki_search has source={source} but the corpora here are: {known}; name one, or auto")
-    names = sorted(offered) if source == "auto" else [source]
-    parts: list[Iterable[Passage]] = [offered[name]() or [] for name in names]
+    for name in sources:
+        if name not in resources.corpora:
+            known = ", ".join(sorted(resources.corpora)) or "none"
+            raise ConfigError(f"wiki_search has source={name} but the corpora here are: {known}; name one, or auto")
+    parts: list[Iterable[Passage]] = [resources.corpora[name]() or [] for name in sources]
     passages = list(dict.fromkeys(passage for part in parts for passage in part))
     if not passages:
         raise ConfigError(

@@ -32,7 +32,8 @@ class WikiSearch(Tool):
         corpus: LocalPath | None = None
         """A .jsonl, .json or .parquet file of passages with `title` and `text`; null: the task source's corpus."""
         source: str = "auto"
-        """Which task source's corpus: `train`, `eval`, or `auto` for every one that the tool may use."""
+        """The task source whose corpus is searched: `train`, `eval`, one of several evaluation sets by name, or `auto`
+        for that of the tasks at hand."""
         stemmer: bool = False
         """Match English words by their stems; names are then conflated, too."""
         max_characters: int = Field(1000, ge=1)
@@ -62,10 +63,14 @@ class WikiSearch(Tool):
         if config.corpus:
             passages, self._origin = read_corpus(config.corpus), config.corpus
         else:
-            sources = sorted(resources.corpora) if config.source == "auto" else [config.source]
-            passages = source_corpus(resources, config.source)
+            sources = resources.own_corpora if config.source == "auto" else [config.source]
+            passages = source_corpus(resources, sources)
             self._origin = ", ".join(f"tasks.{name}" for name in sources)
         self._index = open_index(passages, Words(config.stemmer), resources.cache_dir)
+
+    def other_corpora(self) -> tuple[str, ...]:
+        """The source that is named."""
+        return () if self.config.corpus or self.config.source == "auto" else (self.config.source,)
 
     def describe(self) -> dict[str, Any] | None:
         """How many passages it searches, and where they come from."""

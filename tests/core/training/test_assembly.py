@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from pathlib import Path
 
 import pytest
 
-from agent_r1_core import train
+from agent_r1_core import ToolCall, ToolContext, train
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, TaskError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.assembly import assemble
+from agent_r1_core.training.assembly import Split, assemble
 
 PLUGIN = """
-from agent_r1_core import Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
+from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
 
 AGENT_R1_PLUGIN_API = 1
 
@@ -22,6 +24,20 @@ AGENT_R1_PLUGIN_API = 1
 class Twins(TaskSource):
     def load(self):
         return [Task("one", "a?", ("a",)), Task("two", "b?", ("b",)), Task("one", "c?", ("c",))]
+
+
+class Titled(TaskSource):
+    read = []
+
+    class Config(ComponentConfig):
+        title: str
+
+    def load(self):
+        return [Task(self.config.title, "a?", ("a",))]
+
+    def corpus(self):
+        self.read.append(self.config.title)
+        return [Passage(self.config.title, "a city")]
 
 
 class Witness(Tracker):
@@ -35,7 +51,10 @@ class Witness(Tracker):
 
 @hookimpl
 def register_tasks():
-    return [TaskSpec("twins", ":Twins", "two tasks of one id")]
+    return [
+        TaskSpec("twins", ":Twins", "two tasks of one id"),
+        TaskSpec("titled", ":Titled", "one task, and a corpus of one passage"),
+    ]
 
 
 @hookimpl
@@ -75,6 +94,54 @@ def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str],
     assert [weighted.timeout for weighted in parts.train.collector.settings.rewards] == [7.0]
     assert parts.learner.policy.gradient_checkpointing
     assert parts.sampling["deterministic"] is False
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize(
+    ("source", "titles", "read"),
+    [
+        ("auto", {"train": "Oslo", "bern": "Bern", "rome": "Rome"}, {"Oslo", "Bern", "Rome"}),
+        ("train", {"train": "Oslo", "bern": "Oslo", "rome": "Oslo"}, {"Oslo"}),
+        ("rome", {"train": "Rome", "bern": "Rome", "rome": "Rome"}, {"Rome"}),
+    ],
+)
+def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
+    small: list[str], tmp_path: Path, isolation: str, source: str, titles: dict[str, str], read: set[str]
+) -> None:
+    sets = "bern: {name: titled, title: Bern}, rome: {name: titled, title: Rome}"
+    keys = [
+        *(key for key in small if not key.startswith(("tasks", "tools"))),
+        f"tasks={{train: {{name: titled, title: Oslo}}, eval: {{{sets}}}}}",
+        f"tools=[{{name: wiki_search, source: {source}, isolation: {isolation}}}]",
+    ]
+    resolved = load_config("default", keys, plugins=[tmp_path / "parts.py"])
+    corpora = resolved.registry.load("tasks", "titled").cls.read
+    corpora.clear()
+    parts = assemble(resolved, learning=False)
+
+    async def searched(split: Split) -> str:
+        await split.tools.start(split.resources)
+        try:
+            context = ToolContext("e", 0, split.tasks[0], random.Random(0))
+            return (await split.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text.split("\n")[0]
+        finally:
+            await split.tools.close()
+
+    assert {name: asyncio.run(searched(split)) for name, split in parts.splits.items()} == titles
+    if isolation == "thread":
+        assert set(corpora) == read, "a corpus was loaded that nobody searches"
+
+
+def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_path: Path) -> None:
+    keys = [key for key in small if not key.startswith("model")]
+    plugins = [tmp_path / "parts.py"]
+    run = train("default", [key.replace("float32", "bfloat16") for key in small], plugins=plugins)
+
+    def dtype(*more: str) -> str:
+        resolved = load_config("default", [*keys, f"model.name={run.path}", *more], plugins=plugins)
+        return assemble(resolved, learning=False).hardware.dtype
+
+    assert (dtype(), dtype("model.dtype=float32")) == ("bfloat16", "float32")
 
 
 def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:

@@ -97,18 +97,17 @@ def test_a_corpus_file_takes_the_place_of_the_task_source(tmp_path: Path, name: 
     assert run(tool, "Oslo Norway Lyon") == "Oslo\nIn Norway."
 
 
-def test_sources_are_joined_or_chosen_by_name(tmp_path: Path) -> None:
-    resources = ToolResources(
-        str(tmp_path), {"train": lambda: PASSAGES[:2], "eval": lambda: PASSAGES[1:3], "x": lambda: None}
-    )
+def test_the_corpus_of_the_tasks_at_hand_or_another_one_by_name(tmp_path: Path) -> None:
+    corpora = {"train": lambda: PASSAGES[:2], "eval": lambda: PASSAGES[1:3], "x": lambda: None}
 
-    def titles(source: str) -> set[str]:
+    def titles(source: str, own: str | None = None) -> set[str]:
         tool = WikiSearch(WikiSearch.Config(source=source, top_k=10))
-        tool.open(resources)
+        tool.open(ToolResources(str(tmp_path), corpora, own))
+        assert set(tool.other_corpora()) == {source} - {"auto"}
         return {found.title for found in tool.search("lyon france who")}
 
     assert titles("auto") == {"Lyon", "France", "The Who"}
-    assert titles("eval") == {"France", "The Who"}
+    assert titles("auto", own="eval") == titles("eval", own="train") == {"France", "The Who"}
     with pytest.raises(ConfigError, match="source=test but the corpora here are: eval, train, x"):
         titles("test")
 
