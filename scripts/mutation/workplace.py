@@ -24,6 +24,7 @@ SURVIVED = (0, 5, 33)
 """mutmut's exit codes of a mutant that no test noticed: they passed, or there was none."""
 TEST_FILES = ("tests", "recipes", "templates", "README.md", "CONTRIBUTING.md")
 GENERATE = "from mutmut.__main__ import *; copy_src_dir(); copy_also_copy_files(); create_mutants(1)"
+FASTEST_FIRST = Path(__file__).with_name("fastest_first.py")
 Codes = dict[str, int | None]
 """mutmut's exit code of each mutant by name; None: not run yet."""
 
@@ -95,6 +96,7 @@ class Workplace:
             _remove(self.folder / name)
             _remove(self.folder / "mutants" / name)
             _copy(self.root / name, self.folder / name)
+        _copy(FASTEST_FIRST, self.folder / FASTEST_FIRST.name)
         _remove(self.folder / "mutants" / "mutmut-stats.json")
 
     def _settings(self, packages: list[str]) -> str:
@@ -102,9 +104,9 @@ class Workplace:
         settings = {
             "source_paths": packages,
             "only_mutate": [str(path) for path in self.files],
-            "also_copy": list(TEST_FILES),
+            "also_copy": [*TEST_FILES, FASTEST_FIRST.name],
             "pytest_add_cli_args_test_selection": [name for name in self.room.tests if (self.root / name).exists()],
-            "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist"],
+            "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", FASTEST_FIRST.stem],
             "process_isolation": "forkserver",
             "track_dependencies": False,
             "use_git_change_detection": False,
