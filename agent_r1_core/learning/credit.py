@@ -37,9 +37,8 @@ def gae(
     """
     index, present = compact(mask)
     reward, value = _take(rewards, index, present), _take(values, index, present)
-    following = torch.zeros_like(value[:, 0]) if value.shape[1] else rewards.new_zeros(rewards.shape[0])
-    last_value = following if bootstrap is None else bootstrap.to(values.dtype)
-    advantage, next_value = following, last_value
+    advantage = values.new_zeros(values.shape[0])
+    next_value = advantage if bootstrap is None else bootstrap
     columns = torch.zeros_like(value)
     for k in range(value.shape[1] - 1, -1, -1):
         here = present[:, k]

@@ -194,8 +194,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         3,
         "bootstrap-lost",
         "agent_r1_core/learning/credit.py",
-        "last_value = following if bootstrap is None else bootstrap.to(values.dtype)",
-        "last_value = following",
+        "next_value = advantage if bootstrap is None else bootstrap",
+        "next_value = advantage",
         "bootstrap",
     ),
     Mutation(

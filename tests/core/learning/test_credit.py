@@ -143,6 +143,8 @@ def test_kl_in_the_reward_needs_both_policies() -> None:
     with pytest.raises(ValueError, match="needs_old_logprobs"):
         kl_in_reward(batch, 0.1)
     batch.old_logprobs = torch.full(batch.ids.shape, -1.0)
+    with pytest.raises(ValueError, match="needs_old_logprobs"):
+        kl_in_reward(batch, 0.1)
     batch.reference_logprobs = torch.full(batch.ids.shape, -3.0)
     expected = batch.rewards - 0.1 * 2.0 * batch.action_mask
     torch.testing.assert_close(kl_in_reward(batch, 0.1), expected)

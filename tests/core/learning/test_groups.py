@@ -26,11 +26,12 @@ def tensors() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(RETURNS), torch.tensor(GROUP)
 
 
-def test_normalised_advantages_use_the_sample_deviation() -> None:
-    found = group_normalised_advantage(*tensors(), eps=1e-6)
+@pytest.mark.parametrize("eps", [1e-6, 0.5])
+def test_normalised_advantages_use_the_sample_deviation(eps: float) -> None:
+    found = group_normalised_advantage(*tensors(), eps=eps)
     for i in range(5):
         others = members(i)
-        expected = (RETURNS[i] - statistics.mean(others)) / (statistics.stdev(others) + 1e-6)
+        expected = (RETURNS[i] - statistics.mean(others)) / (statistics.stdev(others) + eps)
         assert float(found[i]) == pytest.approx(expected, rel=1e-5)
 
 
@@ -49,8 +50,9 @@ def test_a_group_without_spread_and_a_group_of_one_have_no_advantage(advantage) 
     assert found[:5].abs().min() > 0
 
 
-def test_equal_returns_give_exactly_zero_even_with_eps_zero() -> None:
-    returns, group = torch.tensor([0.1] * 3), torch.zeros(3, dtype=torch.long)
+@pytest.mark.parametrize("value", [0.1, -0.1])
+def test_equal_returns_give_exactly_zero_even_with_eps_zero(value: float) -> None:
+    returns, group = torch.tensor([value] * 3), torch.zeros(3, dtype=torch.long)
     assert group_normalised_advantage(returns, group, eps=0.0).tolist() == [0.0] * 3
 
 

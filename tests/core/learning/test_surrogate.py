@@ -52,26 +52,30 @@ def test_in_the_first_pass_the_gradient_is_that_of_reinforce() -> None:
         torch.testing.assert_close(torch.autograd.grad(out.loss.sum(), logprobs)[0], -advantages)
 
 
-def test_cispo_keeps_the_gradient_of_clipped_tokens_and_bounds_its_weight() -> None:
-    logprobs = torch.tensor([math.log(3.0)], requires_grad=True)
-    out = cispo_surrogate(logprobs, log_ratio(logprobs, torch.zeros(1)), torch.tensor([2.0]), 1.0, 0.28)
+@pytest.mark.parametrize(("ratio", "weight"), [(3.0, 1.28), (0.5, 0.8), (1.1, 1.1)])
+def test_cispo_keeps_the_gradient_of_clipped_tokens_and_bounds_its_weight(ratio: float, weight: float) -> None:
+    logprobs = torch.tensor([math.log(ratio)], requires_grad=True)
+    out = cispo_surrogate(logprobs, log_ratio(logprobs, torch.zeros(1)), torch.tensor([2.0]), 0.2, 0.28)
     out.loss.sum().backward()
-    assert float(logprobs.grad) == pytest.approx(-1.28 * 2.0)
-    assert bool(out.clipped)
+    assert float(logprobs.grad) == pytest.approx(-weight * 2.0)
+    assert bool(out.clipped) == (weight != ratio)
 
 
 def test_the_sequence_ratio_is_the_geometric_mean_of_its_counted_tokens() -> None:
-    ratios = torch.tensor([0.1, 0.3, 9.0, -0.4, 0.2])
-    counted = torch.tensor([True, True, False, True, True])
-    sequence = torch.tensor([0, 0, 0, 1, 1])
+    ratios = torch.tensor([0.1, 0.3, 9.0, -0.4, 0.2, 0.7])
+    counted = torch.tensor([True, True, False, True, True, True])
+    sequence = torch.tensor([0, 0, 0, 1, 1, 2])
     found = sequence_log_ratio(ratios, sequence, counted)
-    torch.testing.assert_close(found, torch.tensor([0.2, 0.2, 0.2, -0.1, -0.1]))
+    torch.testing.assert_close(found, torch.tensor([0.2, 0.2, 0.2, -0.1, -0.1, 0.7]))
+    assert sequence_log_ratio(ratios[:0], sequence[:0], counted[:0]).shape == (0,)
 
 
 def test_the_value_loss_takes_the_worse_of_free_and_clipped() -> None:
     values, old, targets = torch.tensor([2.0, 0.1]), torch.tensor([0.0, 0.0]), torch.tensor([2.0, 1.0])
     torch.testing.assert_close(value_loss(values, old, targets, None), torch.tensor([0.0, 0.405]))
     torch.testing.assert_close(value_loss(values, old, targets, 0.5), torch.tensor([0.5 * 1.5**2, 0.405]))
+    fallen = value_loss(torch.tensor([-1.0]), torch.tensor([1.0]), torch.tensor([-1.0]), 0.5)
+    torch.testing.assert_close(fallen, torch.tensor([0.5 * 1.5**2]))
 
 
 def test_importance_weights_are_truncated() -> None:

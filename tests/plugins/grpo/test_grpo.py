@@ -126,6 +126,8 @@ def test_options_without_effect_are_named() -> None:
     assert set(GRPO.idle_options(GRPO.Config(aggregation="constant", kl_coef=0.1))) == set()
     assert set(GRPO.idle_options(GRPO.Config(normalise_std=False))) >= {"eps"}
     assert set(GRPO.idle_options(GRPO.Config(**OPTIONS["cispo"]))) >= {"dual_clip"}
+    for name in ("rloo", "cispo"):
+        assert all(isinstance(why, str) for why in GRPO.idle_options(GRPO.Config(**OPTIONS[name])).values())
 
 
 def test_no_preset_sets_an_option_that_is_idle_in_it() -> None:

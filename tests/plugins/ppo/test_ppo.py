@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -105,12 +106,31 @@ def test_roles() -> None:
 
 
 def test_the_loss_mask_without_the_advantage_mask_is_named_idle() -> None:
-    assert "loss_mask" in PPO.idle_options(PPO.Config())
+    assert "advantage_mask" in PPO.idle_options(PPO.Config())["loss_mask"]
     assert "loss_mask" not in PPO.idle_options(PPO.Config(advantage_mask=False))
 
 
 def test_missing_values_are_one_clear_sentence() -> None:
-    batch = tiny_batch()
+    algorithm, batch = made(), tiny_batch()
+    tokens = loss_tokens(batch, algorithm.advantages(batch), algorithm)
+    for field in ("values", "old_values", "value_targets", "value_weights"):
+        with pytest.raises(ValueError, match="critic"):
+            algorithm.loss(replace(tokens, **{field: None}))
     batch.values = None
     with pytest.raises(ValueError, match="critic"):
-        made().advantages(batch)
+        algorithm.advantages(batch)
+
+
+def test_the_metrics_are_of_credited_tokens() -> None:
+    batch = tiny_batch()
+    out = made(gamma=0.9).advantages(batch)
+    mask = batch.action_mask
+    values, targets = batch.values[mask], out.value_targets[mask]
+    assert out.metrics["value_mean"] == pytest.approx(float(values.mean()))
+    assert out.metrics["value_explained_variance"] == pytest.approx(
+        float(1 - (targets - values).var() / targets.var()), abs=1e-5
+    )
+    gaps = (batch.old_logprobs - batch.reference_logprobs)[mask]
+    assert out.metrics["kl_reference"] == pytest.approx(float(gaps.mean()), abs=1e-6)
+    batch.old_logprobs = None
+    assert "kl_reference" not in made().advantages(batch).metrics

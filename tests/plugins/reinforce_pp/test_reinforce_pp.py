@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pytest
 import torch
 from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
 
@@ -74,8 +75,25 @@ def test_the_kl_stands_in_the_reward_or_with_baseline_in_the_loss() -> None:
     assert "kl_reference" in baseline.loss(tokens).metrics
     assert "kl_reference" not in plain.loss(tokens).metrics
     assert made().roles() == {"policy"}
+    assert not made().needs_old_logprobs()
+    assert not made(baseline=True).needs_every_trajectory()
+
+
+def test_the_metric_of_the_kl_is_of_action_tokens() -> None:
+    batch = tiny_batch()
+    gaps = (batch.old_logprobs - batch.reference_logprobs)[batch.action_mask]
+    assert made().advantages(batch).metrics["kl_reference"] == pytest.approx(float(gaps.mean()), abs=1e-6)
+    batch.old_logprobs = None
+    assert made().advantages(batch).metrics == {}
+
+
+def test_without_the_loss_mask_environment_tokens_are_credited_too() -> None:
+    batch = tiny_batch()
+    between = batch.response_mask & ~batch.action_mask
+    assert made(loss_mask=False).advantages(batch).advantages[between].abs().min() > 0
+    assert not made().advantages(batch).advantages[between].any()
 
 
 def test_options_without_effect_are_named() -> None:
-    assert "gamma" in ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))
+    assert "baseline" in ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))["gamma"]
     assert "gamma" not in ReinforcePP.idle_options(ReinforcePP.Config())
