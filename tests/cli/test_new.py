@@ -13,6 +13,8 @@ import pytest
 from agent_r1_cli.scaffold import KINDS
 
 Run = Callable[..., Any]
+UNUSED = "letters_of_nobody"
+"""A name that no installed plugin has; the README's word_count is one that its readers install."""
 
 
 def passes_its_tests(folder: Path) -> None:
@@ -35,12 +37,13 @@ def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tm
 
 def test_the_folder_is_named_after_the_project(agent_r1: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert agent_r1("new", "tool", "word_count").exit_code == 0
-    assert (tmp_path / "agent-r1-word-count" / "tests" / "test_word_count.py").is_file()
+    done = agent_r1("new", "tool", UNUSED)
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "agent-r1-letters-of-nobody" / "tests" / f"test_{UNUSED}.py").is_file()
 
 
 def test_a_folder_that_exists_is_left_alone(agent_r1: Run, tmp_path: Path) -> None:
-    result = agent_r1("new", "tool", "word_count", "--dir", tmp_path)
+    result = agent_r1("new", "tool", UNUSED, "--dir", tmp_path)
     assert result.exit_code == 2
     assert f"error: {tmp_path} exists already" in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -56,8 +56,8 @@ def test_an_installed_wheel_works_without_the_checkout(built: dict[str, Path], w
     assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
     shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
     assert shown["source"].startswith(str(without_agent_r1.folder))
-    without_agent_r1.agent_r1("new", "tool", "word_count")
-    assert (without_agent_r1.folder / "agent-r1-word-count" / "pyproject.toml").is_file()
+    without_agent_r1.agent_r1("new", "tool", "letters_of_nobody")
+    assert (without_agent_r1.folder / "agent-r1-letters-of-nobody" / "pyproject.toml").is_file()
     assert "miniwiki" in without_agent_r1.agent_r1("train", "--dry-run")
 
 
@@ -67,5 +67,5 @@ def test_an_editable_install_reads_the_checkout(root: Path, without_agent_r1: An
     assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
     shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
     assert Path(shown["source"]).is_relative_to(root)
-    without_agent_r1.agent_r1("new", "tool", "word_count")
-    assert (without_agent_r1.folder / "agent-r1-word-count" / "pyproject.toml").is_file()
+    without_agent_r1.agent_r1("new", "tool", "letters_of_nobody")
+    assert (without_agent_r1.folder / "agent-r1-letters-of-nobody" / "pyproject.toml").is_file()
