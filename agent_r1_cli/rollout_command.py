@@ -73,7 +73,7 @@ async def _play(
         raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")
     try:
         await parts.start()
-        return parts, await own.collector.collect(RolloutRequest(chosen, samples, "look", greedy))
+        return parts, await parts.rollouts.collect(RolloutRequest(chosen, samples, "look", greedy, name))
     finally:
         await parts.close()
 

@@ -58,6 +58,18 @@ class Algorithm(Component):
         """The groups to train on; all of them by default."""
         return list(groups)
 
+    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
+        """How many further tasks to play before the update, when `groups` are what `filter` kept of so many tasks.
+
+        It is asked again after each further rollout, at most `training.extra_rollouts` times a step; 0: go on.
+        """
+        return 0
+
+    @classmethod
+    def asks_for_more(cls) -> bool:
+        """Whether it ever asks for further tasks; `training.extra_rollouts` has no effect otherwise (LAW 8)."""
+        return cls.more_tasks is not Algorithm.more_tasks
+
     def advantages(self, batch: Batch) -> Advantages:
         """Advantages [trajectories, tokens], zero outside the credited tokens (LAW 3)."""
         raise TypeError(f"algorithm {type(self).__name__} defines no advantages(batch); add one")

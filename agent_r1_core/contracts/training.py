@@ -62,6 +62,8 @@ class TrainingConfig(Section):
     """Compute tokens that the episodes of a task share from their first id on once; the gradient is the same."""
     skip_without_gradient: bool = True
     """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
+    extra_rollouts: int = Field(default=4, ge=0)
+    """How many further rollouts an algorithm may ask for within a step, where it asks for any."""
     max_retries: int = Field(default=2, ge=0)
     """How often a failed episode is started again before it is dropped."""
     shuffle: bool = True

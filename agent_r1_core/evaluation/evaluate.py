@@ -11,7 +11,7 @@ from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.rollout import RolloutRequest
 
 if TYPE_CHECKING:
-    from agent_r1_core.rollout import Collector
+    from agent_r1_core.rollout import Collect
     from agent_r1_core.trajectory import Task, Trajectory
 
 ROUND = -1
@@ -29,9 +29,10 @@ class Evaluation:
 
 
 async def evaluate_tasks(
-    collector: Collector,
+    collect: Collect,
     tasks: Sequence[Task],
     *,
+    split: str = "eval",
     samples: int = 1,
     greedy: bool = True,
     sampling: Mapping[str, Any] | None = None,
@@ -42,8 +43,9 @@ async def evaluate_tasks(
     """Play episodes and score them.
 
     Args:
-        collector: Plays the episodes with its own policy, environment, tools and rewards.
+        collect: Plays what it is asked for: a collector's, or that of a run's rollouts.
         tasks: The evaluation's tasks.
+        split: Whose tools and corpus the episodes use.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
         greedy: Take the most likely token instead of sampling.
         sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
@@ -56,7 +58,7 @@ async def evaluate_tasks(
     """
     if not tasks:
         raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
-    rollout = await collector.collect(RolloutRequest(tasks, samples, ROUND, greedy), on_episode)
+    rollout = await collect(RolloutRequest(tasks, samples, ROUND, greedy, split), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     try:
         result = report(
@@ -69,5 +71,4 @@ async def evaluate_tasks(
         )
     except ValueError as error:
         raise TaskError(str(error)) from error
-    finished = [trajectory for group in rollout.groups for trajectory in group.trajectories]
-    return Evaluation(result, finished + list(rollout.dropped))
+    return Evaluation(result, rollout.trajectories + rollout.dropped)

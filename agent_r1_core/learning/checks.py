@@ -46,6 +46,20 @@ class CheckedAlgorithm:
             raise AlgorithmError(f"{_name(self._algorithm)}: filter must return a list of groups that it was given")
         return list(kept)
 
+    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
+        """How many further tasks the algorithm asks for.
+
+        Raises:
+            AlgorithmError: it raised, or returned anything but a whole number from 0 on.
+        """
+        with _author_errors(self._algorithm, "more_tasks"):
+            count = self._algorithm.more_tasks(groups, tasks)
+        if not isinstance(count, int) or count < 0:
+            raise AlgorithmError(
+                f"{_name(self._algorithm)}: more_tasks returned {count!r}; return how many tasks, 0 for none"
+            )
+        return count
+
     def advantages(self, batch: Batch, loss_mask: Tensor) -> Advantages:
         """The advantages of a batch, whose tokens in the policy's loss are those of `loss_mask`, bool [n, T].
 

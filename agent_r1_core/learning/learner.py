@@ -6,7 +6,7 @@ from the step, so that `state_dict` and the policy's folder are all that an exac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
@@ -31,6 +31,10 @@ from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import Group
+
+
+class UpdateStopped(AgentR1Error):
+    """An update was stopped before its end."""
 
 
 class Learner:
@@ -93,16 +97,27 @@ class Learner:
         """
         return self._checked.filter(groups)
 
-    def update(self, groups: Sequence[Group], step: int) -> Update:
+    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
+        """How many further tasks the algorithm asks for, given the groups that it kept of so many tasks.
+
+        Raises:
+            AlgorithmError: it raised, or returned no count.
+        """
+        return self._checked.more_tasks(groups, tasks)
+
+    def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
 
         Args:
             groups: what `filter` kept; failed trajectories in them are left out.
             step: of the run, from 1.
+            stopped: asked before each micro-batch; once it says so, nothing more is computed.
 
         Raises:
             AlgorithmError: the algorithm raised, or returned what its contract does not allow.
+            UpdateStopped: it was stopped; the weights are those of no step.
         """
+        self._stopped = stopped
         batch = Batch.from_groups(groups)
         failed = float(sum(len(group.trajectories) for group in groups) - batch.size)
         if not bool(batch.action_mask.any()):
@@ -215,6 +230,8 @@ class Learner:
         meter.add("update/measured_share", update.loss_mask[kept].sum(), update.loss_mask[list(rows)].sum())
         learns, gap = self._policy_learns(step), not meter.has("logprob_gap")
         for packed in micro_batches(update.batch, kept, settings.max_tokens_per_microbatch, self._shares):
+            if self._stopped():
+                raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
             self._backward(minibatch, packed, learns, gap, meter)
         meter.add("update/loss", 0.0, 1.0)
         if learns:

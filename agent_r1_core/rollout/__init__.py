@@ -5,16 +5,18 @@ from __future__ import annotations
 from agent_r1_core.rollout.collector import Collector
 from agent_r1_core.rollout.episode import Episode, EpisodeServices
 from agent_r1_core.rollout.request import RolloutRequest
-from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.rollout.result import Collect, OnEpisode, RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, WeightedReward
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.tool_runner import DEFAULT_TIMEOUT, ToolRunner
 
 __all__ = [
     "DEFAULT_TIMEOUT",
+    "Collect",
     "Collector",
     "Episode",
     "EpisodeServices",
+    "OnEpisode",
     "RolloutRequest",
     "RolloutResult",
     "RolloutSettings",

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
 from agent_r1_core.rollout.request import RolloutRequest
-from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.rollout.result import OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
@@ -33,8 +33,6 @@ from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 _LOG = logging.getLogger(__name__)
 _FATAL = (ConfigError, ModelError, PluginError)
 """What no retry can mend ends the rollout: a wrong configuration, a template that refuses, drifted ids (LAW 1)."""
-
-OnEpisode = Callable[[Trajectory], None]
 
 
 @dataclass(frozen=True)

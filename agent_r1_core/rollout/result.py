@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent_r1_core.metrics.rollouts import rollout_metrics
+from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.tool_counts import ToolCounts
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -43,3 +45,9 @@ class RolloutResult:
             self.tools + other.tools,
             self.hung + other.hung,
         )
+
+
+OnEpisode = Callable[[Trajectory], None]
+"""Hears of each episode as it ends, failed ones included."""
+Collect = Callable[[RolloutRequest, OnEpisode | None], Awaitable[RolloutResult]]
+"""Plays a request."""

@@ -18,6 +18,7 @@ from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
+from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
 from agent_r1_core.training.model_source import ModelSource, find_model
 from agent_r1_core.training.parts import (
     make_env,
@@ -31,7 +32,6 @@ from agent_r1_core.training.task_sets import TRAIN, Note, TaskSet, load_tasks, r
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
-    from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
     from agent_r1_core.trajectory import Task
@@ -62,9 +62,10 @@ class Assembly:
     """`train`, and the evaluation sets by name (`eval` where there is one without a name)."""
     evaluation_tasks: EvaluationTasks
     """What the run records of its evaluation sets."""
+    rollouts: LocalRollouts
     trackers: list[Tracker]
     policy_folder: Path
-    _learner: Learner | None = None
+    _learner: LocalLearner | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -72,7 +73,7 @@ class Assembly:
         return self.resolved.config
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> LocalLearner:
         """The learner; an evaluation has none."""
         if self._learner is None:
             raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
@@ -115,7 +116,7 @@ class Assembly:
             )
         )
         if self._learner is not None:
-            await self.engine.load_weights(self._learner.policy.weights(), version)
+            await self.rollouts.load_weights(self._learner.snapshot(), version)
 
     async def close(self) -> None:
         """Release everything, also after a start that failed half-way."""
@@ -186,17 +187,19 @@ def assemble(
             "training tasks: every step has all of them"
         )
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
+    own = {name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks}
     return Assembly(
         resolved=resolved,
         hardware=hardware,
         model=source,
         tokenizer=tokenizer,
         engine=engine,
-        splits={name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks},
+        splits=own,
+        rollouts=LocalRollouts(engine, {name: split.collector for name, split in own.items()}),
         evaluation_tasks=record(tasks),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
-        _learner=learner,
+        _learner=None if learner is None else LocalLearner(learner),
     )
 
 

@@ -13,39 +13,28 @@ from agent_r1_core.errors import RunError
 if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint, Checkpoints
+    from agent_r1_core.training.roles import LearnerRole
 
 
 def save_checkpoint(
-    learner: Learner, checkpoints: Checkpoints, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
+    learner: LearnerRole, checkpoints: Checkpoints, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
 ) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all; it competes by the metric `best`.
 
     The policy's weights are float32, so that the run goes on exactly where it was (LAW 10).
     """
-    import torch
 
     def write(folder: Path) -> None:
-        save_policy(learner, folder / "policy")
-        with _disk_errors(folder / "trainer.pt"):
-            torch.save(learner.state_dict(), folder / "trainer.pt")
+        learner.save_policy(folder / "policy")
+        learner.save_state(folder / "trainer.pt")
 
     value = metrics.get(best) if best else None
     return checkpoints.save(step, write, keep=keep, metric=best, value=value)
 
 
-def save_policy(learner: Learner, folder: Path) -> None:
-    """Write the policy as a plain Hugging Face folder.
-
-    Raises:
-        OSError: the disk refuses.
-    """
-    with _disk_errors(folder):
-        learner.policy.save(folder)
-
-
 @contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    """torch and safetensors tell of a full disk in exceptions of their own; what they write is not at fault."""
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what torch and safetensors raise on a full disk into an OSError; what they write is not at fault."""
     from safetensors import SafetensorError
 
     try:

@@ -80,8 +80,9 @@ async def evaluate_splits(
     on_episode = _counter(listener, samples * sum(len(one.tasks) for one in asked.values()))
     found = {
         split.name: await evaluate_tasks(
-            split.collector,
+            assembly.rollouts.collect,
             asked[split.name].tasks,
+            split=split.name,
             samples=samples,
             greedy=config.evaluation.greedy,
             sampling=assembly.sampling,

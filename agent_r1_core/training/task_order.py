@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TypeVar
+
+from agent_r1_core.trajectory import Task
 
 T = TypeVar("T")
 
@@ -23,6 +25,13 @@ def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuff
         order = _epoch_order(len(tasks), size, seed, epoch) if shuffle else range(len(tasks))
         places += order[start : start + size - len(places)]
     return [tasks[place] for place in places]
+
+
+def further_tasks(tasks: Sequence[Task], used: Iterable[Task], count: int, seed: int, round: str) -> list[Task]:
+    """At most `count` tasks for a further rollout of a step, none that the step has used; `round` names it."""
+    taken = {task.id for task in used}
+    left = [task for task in tasks if task.id not in taken]
+    return random.Random(f"{seed}/{round}").sample(left, min(count, len(left)))
 
 
 @lru_cache(maxsize=2)

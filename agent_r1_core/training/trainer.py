@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.training.checkpointing import save_checkpoint, save_policy
+from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor
-from agent_r1_core.training.task_order import tasks_of_step
+from agent_r1_core.training.task_order import further_tasks, tasks_of_step
+from agent_r1_core.training.task_sets import TRAIN
 from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.listener import Listener
-    from agent_r1_core.trajectory import Trajectory
+    from agent_r1_core.trajectory import Group, Task, Trajectory
 
 _SHOWN = 4
 """Trajectories of a step that trackers get to show."""
@@ -38,7 +39,7 @@ _SHOWN = 4
 class Trainer:
     """Trains an assembled policy inside a run directory."""
 
-    parts: Assembly
+    assembly: Assembly
     run: Run
     listener: Listener
     done: int = 0
@@ -54,8 +55,8 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.learnt = self.done
-        self.trackers = Trackers(self.parts.trackers, self.listener.note)
-        self.health = HealthMonitor(self.parts.config.health.early_stop)
+        self.trackers = Trackers(self.assembly.trackers, self.listener.note)
+        self.health = HealthMonitor(self.assembly.config.health.early_stop)
         recorded = self.run.metrics()
         self.health.replay(recorded)
         if recorded:
@@ -70,18 +71,18 @@ class Trainer:
         Raises:
             EpisodeError: all episodes of the first step, or of two in a row, failed for good.
         """
-        config = self.parts.config
+        config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
         self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
         try:
-            await self.parts.start(version=self.done)
+            await self.assembly.start(version=self.done)
             if not self.resumed:
                 self.listener.note(f"writing to {self.run.path}")
             if self.done == 0 and config.evaluation.at_start:
                 await self._evaluate(0)
             await self._steps()
             self._checkpoint()
-            self.run.write_model(lambda folder: save_policy(self.parts.learner, folder))
+            self.run.write_model(self.assembly.learner.save_policy)
             if not config.deterministic:
                 self.listener.note(
                     "another run with this seed will differ a little; deterministic=true repeats exactly"
@@ -91,38 +92,56 @@ class Trainer:
             raise
         finally:
             try:
-                await self.parts.close()
+                await self.assembly.close()
             finally:
                 self.trackers.close()
 
     async def _steps(self) -> None:
-        while self.done < self.parts.config.training.steps:
+        while self.done < self.assembly.config.training.steps:
             reason = await self._step(self.done + 1)
             if reason is not None:
                 self.listener.note(f"stopped early after step {self.done}: {reason}")
-                if self.parts.config.evaluation.at_end and not self._evaluation_due(self.done):
+                if self.assembly.config.evaluation.at_end and not self._evaluation_due(self.done):
                     await self._evaluate(self.done)
                 return
 
     async def _step(self, step: int) -> str | None:
         """One step; returns the reason to stop early, if there is one."""
-        config, split = self.parts.config, self.parts.train
-        training = config.training
         started = time.perf_counter()
-        tasks = tasks_of_step(split.tasks, step, training.tasks_per_step, config.seed, training.shuffle)
-        samples = training.samples_per_task
-        rollout = await split.collector.collect(
-            RolloutRequest(tasks, samples, step), self._counter(len(tasks) * samples, "rollout")
-        )
+        rollout, groups = await self._collect(step)
         self._tell_failures(step, rollout)
         # From the update to its record the step is one piece: an interruption waits for its end.
-        rest = asyncio.ensure_future(self._learn_and_record(step, rollout, started))
+        rest = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, started))
         try:
             return await asyncio.shield(rest)
         except asyncio.CancelledError:
             self.listener.note(f"finishing step {step} before stopping")
             await rest
             raise
+
+    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group]]:
+        """The step's episodes and the groups to learn from, after as many further rollouts as the algorithm asks for
+        and training.extra_rollouts allows."""
+        config, tasks, learner = self.assembly.config, self.assembly.train.tasks, self.assembly.learner
+        training = config.training
+        played = tasks_of_step(tasks, step, training.tasks_per_step, config.seed, training.shuffle)
+        rollout = await self._play(step, played, step)
+        groups = learner.filter(rollout.groups)
+        for extra in range(1, training.extra_rollouts + 1):
+            round = f"{step}/{extra}"
+            more = further_tasks(tasks, played, learner.more_tasks(groups, len(played)), config.seed, round)
+            if not more:
+                break
+            played = played + more
+            rollout = rollout + await self._play(step, more, round)
+            groups = learner.filter(rollout.groups)
+        return rollout, groups
+
+    async def _play(self, step: int, tasks: Sequence[Task], round: int | str) -> RolloutResult:
+        """Play tasks under the weights that the step before left."""
+        samples = self.assembly.config.training.samples_per_task
+        request = RolloutRequest(tasks, samples, round, split=TRAIN, version=step - 1)
+        return await self.assembly.rollouts.collect(request, self._counter(len(tasks) * samples, "rollout"))
 
     def _counter(self, total: int, of: str) -> Callable[[Trajectory], None]:
         """Tells the listener how many of `total` episodes have ended."""
@@ -135,34 +154,36 @@ class Trainer:
         failed, reason = len(rollout.dropped), rollout.dropped[0].reason
         if not rollout.groups and not self.last.get(metric.ROLLOUT_EPISODES):
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
-        total = failed + sum(len(group.trajectories) for group in rollout.groups)
+        total = failed + len(rollout.trajectories)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed for good and are left out: {reason}")
 
-    async def _learn_and_record(self, step: int, rollout: RolloutResult, started: float) -> str | None:
-        parts, config = self.parts, self.parts.config
+    async def _learn_and_record(
+        self, step: int, rollout: RolloutResult, groups: list[Group], started: float
+    ) -> str | None:
+        config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
-        kept = parts.learner.filter(rollout.groups)
         self.learnt = None
-        await parts.engine.sleep()
-        update = parts.learner.update(kept, step)
+        await rollouts.rest()
+        update = await learner.update(groups, step)
         self.learnt = step
         learned = time.perf_counter()
-        await parts.engine.load_weights(parts.learner.policy.weights(), step)
-        trajectories = rollout.trajectories
+        await rollouts.load_weights(learner.snapshot(), step)
         metrics = {
             **rollout.metrics,
             **update.metrics,
-            metric.ROLLOUT_GROUPS_KEPT: len(kept) / max(1, len(rollout.groups)),
+            metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
             metric.TIME_ROLLOUT: collected - started,
             metric.TIME_UPDATE: learned - collected,
             metric.TIME_WEIGHTS: time.perf_counter() - learned,
         }
-        self.run.write_trajectories(step, trajectories, update.advantages)
+        self.run.write_trajectories(step, rollout.trajectories, update.advantages)
         if self._evaluation_due(step):
-            metrics |= (await self._evaluate(step)).to_metrics("eval/")
+            evaluating = time.perf_counter()
+            metrics |= (await self._evaluate(step)).to_metrics()
+            metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
         metrics[metric.TIME_STEP] = time.perf_counter() - started
         warnings, reason = self.health.judge(metrics)
-        self._record(step, metrics, trajectories[:_SHOWN])
+        self._record(step, metrics, rollout.trajectories[:_SHOWN])
         for warning in warnings:
             self.listener.note(f"step {step}: {warning}")
         if step % config.checkpoint.every == 0:
@@ -170,8 +191,8 @@ class Trainer:
         return reason
 
     def _evaluation_due(self, step: int) -> bool:
-        settings = self.parts.config.evaluation
-        last = step == self.parts.config.training.steps
+        settings = self.assembly.config.evaluation
+        last = step == self.assembly.config.training.steps
         return (last and settings.at_end) or bool(settings.every and step % settings.every == 0)
 
     def _record(self, step: int, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
@@ -181,21 +202,21 @@ class Trainer:
         self.listener.step(step, metrics)
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        found = await evaluate_splits(self.parts, self.listener)
-        self.run.write_evaluation(f"step_{step:06d}", found.result.to_json(), step)
+        evaluation = await evaluate_splits(self.assembly, self.listener)
+        self.run.write_evaluation(f"step_{step:06d}", evaluation.result.to_json(), step)
         if step == 0:
-            self.trackers.log(0, found.result.to_metrics("eval/"), [])
-        self.listener.evaluation(step, found.result)
-        return found.result
+            self.trackers.log(0, evaluation.result.to_metrics(), [])
+        self.listener.evaluation(step, evaluation.result)
+        return evaluation.result
 
     def _checkpoint(self) -> None:
         """Save the step that was recorded last, unless a second interruption came between its successor's update and
         record: the policy is no longer that step's then."""
         latest = self.run.checkpoints.latest()
         if self.done and self.learnt == self.done and (latest is None or latest.step < self.done):
-            config = self.parts.config
+            config = self.assembly.config
             save_checkpoint(
-                self.parts.learner,
+                self.assembly.learner,
                 self.run.checkpoints,
                 self.done,
                 config.checkpoint.keep,

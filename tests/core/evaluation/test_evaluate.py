@@ -44,9 +44,11 @@ class AnswersParis(Collector):
 def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     collector, seen = AnswersParis(), []
     found = asyncio.run(
-        evaluate_tasks(collector, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
+        evaluate_tasks(
+            collector.collect, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append
+        )
     )
-    assert collector.asked == [RolloutRequest(TASKS, 1, ROUND, greedy=True)]
+    assert collector.asked == [RolloutRequest(TASKS, 1, ROUND, greedy=True, split="eval")]
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
     assert found.result.statuses == {"terminated": 2, "failed": 1}
     assert [trajectory.task.id for trajectory in found.trajectories] == ["a", "b", "c"]
@@ -54,7 +56,9 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
 
 
 def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
-    found = asyncio.run(evaluate_tasks(AnswersParis(), TASKS, samples=4, greedy=False, sampling={"temperature": 0.7}))
+    found = asyncio.run(
+        evaluate_tasks(AnswersParis().collect, TASKS, samples=4, greedy=False, sampling={"temperature": 0.7})
+    )
     assert found.result.sampling == {"greedy": False, "samples": 4, "temperature": 0.7}
     assert found.result.metrics["pass@4"].mean == 1.0
     assert "temperature 0.7" in found.result.sentence("pass@4")
@@ -62,6 +66,6 @@ def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
 
 def test_no_tasks_and_no_finished_episode_are_named() -> None:
     with pytest.raises(TaskError, match=r"set tasks\.eval"):
-        asyncio.run(evaluate_tasks(AnswersParis(), []))
+        asyncio.run(evaluate_tasks(AnswersParis().collect, []))
     with pytest.raises(TaskError, match="finished: no simulator"):
-        asyncio.run(evaluate_tasks(AnswersParis(), TASKS[2:]))
+        asyncio.run(evaluate_tasks(AnswersParis().collect, TASKS[2:]))

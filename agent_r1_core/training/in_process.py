@@ -1,0 +1,111 @@
+"""The two roles of a run inside this process: one engine plays, one learner learns, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import EngineError
+from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.training.checkpointing import disk_errors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agent_r1_core.contracts.engine import Engine
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.update import Update
+    from agent_r1_core.rollout import Collector, OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.trajectory import Group
+
+
+class LocalRollouts:
+    """Rollouts of one engine.
+
+    Args:
+        collectors: by the name of the split whose tools they use.
+    """
+
+    def __init__(self, engine: Engine, collectors: Mapping[str, Collector]) -> None:
+        self._engine = engine
+        self._collectors = collectors
+        self._version: int | None = None
+        """Of the weights that are served."""
+
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """Play the request.
+
+        Raises:
+            EngineError: it names other weights than those that are served.
+        """
+        if request.version not in (None, self._version):
+            raise EngineError(
+                f"a rollout asks for weights of version {request.version}, and the engine serves {self._version}; "
+                "load them first"
+            )
+        return await self._collectors[request.split].collect(request, on_episode)
+
+    async def rest(self) -> None:
+        """Let the engine free memory until the next weights."""
+        await self._engine.sleep()
+
+    async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Serve these weights."""
+        await self._engine.load_weights(weights, version)
+        self._version = version
+
+
+class LocalLearner:
+    """A learner in a thread of its own; the event loop goes on while it computes."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self._lane = ThreadPool(1).lane()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._stopped = threading.Event()
+
+    def filter(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups that the algorithm wants to learn from."""
+        return self.learner.filter(groups)
+
+    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
+        """How many further tasks the algorithm asks for."""
+        return self.learner.more_tasks(groups, tasks)
+
+    async def update(self, groups: Sequence[Group], step: int) -> Update:
+        """Learn from the groups of a step; a cancelled update stops between two micro-batches."""
+        self._stopped.clear()
+        self._idle.clear()
+        try:
+            update: Update = await self._lane.run(lambda: self._update(groups, step))
+        except asyncio.CancelledError:
+            self._stopped.set()
+            await asyncio.to_thread(self._idle.wait)
+            raise
+        return update
+
+    def snapshot(self) -> Mapping[str, Tensor]:
+        """A copy of the policy's weights."""
+        return self.learner.policy.snapshot()
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the policy as a plain Hugging Face folder."""
+        with disk_errors(folder):
+            self.learner.policy.save(folder)
+
+    def save_state(self, file: Path) -> None:
+        """Write optimisers, critic and adapters by `torch.save`."""
+        import torch
+
+        with disk_errors(file):
+            torch.save(self.learner.state_dict(), file)
+
+    def _update(self, groups: Sequence[Group], step: int) -> Update:
+        try:
+            return self.learner.update(groups, step, stopped=self._stopped.is_set)
+        finally:
+            self._idle.set()
