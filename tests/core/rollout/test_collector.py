@@ -329,6 +329,7 @@ def test_an_engine_that_recovers_costs_a_retry(engine, tokenizer, tools, determi
     [
         (lambda: math.nan, "is nan, outside its declared range 0 to 1"),
         (lambda: 1.5, "is 1.5, outside its declared range"),
+        (lambda: -0.5, "is -0.5, outside its declared range"),
         (lambda: "1", "is '1'; a score must be a number"),
         (lambda: 1 / 0, "failed with ZeroDivisionError: division by zero (test_collector.py, line "),
     ],

@@ -59,6 +59,11 @@ class Vowels(RewardFn):
         return sum(letter in "aeiou" for letter in text) / max(1, len(text))
 
 
+class Brief(RewardFn):
+    def score(self, trajectory):
+        return 1 / len(trajectory.turns)
+
+
 class Digits(RewardFn):
     scope = "turn"
 
@@ -85,14 +90,14 @@ def register_envs():
 
 @hookimpl
 def register_rewards():
-    return [RewardSpec(name.lower(), f":{name}", "share of letters") for name in ("Vowels", "Digits", "Ascii")]
+    return [RewardSpec(name.lower(), f":{name}", "share of letters") for name in ("Vowels", "Brief", "Digits", "Ascii")]
 '''
 COMMON = {
     "threads": 1,
     "model.dtype": "float32",
     "tools": "[calculator]",
     "env": "{name: paying, max_turns: 2, max_tokens: 230, system_prompt: ''}",
-    "rewards": "[{name: vowels, weight: 3}, {name: digits, weight: -0.5}, {name: ascii, weight: 0.125}]",
+    "rewards": "[{name: vowels, weight: 3}, {name: digits, weight: -0.5}, {name: ascii, weight: 0.125}, {name: brief}]",
     "engine": "{name: watched, temperature: 0.7, max_new_tokens: 5}",
     "training.samples_per_task": 2,
 }
@@ -236,7 +241,7 @@ def test_episodes_keep_to_their_budgets(held_out: Watched, cut_short: Watched) -
 
 
 def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
-    """Two process rewards and the environment's own in one turn, and the outcome; records are unweighted."""
+    """Two process rewards and the environment's own in one turn, two outcomes; records are unweighted."""
     for trajectory in held_out.run.read_trajectories(1):
         for turn in trajectory.turns:
             assert set(turn.rewards) == {"env", "digits", "ascii"}
@@ -245,7 +250,7 @@ def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
             assert turn.reward == pytest.approx(expected)
             letters = turn.text or "."
             assert turn.rewards["ascii"] == pytest.approx(sum(one.isascii() for one in letters) / len(letters))
-        assert trajectory.reward == pytest.approx(3 * trajectory.rewards["vowels"])
+        assert trajectory.reward == pytest.approx(3 * trajectory.rewards["vowels"] + trajectory.rewards["brief"])
     metrics = held_out.run.metrics()[0]
     returns = [trajectory.total_reward for trajectory in held_out.run.read_trajectories(1)]
     assert metrics["reward/mean"] == pytest.approx(sum(returns) / len(returns))

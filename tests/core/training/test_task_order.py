@@ -28,6 +28,12 @@ def test_a_step_does_not_depend_on_the_steps_before_it() -> None:
     assert [tasks_of_step(TASKS, step, 4, seed=3, shuffle=True) for step in range(30, 0, -1)] == in_order[::-1]
 
 
+def test_another_seed_is_another_order_and_another_held_out_part() -> None:
+    first, second = (tasks_of_step(TASKS, 1, 10, seed=seed, shuffle=True) for seed in (3, 4))
+    assert first != second
+    assert hold_out(range(50), 5, seed=3)[1] != hold_out(range(50), 5, seed=4)[1]
+
+
 def test_without_shuffling_the_sources_order_stands() -> None:
     assert tasks_of_step(TASKS, 2, 5, seed=0, shuffle=False) == TASKS[5:]
 
