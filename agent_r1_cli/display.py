@@ -90,9 +90,8 @@ class TrainDisplay:
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """An evaluation is complete."""
-        name = "exact_match" if "exact_match" in result.metrics else "reward/mean"
         when = "before training" if step == 0 else f"after step {step}"
-        self.note(f"evaluation {when}: {result.sentence(name)}")
+        self.note(f"evaluation {when}: {result.headline()}")
 
     def note(self, text: str) -> None:
         """A sentence that stays on the screen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,7 +51,7 @@ def train(
     if dry_run:
         _show(resolved)
     else:
-        _finish(run)
+        _finish(run, resolved)
 
 
 def _show(resolved: ResolvedConfig) -> None:
@@ -67,32 +68,29 @@ def _show(resolved: ResolvedConfig) -> None:
         say(line)
 
 
-def _finish(run: Run) -> None:
-    """The answer: where the run lies, how it scored before and after, what to do next."""
-    evaluations = [found for found in run.evaluations().values() if found["step"] is not None]
-    for found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
-        print(f"{_when(found['step'])}: {_score(found)}")
-    print(f"run: {run.path}")
-    print(f"policy: {run.model}")
-    say(f"next: {' | '.join(_what_next(run))}")
+def _finish(run: Run, resolved: ResolvedConfig) -> None:
+    """The answer: how the run scored before and after, where it lies, what to do next.
 
-
-def _what_next(run: Run) -> list[str]:
-    """Commands that look at a run."""
-    trackers = {block["name"].rpartition("/")[2] for block in run.config()["trackers"]}
-    commands = [f"agent-r1 eval --model {run.path}", f"agent-r1 rollout --model {run.path}"]
-    if "tensorboard" in trackers:
-        commands.append(f"tensorboard --logdir {run.path}")
-    return commands
-
-
-def _when(step: int) -> str:
-    return "before training" if step == 0 else f"after step {step}"
-
-
-def _score(found: dict[str, object]) -> str:
+    On a terminal the display has said the scores already.
+    """
     from agent_r1_core.evaluation.report import EvaluationResult
 
-    result = EvaluationResult.from_json(found)
-    name = "exact_match" if "exact_match" in result.metrics else "reward/mean"
-    return result.sentence(name)
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        evaluations = [found for found in run.evaluations().values() if found["step"] is not None]
+        for found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
+            when = "before training" if found["step"] == 0 else f"after step {found['step']}"
+            print(f"{when}: {EvaluationResult.from_json(found).headline()}")
+    print(f"run: {run.path}")
+    print(f"policy: {run.model}")
+    say(f"next: {' | '.join(_what_next(run, resolved))}")
+
+
+def _what_next(run: Run, resolved: ResolvedConfig) -> list[str]:
+    """Commands that look at a run."""
+    commands: list[str | None] = [f"agent-r1 eval {run.path}", f"agent-r1 rollout {run.path}"]
+    for block in resolved.config.trackers:
+        try:
+            commands.append(resolved.make("tracker", block).how_to_look(str(run.path)))
+        except Exception as error:
+            say(f"tracker {block.name} does not say how to look at the run ({type(error).__name__}: {error})")
+    return [command for command in commands if command]

@@ -38,3 +38,7 @@ class Tracker(Component):
 
     def close(self) -> None:
         """Flush and end."""
+
+    def how_to_look(self, directory: str) -> str | None:
+        """The command that shows the run in `directory`; None where there is nothing to open."""
+        return None

@@ -89,6 +89,10 @@ class EvaluationResult:
         ]
         return rows + [row for name, result in self.sets.items() for row in result.rows(f"{name}/")]
 
+    def headline(self) -> str:
+        """The sentence of the score to ask for first: exact match, or the return where tasks have no answers."""
+        return self.sentence("exact_match" if "exact_match" in self.metrics else "reward/mean")
+
     def sentence(self, name: str = "exact_match") -> str:
         """One metric with all that belongs to it: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
 

@@ -58,4 +58,5 @@ class ReplacedRun:
 
 def aside(place: Path) -> Path:
     """Where the run at `place` stands while it is replaced."""
-    return place.with_name(f"{REPLACED}{place.name}")
+    named = place.resolve() if place.name in ("", "..") else place
+    return named.parent / f"{REPLACED}{named.name}"

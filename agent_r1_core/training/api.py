@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.progress import default_listener
 from agent_r1_core.training.resume import check_resumable, hardware_choices, held_out_by
 from agent_r1_core.training.running import run_async
 
@@ -45,7 +45,7 @@ def train(
         disabled: names of plugins not to load.
         resume: go on with the run after its newest checkpoint.
         force: replace a run of the same name; with `resume`, go on although the plugins differ.
-        listener: hears steps, evaluations and notes.
+        listener: hears steps, evaluations and notes; None: a line of progress in terminals and notebooks.
 
     Raises:
         AgentR1Error: anything expected; see errors.py.
@@ -98,7 +98,7 @@ def train_resolved(
     resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
 ) -> Run:
     """Train as `train` does, from a configuration that is resolved already."""
-    heard = listener if listener is not None else Silence()
+    heard = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         heard.note(warning)
     return _go_on(resolved, force, heard) if resume else _begin(resolved, force, heard)
@@ -178,4 +178,4 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     """Evaluate a model as the plan says; returns the evaluation and the file that holds its result."""
     from agent_r1_core.training.evaluator import run_evaluation
 
-    return run_async(run_evaluation(plan, listener if listener is not None else Silence()))
+    return run_async(run_evaluation(plan, listener if listener is not None else default_listener()))

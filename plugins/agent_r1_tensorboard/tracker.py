@@ -67,6 +67,10 @@ class TensorBoard(Tracker):
             self._writer.close()
             self._writer = None
 
+    def how_to_look(self, directory: str) -> str:
+        """TensorBoard's own command."""
+        return f"tensorboard --logdir {directory}"
+
 
 def _text(trajectory: Trajectory) -> str:
     end = f"{trajectory.status} ({trajectory.reason})" if trajectory.reason else str(trajectory.status)

@@ -84,6 +84,11 @@ class Trackio(Tracker):
                 self._run.finish()
             self._run = None
 
+    def how_to_look(self, directory: str) -> str:
+        """trackio's own command, told where this run's files are."""
+        folder = self.config.directory or Path(directory) / "trackio"
+        return f"TRACKIO_DIR={folder} trackio show --project {self.config.project}"
+
     def _trace(self, trajectory: Trajectory) -> Any:
         metadata = {
             "task": trajectory.task.id,

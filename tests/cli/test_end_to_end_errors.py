@@ -106,7 +106,12 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["runs/none", "--resume"], 1, "runs/none is no run"),
+        (
+            ["runs/none", "--resume"],
+            1,
+            "runs/none is no run, so there is nothing to go on with; name a run's directory",
+        ),
+        ([".", "--resume"], 1, ". is no run, so there is nothing to go on with"),
         (["default", "--resume"], 2, "--resume needs to know which run to go on with"),
         (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
     ],

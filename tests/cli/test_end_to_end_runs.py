@@ -44,7 +44,7 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, 
     assert narration[1].startswith("evaluation before training: exact_match")
     assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
     assert narration[-2].startswith("another run with this seed will differ a little")
-    assert narration[-1] == "next: agent-r1 eval --model runs/small | agent-r1 rollout --model runs/small"
+    assert narration[-1] == "next: agent-r1 eval runs/small | agent-r1 rollout runs/small"
     run = Run.open("runs/small")
     assert {"config.yaml", "plugins.json", "metrics.jsonl", "model", "run.json"} <= {p.name for p in run.path.iterdir()}
     assert run.trajectory_steps() == [1, 2]
@@ -151,7 +151,8 @@ def test_trackers_write_curves_and_traces_without_network(
     assert done.exit_code == 0, done.stderr
     assert "tracker " not in done.stderr
     assert done.stdout.splitlines()[-1] == "policy: runs/small/model", "trackers leave the answer alone"
-    assert done.stderr.splitlines()[-1].endswith("tensorboard --logdir runs/small")
+    look = "tensorboard --logdir runs/small | TRACKIO_DIR=runs/small/trackio trackio show --project agent-r1"
+    assert done.stderr.splitlines()[-1].endswith(look)
 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -1,0 +1,84 @@
+"""Progress: shows a run on one line that is written over, with notes and evaluations above it.
+
+For Python, where nobody passes a listener. It stays silent where nobody watches: stderr is neither a terminal nor a
+notebook's cell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from agent_r1_core.training.listener import Listener, Silence
+
+if TYPE_CHECKING:
+    from agent_r1_core.evaluation.report import EvaluationResult
+
+_BAR = 20
+_SHOWN = {"reward": "reward/mean", "exact match": "reward/exact_match"}
+"""Metrics of a step that the line shows, by what it calls them."""
+
+
+def default_listener() -> Listener:
+    """What shows a run to whoever started it from Python."""
+    return Progress(sys.stderr) if is_watched(sys.stderr) else Silence()
+
+
+def is_watched(stream: TextIO) -> bool:
+    """Whether a line that is written over makes sense there: in a terminal, or in a notebook."""
+    notebook = type(stream).__module__.startswith("ipykernel")
+    return notebook or (stream.isatty() and os.environ.get("TERM", "") != "dumb")
+
+
+class Progress:
+    """A listener that draws a bar of text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._done = self._steps = 0
+        self._figures = ""
+        self._line = ""
+
+    def begin(self, done: int, steps: int) -> None:
+        """Draw the bar as far as an earlier attempt came."""
+        self._done, self._steps = done, steps
+        self._draw("starting")
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Move the bar; after the last step the line stays."""
+        self._done = step
+        self._figures = "  ".join(f"{label} {metrics[name]:.3f}" for label, name in _SHOWN.items() if name in metrics)
+        self._draw("")
+        if step == self._steps:
+            self._stream.write("\n")
+            self._line = ""
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        """Say how far the current rollout or evaluation is."""
+        self._draw(f"{of} {done}/{total}")
+
+    def evaluation(self, step: int, result: EvaluationResult) -> None:
+        """Write the evaluation above the bar."""
+        self.note(f"evaluation {'before training' if step == 0 else f'after step {step}'}: {result.headline()}")
+
+    def note(self, text: str) -> None:
+        """Write a sentence above the bar."""
+        line = self._line
+        self._write("")
+        self._stream.write(f"{text}\n")
+        self._write(line)
+
+    def _draw(self, doing: str) -> None:
+        bar = ""
+        if self._steps:
+            filled = _BAR * self._done // self._steps
+            bar = f"step {self._done}/{self._steps} [{'#' * filled}{'.' * (_BAR - filled)}]"
+        self._write("  ".join(part for part in (bar, self._figures, doing) if part))
+
+    def _write(self, line: str) -> None:
+        """Put a line in the place of the one that stands there."""
+        self._stream.write(f"\r{' ' * len(self._line)}\r{line}" if self._line else line)
+        self._stream.flush()
+        self._line = line

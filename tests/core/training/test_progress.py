@@ -1,0 +1,67 @@
+"""What a run from Python shows: one line that is written over, where somebody watches."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from agent_r1_core.evaluation.report import report
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.progress import Progress, default_listener, is_watched
+from agent_r1_core.trajectory import Group
+
+
+def screen(text: str) -> list[str]:
+    """The lines that remain visible: a carriage return goes back to the beginning, and what follows is written over."""
+    lines = []
+    for line in text.split("\n"):
+        shown = ""
+        for part in line.split("\r"):
+            shown = part + shown[len(part) :]
+        lines.append(shown.rstrip())
+    return lines
+
+
+def test_steps_write_over_one_line_and_notes_stay_above_it() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.note("writing to runs/first")
+    progress.begin(0, 2)
+    progress.episodes(3, 8, "rollout")
+    progress.step(1, {"reward/mean": 0.25})
+    progress.note("step 1: one episode failed")
+    progress.episodes(8, 8, "evaluation")
+    task = make_task("a", "Where?", ("Rome",))
+    progress.evaluation(
+        1, report([Group(task, [make_trajectory(task=task, answer="Rome")])], sampling={"greedy": True})
+    )
+    progress.step(2, {"reward/mean": 0.5, "reward/exact_match": 1.0})
+    first, failed, evaluated, line, end = screen(stream.getvalue())
+    assert (first, failed) == ("writing to runs/first", "step 1: one episode failed")
+    assert evaluated.startswith("evaluation after step 1: exact_match 1.000")
+    assert line == f"step 2/2 [{'#' * 20}]  reward 0.500  exact match 1.000"
+    assert end == ""
+
+
+def test_nothing_is_shown_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert isinstance(default_listener(), Silence)
+
+
+def test_a_terminal_and_a_notebook_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    class OutStream(io.StringIO):
+        """As a notebook's kernel has it."""
+
+    OutStream.__module__ = "ipykernel.iostream"
+    monkeypatch.setenv("TERM", "xterm")
+    assert is_watched(Terminal())
+    assert is_watched(OutStream())
+    assert not is_watched(io.StringIO())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not is_watched(Terminal())
