@@ -28,6 +28,7 @@ class RunPolicy:
 
     def describe(self, run: Path) -> str:
         """`best checkpoint of runs/default-1, step 20, chosen by eval/exact_match among 3`."""
-        choice = f", chosen by {self.chosen_by} among {self.among}" if self.chosen_by else ""
+        choice = f", chosen by {self.chosen_by}" if self.chosen_by else ""
+        choice += f" among {self.among}" if self.among > 1 else ""
         shown = run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
         return f"{self.kind} of {shown}, step {self.step}{choice}"
