@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,49 @@ from agent_r1_core.errors import EngineError
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import EngineContract, make_request, tiny_model_folder, tiny_tokenizer
 
-PLAIN = Registry.discover([Path(__file__).parent / "plain_engine.py"])
+PLAIN: Any = Registry.discover([Path(__file__).parent / "plain_engine.py"]).load("engine", "plain").cls
 
 
 class TestPlain(EngineContract):
-    component = PLAIN.load("engine", "plain").cls
+    component = PLAIN
+
+
+class Shares(PLAIN):
+    """Serves the caller's own tensors."""
+
+    async def load_weights(self, weights: Any, version: int) -> None:
+        await super().load_weights(weights, version)
+        for name, parameter in self._worker.backend._module.named_parameters():
+            parameter.data = weights[name]
+
+
+class IgnoresTopK(PLAIN):
+    """Samples from all ids whatever the request asks for."""
+
+    def generate_rows(self, module: Any, requests: Any) -> Any:
+        free = [replace(one, sampling=one.sampling.model_copy(update={"top_k": 0})) for one in requests]
+        return super().generate_rows(module, free)
+
+
+class SeedsByPlace(PLAIN):
+    """Draws random numbers by a request's place among the others."""
+
+    def generate_rows(self, module: Any, requests: Any) -> Any:
+        return super().generate_rows(module, [replace(one, seed=place) for place, one in enumerate(requests)])
+
+
+@pytest.mark.parametrize(
+    ("faulty", "test", "sentence"),
+    [
+        (Shares, "test_new_weights_are_copied_and_served_with_their_version", "load_weights must copy"),
+        (IgnoresTopK, "test_greedy_takes_the_likeliest", "top_k=1 leaves"),
+        (SeedsByPlace, "test_a_sample_depends_on_its_seed_alone", "LAW 11"),
+    ],
+)
+def test_the_contract_catches_an_engine_that(faulty: type, test: str, sentence: str, tmp_path: Path) -> None:
+    contract = type("Faulty", (EngineContract,), {"component": faulty})()
+    with pytest.raises(AssertionError, match=sentence):
+        getattr(contract, test)(tmp_path)
 
 
 def ask(folder: Path, rows: Any, **request: Any) -> Any:
