@@ -42,9 +42,10 @@ def main() -> None:
     places = {room: Workplace(ROOT, options.folder / room.name, room) for room in ROOMS}
     wanted = [room for room in ROOMS if room.name in options.rooms.split(",")]
     if not options.list:
-        for place in places.values():
-            place.prepare()
-        for room, names in choose({room: read_mutants(place) for room, place in places.items()}).items():
+        drawn_from = wanted if all(room.exhaustive for room in wanted) else ROOMS
+        for room in drawn_from:
+            places[room].prepare()
+        for room, names in choose({room: read_mutants(places[room]) for room in drawn_from}).items():
             places[room].leave_out_all_but(names)
         for room in wanted:
             places[room].run(options.workers)

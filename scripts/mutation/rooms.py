@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class Room:
 
     def files(self, root: Path) -> list[Path]:
         """Its files, relative to the checkout, sorted."""
-        earlier = ROOMS[: ROOMS.index(self)]
+        earlier = itertools.takewhile(lambda room: room is not self, ROOMS)
         taken = {path for room in earlier for path in room.files(root)}
         return sorted({path.relative_to(root) for pattern in self.sources for path in root.glob(pattern)} - taken)
 

@@ -1,0 +1,75 @@
+"""The mutation score of a package of one function: what its tests see, what they miss, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = """
+def share(part: float, whole: float) -> float:
+    if whole < 1:
+        raise ValueError("nothing to share" + str(whole))
+    name = "share"
+    return part / whole
+"""
+CARELESS = "from agent_r1_core.sums import share\n\n\ndef test_it():\n    assert share(0.0, 2.0) == 0.0\n"
+CAREFUL = """import pytest
+
+from agent_r1_core.sums import share
+
+
+def test_it():
+    assert share(1.0, 2.0) == 0.5
+    assert share(1.0, 1.0) == 1.0
+    with pytest.raises(ValueError):
+        share(1.0, 0.5)
+    with pytest.raises(ValueError):
+        share(1.0, 0.0)
+"""
+FILES = {
+    "agent_r1_core/__init__.py": "",
+    "agent_r1_core/sums.py": SOURCE,
+    "agent_r1_cli/__init__.py": "",
+    "tests/test_sums.py": CARELESS,
+    "recipes/default.yaml": "",
+    "templates/a.txt": "",
+    "README.md": "",
+    "CONTRIBUTING.md": "",
+    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n',
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "checkout"
+
+
+def test_better_tests_kill_more_and_texts_are_left_out(
+    checkout: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "scripts"))
+    from mutation.mutants import choose, read_mutants
+    from mutation.rooms import Room
+    from mutation.workplace import Workplace
+
+    room = Room("sums", ("agent_r1_core/*.py",), ("tests/test_sums.py",), exhaustive=True)
+
+    def survivors() -> set[tuple[str, str]]:
+        place = Workplace(checkout, tmp_path / "work", room)
+        place.prepare()
+        place.leave_out_all_but(choose({room: read_mutants(place)})[room])
+        place.run(workers=1)
+        tried: list[Any] = [mutant for mutant in read_mutants(place) if mutant.tried]
+        assert not any("nothing to share" in mutant.before or 'share"' in mutant.after for mutant in tried)
+        return {(mutant.before, mutant.after) for mutant in tried if not mutant.killed}
+
+    missed = survivors()
+    assert ("return part / whole", "return part * whole") in missed
+    (checkout / "tests" / "test_sums.py").write_text(CAREFUL)
+    assert survivors() == {('name = "share"', "name = None")}
