@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "chat": CONTRACTS,
     "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "learning": {"metrics", "seeds", *CONTRACTS},
-    "runs": {"config", "trajectory", "errors"},
+    "runs": {"config", *CONTRACTS},
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {
         "metrics",

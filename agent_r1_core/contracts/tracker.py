@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.metric import Metric
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory
@@ -22,6 +23,8 @@ class RunInfo:
     resumed_at: int | None = None
     """The step after which a resumed run goes on: later entries of an earlier attempt are void. -1: all of them are,
     since it begins again with the evaluation of step 0. None: the run is new."""
+    metrics: tuple[Metric, ...] = ()
+    """What the run may report, with units and meanings."""
 
 
 class Tracker(Component):

@@ -1,7 +1,7 @@
 """Run: a directory with everything about one training or evaluation.
 
     run.json config.yaml plugins.json        what it is, how it was configured, with which plugins
-    metrics.jsonl                            one object a step
+    metrics.jsonl metric_catalogue.json      one object a step; what each metric means
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoints import Checkpoints
@@ -196,6 +197,11 @@ class Run:
     def trajectory_steps(self) -> list[int]:
         """The steps whose trajectories are there."""
         return sorted(int(path.stem.removeprefix("step_")) for path in self.path.glob("trajectories/step_*.parquet"))
+
+    def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
+        """Record what the metrics of this run mean, for readers without its plugins."""
+        self._writable()
+        write_json(self.path / "metric_catalogue.json", [metric.to_json() for metric in metrics])
 
     def write_evaluation_tasks(self, tasks: EvaluationTasks) -> None:
         """Record which tasks are evaluated, and which are held out of training for that."""

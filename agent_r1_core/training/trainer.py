@@ -19,12 +19,14 @@ from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor
+from agent_r1_core.training.metric_catalogue import catalogue_of
 from agent_r1_core.training.task_order import further_tasks, tasks_of_step
 from agent_r1_core.training.task_sets import TRAIN
 from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
+    from agent_r1_core.metrics import Catalogue
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.assembly import Assembly
@@ -50,12 +52,14 @@ class Trainer:
     """The step whose update the policy holds; None amid an update."""
     trackers: Trackers = field(init=False)
     health: HealthMonitor = field(init=False)
+    catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
 
     def __post_init__(self) -> None:
         self.learnt = self.done
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
+        self.catalogue = catalogue_of(self.assembly.resolved)
         self.health = HealthMonitor(self.assembly.config.health.early_stop)
         recorded = self.run.metrics()
         self.health.replay(recorded)
@@ -73,7 +77,12 @@ class Trainer:
         """
         config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
-        self.trackers.open(RunInfo(self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at))
+        self.run.write_metric_catalogue(self.catalogue)
+        self.trackers.open(
+            RunInfo(
+                self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at, tuple(self.catalogue)
+            )
+        )
         try:
             await self.assembly.start(version=self.done)
             if not self.resumed:
@@ -183,12 +192,22 @@ class Trainer:
             metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
         metrics[metric.TIME_STEP] = time.perf_counter() - started
         warnings, reason = self.health.judge(metrics)
+        self._tell_undeclared(step, metrics)
         self._record(step, metrics, rollout.trajectories[:_SHOWN])
         for warning in warnings:
             self.listener.note(f"step {step}: {warning}")
         if step % config.checkpoint.every == 0:
             self._checkpoint()
         return reason
+
+    def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Say once, in the first step, which metrics nobody declared."""
+        names = self.catalogue.undeclared(metrics) if step == 1 else []
+        if names:
+            self.listener.note(
+                f"the metrics {', '.join(names)} are reported and not declared; declare each as a Metric, with its "
+                "meaning, in `metrics` of the component that reports it"
+            )
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation

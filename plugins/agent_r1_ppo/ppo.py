@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from agent_r1_core import Metric
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import gae, kl_in_reward
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 class PPO(Algorithm):
     """Proximal policy optimisation."""
+
+    metrics = (
+        Metric("value_mean", "mean of the critic's values at the credited tokens before the update"),
+        Metric(
+            "value_explained_variance",
+            "1 - Var(target - value) / Var(target): 1 is a perfect critic, 0 a constant one",
+            better="higher",
+        ),
+    )
 
     class Config(AlgorithmConfig):
         """Options of PPO."""

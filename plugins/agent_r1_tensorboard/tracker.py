@@ -47,6 +47,7 @@ class TensorBoard(Tracker):
         purge = None if run.resumed_at is None else run.resumed_at + 1
         self._writer = SummaryWriter(str(Path(run.directory) / "tensorboard"), purge_step=purge)
         if run.resumed_at is None:
+            self._writer.add_text("metrics", "\n".join(f"- `{one}`: {one.meaning}" for one in run.metrics), 0)
             self._writer.add_text("config", _code(json.dumps(run.config, indent=2, default=str, ensure_ascii=False)), 0)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -1,0 +1,96 @@
+"""A run says what its metrics mean, and says loudly which ones nobody declared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.listener import Silence
+
+PLUGIN = '''
+"""A tool that records how long its answers are, and an algorithm that reports something without a word."""
+from dataclasses import replace
+
+from agent_r1_core import AlgorithmSpec, Metric, RewardFn, RewardSpec, ToolSpec, hookimpl, tool
+from agent_r1_grpo.grpo import GRPO
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def echo(text: str, context) -> str:
+    """Say it again."""
+    context.metrics["letters"] = len(text)
+    return text
+
+
+echo.metrics = (Metric("letters", "letters of an answer"),)
+
+
+class Chatty(GRPO):
+    """GRPO with a metric that it declares and one that it does not."""
+
+    metrics = (Metric("declared", "always 1"),)
+
+    def advantages(self, batch):
+        return replace(super().advantages(batch), metrics={"declared": 1.0, "secret": 2.0})
+
+
+class Length(RewardFn):
+    """Varies."""
+
+    range = (0.0, 1e6)
+
+    def score(self, trajectory):
+        return float(trajectory.action_tokens)
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("echo", ":echo", "echoes")]
+
+
+@hookimpl
+def register_algorithms():
+    return [AlgorithmSpec("chatty", ":Chatty", "reports")]
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("length", ":Length", "tokens")]
+'''
+
+
+class Notes(Silence):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize("algorithm", ["chatty", "ppo", "reinforce_pp"])
+def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: str) -> None:
+    plugin, notes = tmp_path / "chatty.py", Notes()
+    plugin.write_text(PLUGIN)
+    keys = [
+        *(f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "model.dtype=float32"),
+        *("threads=1", "tools=[echo]", "rewards=[length]", f"algorithm={algorithm}", "training.steps=1"),
+        *("tasks.train={name: arithmetic, size: 9}", "tasks.eval={name: arithmetic, split: eval, size: 4}"),
+        *("env.max_turns=1", "engine.max_new_tokens=4", "evaluation.every=0", "evaluation.at_start=false"),
+        *("training.tasks_per_step=2", "training.samples_per_task=2", "checkpoint.best=eval/reward/length"),
+    ]
+    run = train("default", keys, plugins=[plugin], listener=notes)
+    told = [note for note in notes.said if "not declared" in note]
+    assert [note.partition(" are ")[0] for note in told] == (
+        ["the metrics update/secret"] if algorithm == "chatty" else []
+    )
+    catalogue = {entry["name"]: entry for entry in json.loads((run.path / "metric_catalogue.json").read_text())}
+    assert catalogue["tools/echo/letters"]["meaning"] == "letters of an answer"
+    assert ("update/declared" in catalogue) == (algorithm == "chatty")
