@@ -209,6 +209,13 @@ def _amounts(setup: Setup) -> None:
         if getattr(training, option) >= training.steps:
             text = f"must be below training.steps={training.steps}, not {getattr(training, option)}; change one of them"
             setup.problems.add(("training", option), text)
+            return
+    if training.warmup_steps + training.critic_warmup >= training.steps:
+        text = (
+            f"begins after the critic's warm-up, and {training.warmup_steps} + {training.critic_warmup} steps are not "
+            f"below training.steps={training.steps}; change one of them"
+        )
+        setup.problems.add(("training", "warmup_steps"), text)
 
 
 def _warn(setup: Setup) -> None:

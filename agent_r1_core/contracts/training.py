@@ -10,6 +10,7 @@ from agent_r1_core.contracts.section import Section
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "linear", "cosine"]
+OldLogprobs = Literal["auto", "engine", "learner"]
 
 
 class LoraSettings(Section):
@@ -40,7 +41,7 @@ class TrainingConfig(Section):
     critic_lr: float | None = Field(default=None, gt=0)
     """None: the policy's."""
     critic_warmup: int = Field(default=0, ge=0)
-    """First steps in which only the critic learns."""
+    """First steps in which only the critic learns; the policy's schedule begins after them."""
     weight_decay: float = Field(default=0.0, ge=0)
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """Of AdamW."""
@@ -49,13 +50,13 @@ class TrainingConfig(Section):
     max_grad_norm: float = Field(default=1.0, ge=0)
     """Gradients are scaled down to this norm; 0: never."""
     warmup_steps: int = Field(default=0, ge=0)
-    """Steps over which the learning rate rises from zero."""
+    """Steps over which the learning rate rises from zero; the policy's begin after `critic_warmup`."""
     schedule: Schedule = "constant"
     """Of the learning rate after the warm-up; `linear` and `cosine` fall towards zero, which a step after the last one
     would reach."""
     max_tokens_per_microbatch: int = Field(default=4096, ge=1)
     """Bounds memory; the gradient does not depend on it."""
-    old_logprobs: Literal["auto", "engine", "learner"] = "auto"
+    old_logprobs: OldLogprobs = "auto"
     """Log-probs before the update, where several passes or mini-batches need them: the engine's, or a pass of the
     learner's own; `auto`: the engine's where a sample of the rollout agrees to 1e-4 nats, as in float32."""
     share_prefixes: bool = True

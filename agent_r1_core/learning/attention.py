@@ -69,7 +69,7 @@ def packed_attention(
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, window: int | None) -> Tensor:
-    """The queries, which are scaled, are the last of the keys' places."""
+    """Queries are pre-scaled and occupy the last key positions."""
     new, places = query.shape[2], key.shape[2]
     attend = _products if _products_win(query, places) else _fused
     if attend is _fused and new == places and (window is None or places <= window):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Batch:
 
     def by_trajectory(self, values: Tensor) -> dict[str, list[float]]:
         """Numbers [n, T] by the trajectory's id, as many as it has ids: for files and reports."""
-        return {one.id: values[row, : one.tokens].tolist() for row, one in enumerate(self.trajectories)}
+        return {one.id: values[row][self.valid[row]].tolist() for row, one in enumerate(self.trajectories)}
 
 
 def _fill_tokens(batch: Batch, row: int, trajectory: Trajectory) -> None:
@@ -138,13 +138,13 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
             )
         batch.turn[row, start:stop] = turn.index
         if len(actions):
-            batch.rewards[row, _reward_position(turn, start, stop, actions)] += turn.reward
+            batch.rewards[row, _reward_position(start, stop, actions)] += turn.reward
     if len(actions):
         batch.rewards[row, actions[-1]] += trajectory.reward
 
 
-def _reward_position(turn: Turn, start: int, stop: int, actions: Tensor) -> int:
-    if turn.tokens:
+def _reward_position(start: int, stop: int, actions: Tensor) -> int:
+    if stop > start:
         return stop - 1
     earlier = int((actions < start).sum())
     return int(actions[max(earlier - 1, 0)])

@@ -31,6 +31,7 @@ class CheckedAlgorithm:
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
+        self._critic = "critic" in algorithm.roles()
         self._weights_checked = False
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -68,6 +69,11 @@ class CheckedAlgorithm:
         """
         with _author_errors(self._algorithm, "advantages"):
             advantages = self._algorithm.advantages(batch)
+        if self._critic and isinstance(advantages, Advantages) and advantages.value_targets is None:
+            raise AlgorithmError(
+                f"{_name(self._algorithm)} has a critic, and its advantages come without value_targets, so that the "
+                "critic would learn nothing; return Advantages(..., value_targets=...)"
+            )
         return check_advantages(self._algorithm, advantages, batch, loss_mask)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
@@ -119,11 +125,6 @@ def check_advantages(algorithm: Algorithm, advantages: Any, batch: Batch, loss_m
             "batch.ids"
         )
     _check_tensors(who, advantages, batch)
-    if "critic" in algorithm.roles() and advantages.value_targets is None:
-        raise AlgorithmError(
-            f"{who} has a critic, and its advantages come without value_targets, so that the critic would learn "
-            "nothing; return Advantages(..., value_targets=...)"
-        )
     credited = loss_mask if advantages.value_mask is None else loss_mask | advantages.value_mask
     if bool(advantages.advantages[~credited].any()):
         raise AlgorithmError(
@@ -153,6 +154,10 @@ def check_terms(algorithm: Algorithm, terms: Any, tokens: LossTokens) -> LossTer
             )
     if tokens.logprobs.requires_grad and not terms.loss.requires_grad:
         raise AlgorithmError(f"{who}: its loss has no gradient; compute it from tokens.logprobs without detaching them")
+    if tokens.values is not None and terms.value_loss is None:
+        raise AlgorithmError(
+            f"{who} has a critic, and its loss comes without value_loss; return LossTerms(..., value_loss=...)"
+        )
     for name, pair in terms.metrics.items():
         if not (isinstance(pair, tuple) and len(pair) == 2 and all(torch.as_tensor(one).ndim == 0 for one in pair)):
             raise AlgorithmError(

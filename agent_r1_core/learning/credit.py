@@ -71,8 +71,8 @@ def _take(values: Tensor, index: Tensor, present: Tensor) -> Tensor:
 
 
 def _put(columns: Tensor, index: Tensor, present: Tensor, mask: Tensor) -> Tensor:
-    kept = torch.where(present, columns, columns.new_zeros(()))
-    return columns.new_zeros(mask.shape).scatter(1, index, kept)
+    counted = torch.where(present, columns, columns.new_zeros(()))
+    return columns.new_zeros(mask.shape).scatter(1, index, counted)
 
 
 def kl_in_reward(batch: Batch, coefficient: float) -> Tensor:

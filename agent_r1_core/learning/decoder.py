@@ -104,9 +104,9 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     own = module.config._attn_implementation
     try:
         module.set_attn_implementation(NAME)
-        found = _packed_hidden(module, tree)
+        packed = _packed_hidden(module, tree)
         tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
-        if module.config._attn_implementation == NAME and torch.allclose(found, expected, tolerance, tolerance):
+        if module.config._attn_implementation == NAME and torch.allclose(packed, expected, tolerance, tolerance):
             return True
         why = "its packed sequences see one another"
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:

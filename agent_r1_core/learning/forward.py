@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from agent_r1_core.contracts.training import OldLogprobs
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.meter import Meter
@@ -21,53 +22,73 @@ _SAMPLE = 3
 
 @dataclass(frozen=True)
 class NetworkOutputs:
-    """What the networks say of a batch; each is None without its network."""
+    """What the networks say of a batch before its update; each is None where it was not asked for."""
 
-    old_logprobs: Tensor | None
+    old_logprobs: Tensor | None = None
     """float [n, T], the policy's, nats; 0 outside the loss tokens."""
-    reference_logprobs: Tensor | None
+    reference_logprobs: Tensor | None = None
     """float [n, T], nats; 0 outside the loss tokens."""
-    values: Tensor | None
+    values: Tensor | None = None
     """float [n, T], V of the state before every response token, whether it counts in a loss or not."""
-    bootstrap: Tensor | None
+    bootstrap: Tensor | None = None
     """float [n], V of the state after the last id where the batch bootstraps, else 0."""
+    compared: tuple[Tensor, Tensor] | None = None
+    """Log-probs of the learner and of the engine at the same action tokens, [k] each (LAW 2)."""
 
 
 @torch.no_grad()
 def forward(
     batch: Batch,
     loss_mask: Tensor,
-    *,
-    policy: Policy | None,
+    policy: Policy,
     reference: Reference | None,
     critic: Critic | None,
-    temperature: float,
-    max_tokens: int,
+    *,
+    old: OldLogprobs | None,
+    compare: bool = False,
+    temperature: float = 1.0,
+    max_tokens: int = 4096,
     share: bool = True,
 ) -> NetworkOutputs:
-    """Run the networks that are given over a batch, in micro-batches of `max_tokens`."""
-    shape = batch.ids.shape
-    old = None if policy is None else torch.zeros(shape)
-    referred = None if reference is None else torch.zeros(shape)
-    values = None if critic is None else torch.zeros(shape)
+    """Run the networks over a batch.
+
+    Args:
+        old: where the policy's log-probs come from; `auto`: the engine's where a sample of the batch agrees with a pass
+            of the policy (LAW 2). None: they are not needed.
+        compare: whether to compare a sample with the engine where the policy has no pass over the whole batch.
+        max_tokens: of a micro-batch.
+        share: whether the trajectories of a group share the passes over what they have in common.
+    """
+    sample = _sample(batch, policy, temperature) if old == "auto" or compare else None
+    if old == "auto":
+        old = "engine" if sample is not None and _agree(*sample) else "learner"
+    own = torch.zeros(batch.ids.shape) if old == "learner" else None
+    referred = None if reference is None else torch.zeros(batch.ids.shape)
+    values = None if critic is None else torch.zeros(batch.ids.shape)
     bootstrap = None if critic is None else torch.zeros(batch.size)
-    if policy is not None or reference is not None or critic is not None:
-        for packed in micro_batches(batch, range(batch.size), max_tokens, share):
-            at = _chosen(packed, loss_mask)
-            if policy is not None and old is not None and len(at):
-                _put(old, packed, at, policy.logprobs(packed, at, temperature).logprobs)
-            if reference is not None and referred is not None and len(at):
-                _put(referred, packed, at, reference.logprobs(packed, at, temperature).logprobs)
-            if critic is not None and values is not None and bootstrap is not None:
-                response = _chosen(packed, batch.response_mask)
-                before, after = _values(packed, response, critic)
-                _put(values, packed, response, before)
-                bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
-    return NetworkOutputs(old, referred, values, bootstrap)
+    asked = own is not None or referred is not None or values is not None
+    for packed in micro_batches(batch, range(batch.size if asked else 0), max_tokens, share):
+        at = _chosen(packed, loss_mask)
+        for network, padded in ((policy, own), (reference, referred)):
+            if network is not None and padded is not None and len(at):
+                _put(padded, packed, at, network.logprobs(packed, at, temperature).logprobs)
+        if critic is not None and values is not None and bootstrap is not None:
+            response = _chosen(packed, batch.response_mask)
+            before, after = _values(packed, response, critic)
+            _put(values, packed, response, before)
+            bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
+    if own is not None:
+        sample = own[batch.action_mask], batch.sampler_logprobs[batch.action_mask]
+    return NetworkOutputs(
+        old_logprobs=batch.sampler_logprobs if old == "engine" else own,
+        reference_logprobs=referred,
+        values=values,
+        bootstrap=bootstrap,
+        compared=sample if own is not None or compare else None,
+    )
 
 
-@torch.no_grad()
-def sample_logprobs(batch: Batch, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
+def _sample(batch: Batch, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
     the batch."""
     rows = sorted({index * (batch.size - 1) // (_SAMPLE - 1) for index in range(_SAMPLE)})
@@ -77,10 +98,8 @@ def sample_logprobs(batch: Batch, policy: Policy, temperature: float) -> tuple[T
     return own, packed.take(batch.sampler_logprobs, at)
 
 
-def engine_agrees(batch: Batch, policy: Policy, temperature: float) -> bool:
-    """Whether the engine's log-probs are the policy's in a sample of the batch (LAW 2)."""
-    own, sampler = sample_logprobs(batch, policy, temperature)
-    return bool(len(own)) and bool((own - sampler).abs().max() <= _AGREES)
+def _agree(logprobs: Tensor, sampler_logprobs: Tensor) -> bool:
+    return bool(len(logprobs)) and bool((logprobs - sampler_logprobs).abs().max() <= _AGREES)
 
 
 def add_gaps(meter: Meter, logprobs: Tensor, sampler_logprobs: Tensor) -> None:

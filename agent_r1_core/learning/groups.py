@@ -40,22 +40,22 @@ def group_statistics(returns: Tensor, group: Tensor) -> GroupStatistics:
 
 def group_mean_advantage(returns: Tensor, group: Tensor) -> Tensor:
     """R_i - mean_G (Dr. GRPO, arXiv 2503.20783)."""
-    found = group_statistics(returns, group)
-    return _where_informative(returns.double() - found.mean, found, returns)
+    statistics = group_statistics(returns, group)
+    return _where_informative(returns.double() - statistics.mean, statistics, returns)
 
 
 def group_normalised_advantage(returns: Tensor, group: Tensor, eps: float) -> Tensor:
     """(R_i - mean_G) / (std_G + eps), std with n - 1 (GRPO, arXiv 2402.03300)."""
-    found = group_statistics(returns, group)
-    return _where_informative((returns.double() - found.mean) / (found.std + eps), found, returns)
+    statistics = group_statistics(returns, group)
+    return _where_informative((returns.double() - statistics.mean) / (statistics.std + eps), statistics, returns)
 
 
 def leave_one_out_advantage(returns: Tensor, group: Tensor) -> Tensor:
     """R_i minus the mean of the others = n / (n - 1) (R_i - mean_G) (RLOO, arXiv 2402.14740)."""
-    found = group_statistics(returns, group)
-    scale = found.size / (found.size - 1).clamp(min=1)
-    return _where_informative(scale * (returns.double() - found.mean), found, returns)
+    statistics = group_statistics(returns, group)
+    scale = statistics.size / (statistics.size - 1).clamp(min=1)
+    return _where_informative(scale * (returns.double() - statistics.mean), statistics, returns)
 
 
-def _where_informative(advantage: Tensor, found: GroupStatistics, returns: Tensor) -> Tensor:
-    return torch.where(found.informative, advantage, torch.zeros_like(advantage)).to(returns.dtype)
+def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: Tensor) -> Tensor:
+    return torch.where(statistics.informative, advantage, torch.zeros_like(advantage)).to(returns.dtype)

@@ -19,17 +19,15 @@ from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.forward import add_gaps, engine_agrees, forward, sample_logprobs
+from agent_r1_core.learning.forward import add_gaps, forward
 from agent_r1_core.learning.kl import kl_estimate
 from agent_r1_core.learning.loss import LossTokens, add_entropy
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy, Reference
-from agent_r1_core.learning.schedule import lr_factor
 from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
-from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import Group
 
 
@@ -41,8 +39,8 @@ class Learner:
     """Trains a policy.
 
     Args:
-        algorithm: makes advantages and losses.
-        critic: made from the policy where the algorithm needs one and none is given.
+        algorithm: computes advantages and losses.
+        critic: begins as a copy of the policy where the algorithm needs one and none is given.
         reference: the frozen first policy, where the algorithm needs one; with adapters it is the model below them.
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
@@ -83,7 +81,14 @@ class Learner:
         self.temperature = temperature
         self.seed = seed
         self._checked = CheckedAlgorithm(algorithm)
-        self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, "update/")
+        self._entropy_gradient = algorithm.needs_entropy()
+        self._skips = settings.skip_without_gradient and not (
+            algorithm.needs_every_trajectory() or algorithm.needs_entropy()
+        )
+        self._needs_old = algorithm.needs_old_logprobs()
+        self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
+        self._warmup = settings.critic_warmup if self.critic else 0
+        self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, "update/", self._warmup)
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
         self.critic_optimiser = (
             Optimiser(self.critic.parameters(), critic_lr, settings, "update/critic_") if self.critic else None
@@ -124,7 +129,7 @@ class Learner:
             metrics = {"trajectories": 0.0, "failed_trajectories": failed, "action_tokens": 0.0, "steps": 0.0}
             named = {f"update/{name}": value for name, value in metrics.items()}
             return Update(named, batch.by_trajectory(torch.zeros(batch.ids.shape)))
-        self.policy.seed_dropout(derive_seed(self.seed, "dropout", step))
+        self.policy.seed_dropout(self.seed, step)
         meter = Meter()
         update = self._with_advantages(batch, step, meter)
         batch, advantages = update.batch, update.advantages.advantages
@@ -132,11 +137,12 @@ class Learner:
             for epoch in range(self.settings.epochs):
                 seed = f"{self.seed}/{step}/{epoch}"
                 for rows in shuffled_rows(batch.size, self.settings.minibatches, seed):
-                    self._optimise(Minibatch.of(update, rows, self.algorithm.config), step, meter)
+                    minibatch = Minibatch.of(update, rows, self.algorithm.config, self._skips)
+                    self._optimise(minibatch, step, meter)
         else:
-            meter.count("update/skipped_nonfinite", 1.0)
+            meter.add("update/skipped_nonfinite", 1.0)
         if self.critic is None:
-            meter.count("update/bootstrapped_without_critic", float(batch.bootstrapped.sum()))
+            meter.add("update/bootstrapped_without_critic", float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {"update/failed_trajectories": failed}
         return Update(metrics, batch.by_trajectory(advantages))
 
@@ -164,10 +170,6 @@ class Learner:
             self.critic.load_state_dict(state["critic"])
             self.critic_optimiser.load_state_dict(state["critic_optimiser"])
 
-    def _policy_learns(self, step: int) -> bool:
-        """Not during the critic's warm-up."""
-        return self.critic is None or step > self.settings.critic_warmup
-
     def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it, and its advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
@@ -180,40 +182,31 @@ class Learner:
 
     def _with_outputs(self, batch: Batch, loss_mask: Tensor, step: int, meter: Meter) -> Batch:
         """The batch with the log-probs and values before the update that the algorithm needs."""
-        learns = self._policy_learns(step)
-        wanted = self.algorithm.needs_old_logprobs() or (
-            self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
-            if learns
-            else not self.algorithm.config.loss_mask  # The engine has no log-probs of the environment's tokens.
-        )
-        of_engine = wanted and self._engine_knows_old(batch)
+        learns, environment = step > self._warmup, not self.algorithm.config.loss_mask
+        # The engine has no log-probs of the environment's tokens; of actions they will do while the critic warms up.
+        wanted = self._needs_old or (self._uses_old if learns else environment)
+        source = "learner" if environment else self.settings.old_logprobs
         outputs = forward(
             batch,
             loss_mask,
-            policy=self.policy if wanted and not of_engine else None,
-            reference=self.reference,
-            critic=self.critic,
+            self.policy,
+            self.reference,
+            self.critic,
+            old=source if wanted else None,
+            compare=not learns,
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
         )
-        if outputs.old_logprobs is not None:
-            add_gaps(meter, outputs.old_logprobs[batch.action_mask], batch.sampler_logprobs[batch.action_mask])
-        elif not learns:
-            add_gaps(meter, *sample_logprobs(batch, self.policy, self.temperature))
+        if outputs.compared is not None:
+            add_gaps(meter, *outputs.compared)
         return replace(
             batch,
-            old_logprobs=batch.sampler_logprobs if of_engine else outputs.old_logprobs,
+            old_logprobs=outputs.old_logprobs,
             reference_logprobs=outputs.reference_logprobs,
             values=outputs.values,
             bootstrap=batch.bootstrap if outputs.bootstrap is None else outputs.bootstrap,
         )
-
-    def _engine_knows_old(self, batch: Batch) -> bool:
-        """Whether the engine's log-probs stand for those before the update; it has none of the environment's tokens."""
-        if self.settings.old_logprobs == "auto" and self.algorithm.config.loss_mask:
-            return engine_agrees(batch, self.policy, self.temperature)
-        return self.settings.old_logprobs == "engine"
 
     @property
     def _shares(self) -> bool:
@@ -222,27 +215,20 @@ class Learner:
 
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
-        update, rows, settings = minibatch.update, minibatch.rows, self.settings
-        every = not settings.skip_without_gradient
-        every = every or self.algorithm.needs_every_trajectory() or self.algorithm.needs_entropy()
-        kept = list(rows) if every else update.with_advantage(rows)
-        meter.add("update/skipped_share", float(len(rows) - len(kept)), float(len(rows)))
-        meter.add("update/measured_share", update.loss_mask[kept].sum(), update.loss_mask[list(rows)].sum())
-        learns, gap = self._policy_learns(step), not meter.has("logprob_gap")
-        for packed in micro_batches(update.batch, kept, settings.max_tokens_per_microbatch, self._shares):
+        batch, size = minibatch.update.batch, len(minibatch.rows)
+        meter.add("update/skipped_share", float(size - len(minibatch.kept)), float(size))
+        meter.add("update/measured_share", *minibatch.measured)
+        learns, gap = step > self._warmup, "logprob_gap" not in meter.sums
+        for packed in micro_batches(batch, minibatch.kept, self.settings.max_tokens_per_microbatch, self._shares):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
             self._backward(minibatch, packed, learns, gap, meter)
         meter.add("update/loss", 0.0, 1.0)
         if learns:
-            first = settings.critic_warmup if self.critic else 0
-            self.optimiser.step(self._lr_factor(step - first, settings.steps - first), meter)
+            self.optimiser.step(step, meter)
         if self.critic_optimiser is not None:
             meter.add("update/value_loss", 0.0, 1.0)
-            self.critic_optimiser.step(self._lr_factor(step, settings.steps), meter)
-
-    def _lr_factor(self, step: int, steps: int) -> float:
-        return lr_factor(step, steps, self.settings.warmup_steps, self.settings.schedule)
+            self.critic_optimiser.step(step, meter)
 
     def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, gap: bool, meter: Meter) -> None:
         """Add a micro-batch's gradient.
@@ -256,7 +242,7 @@ class Learner:
             return
         at, policy = chosen.nonzero().flatten(), None
         if learns:
-            policy = self.policy.logprobs(packed, at, self.temperature, self.algorithm.needs_entropy())
+            policy = self.policy.logprobs(packed, at, self.temperature, self._entropy_gradient)
         values = None if self.critic is None else self.critic.values(packed, at - 1)
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
         action = packed.take(minibatch.update.batch.action_mask, chosen).to(self.policy.device)

@@ -49,8 +49,17 @@ class DropoutSeed:
     """Where the masks of all adapters come from."""
 
     seed: int = 0
+    step: int = 0
     passes: int = 0
-    """Forward passes with gradient under this seed."""
+    """Forward passes with gradient within the step."""
+
+    def begin(self, seed: int, step: int) -> None:
+        """Begin a step."""
+        self.seed, self.step, self.passes = seed, step, 0
+
+    def of(self, layer: int) -> int:
+        """The seed of a layer's mask in this pass."""
+        return derive_seed("dropout", self.seed, self.step, self.passes, layer)
 
 
 class AdapterDropout(nn.Module):
@@ -69,7 +78,7 @@ class AdapterDropout(nn.Module):
         if not self.training:
             return hidden
         generator = torch.Generator(hidden.device)
-        generator.manual_seed(derive_seed(self.seed.seed, self.seed.passes, self.layer))
+        generator.manual_seed(self.seed.of(self.layer))
         return hidden * torch.empty_like(hidden).bernoulli_(1 - self.p, generator=generator) / (1 - self.p)
 
 

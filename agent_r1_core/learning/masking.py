@@ -1,4 +1,4 @@
-"""Statistics over masked tokens; what the mask leaves out is never read, not even when it is not a number."""
+"""Statistics over the tokens that a mask counts; the others are never read, not even when they are not numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) over the masked tokens, 0 elsewhere; the variance is that with n - 1.
+    """(x - mean) / sqrt(variance + eps) over the counted tokens, 0 elsewhere; the variance is that with n - 1.
 
     Without spread (one token, or all equal) there is nothing to tell good from bad: all zeros, no rounding noise
     blown up. Statistics are taken in float64, so that their order does not matter.
@@ -30,7 +30,7 @@ def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
 
 
 def explained_variance(values: Tensor, targets: Tensor, mask: Tensor) -> float:
-    """1 - Var(target - value) / Var(target) over the masked tokens: 1 a perfect critic, 0 a constant; 0 where targets
+    """1 - Var(target - value) / Var(target) over the counted tokens: 1 a perfect critic, 0 a constant; 0 where targets
     do not vary."""
     chosen, predicted = targets[mask].double(), values[mask].double()
     if chosen.numel() < 2 or not bool(chosen.max() > chosen.min()):
@@ -39,14 +39,14 @@ def explained_variance(values: Tensor, targets: Tensor, mask: Tensor) -> float:
 
 
 def compact(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each row's masked tokens stand, moved to the left.
+    """Where each row's counted tokens stand, moved to the left.
 
     Args:
         mask: bool [n, T].
 
     Returns:
-        `index` long [n, K], K the longest row: columns of the row's masked tokens in their order, then of others;
-        `present` bool [n, K]: which entries of `index` are masked tokens.
+        `index` long [n, K], K the longest row: columns of the row's counted tokens in their order, then of others;
+        `present` bool [n, K]: which entries of `index` are counted tokens.
     """
     counts = mask.sum(1)
     longest = int(counts.max()) if mask.shape[0] else 0

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
 
+@dataclass
 class Meter:
     """Means and counts by name; nothing waits for a device before `values`."""
 
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[Tensor, Tensor]] = {}
-        self._counts: dict[str, float] = {}
+    sums: dict[str, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
+    """The sum so far, and of a mean what it is over."""
 
-    def has(self, name: str) -> bool:
-        """Whether anything was added to that mean."""
-        return name in self._sums
-
-    def add(self, name: str, total: Tensor | float, over: Tensor | float) -> None:
-        """Add to a mean: a sum over `over` tokens, trajectories or updates."""
-        more = _scalar(total), _scalar(over)
-        before = self._sums.get(name)
-        self._sums[name] = more if before is None else (before[0] + more[0], before[1] + more[1])
-
-    def count(self, name: str, times: float) -> None:
-        """Add to a count."""
-        self._counts[name] = self._counts.get(name, 0.0) + times
+    def add(self, name: str, total: Tensor | float, over: Tensor | float | None = None) -> None:
+        """Add to a mean a sum over `over` tokens, trajectories or updates; without `over`, add to a count."""
+        value = torch.as_tensor(total, dtype=torch.float64).detach()
+        weight = None if over is None else torch.as_tensor(over, dtype=torch.float64).detach()
+        if name in self.sums:
+            value_before, weight_before = self.sums[name]
+            value = value_before + value
+            weight = None if weight is None or weight_before is None else weight_before + weight
+        self.sums[name] = value, weight
 
     def values(self) -> dict[str, float]:
         """All counts, and the means with a nonzero denominator."""
-        means = {name: float(total / over) for name, (total, over) in self._sums.items() if float(over) > 0}
-        return means | self._counts
-
-
-def _scalar(value: Tensor | float) -> Tensor:
-    return torch.as_tensor(value, dtype=torch.float64).detach()
+        return {
+            name: float(total if over is None else total / over)
+            for name, (total, over) in self.sums.items()
+            if over is None or float(over) > 0
+        }

@@ -1,4 +1,7 @@
-"""One network's AdamW step: clipped, refused when its gradient is not finite, left out when it is zero."""
+"""One network's AdamW step: clipped, refused when its gradient is not finite, left out when it is zero.
+
+The learning rate is a pure function of the step: nothing to save, nothing to lose on resume.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.contracts.training import Schedule, TrainingConfig
 from agent_r1_core.learning.meter import Meter
 
 
@@ -19,13 +22,17 @@ class Optimiser:
     Args:
         prefix: of its metrics, such as `update/` or `update/critic_`.
         lr: the peak learning rate.
+        waits: steps of the run before the network's first one; its schedule begins after them.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, prefix: str) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, prefix: str, waits: int = 0
+    ) -> None:
         self.parameters = list(parameters)
         self.lr = lr
         self.prefix = prefix
-        self.max_grad_norm = settings.max_grad_norm
+        self.settings = settings
+        self.waits = waits
         self.adamw = torch.optim.AdamW(
             self.parameters,
             lr=lr,
@@ -39,25 +46,28 @@ class Optimiser:
         """Forget the gradients."""
         self.adamw.zero_grad(set_to_none=True)
 
-    def step(self, factor: float, meter: Meter) -> None:
-        """Move the weights by the gradients that have been added up, at `lr * factor`.
+    def step(self, step: int, meter: Meter) -> None:
+        """Move the weights by the gradients that have been added up, at the learning rate of the run's `step`.
 
         A gradient that is not finite takes no step: it would destroy the weights. Neither does one of zero: there
         momentum alone would move them, without any evidence.
         """
-        bound = self.max_grad_norm if self.max_grad_norm > 0 else float("inf")
+        settings = self.settings
+        steps = settings.steps - self.waits
+        lr = self.lr * lr_factor(step - self.waits, steps, settings.warmup_steps, settings.schedule)
+        bound = settings.max_grad_norm if settings.max_grad_norm > 0 else float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, bound))
         finite = math.isfinite(norm)
         taken = finite and norm > 0
         if taken:
             for group in self.adamw.param_groups:
-                group["lr"] = self.lr * factor
+                group["lr"] = lr
             self.adamw.step()
             meter.add(f"{self.prefix}grad_norm", norm, 1.0)
-        meter.add(f"{self.prefix}lr", self.lr * factor, 1.0)
-        meter.count(f"{self.prefix}steps", float(taken))
-        meter.count(f"{self.prefix}skipped_nonfinite", float(not finite))
-        meter.count(f"{self.prefix}skipped_zero", float(finite and norm == 0))
+        meter.add(f"{self.prefix}lr", lr, 1.0)
+        meter.add(f"{self.prefix}steps", float(taken))
+        meter.add(f"{self.prefix}skipped_nonfinite", float(not finite))
+        meter.add(f"{self.prefix}skipped_zero", float(finite and norm == 0))
         self.clear()
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,3 +77,15 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put back what `state_dict` gave."""
         self.adamw.load_state_dict(state)
+
+
+def lr_factor(step: int, steps: int, warmup_steps: int, schedule: Schedule) -> float:
+    """Factor of the learning rate in (0, 1] at `step`, which counts from 1: step / warmup_steps during the warm-up,
+    then 1, or a line or half a cosine from 1 towards 0, which step `steps + 1` would reach."""
+    if step <= warmup_steps:
+        return max(step, 1) / warmup_steps
+    if schedule == "constant":
+        return 1.0
+    progress = (step - 1 - warmup_steps) / max(1, steps - warmup_steps)
+    progress = min(max(progress, 0.0), 1.0)
+    return 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))

@@ -136,10 +136,10 @@ class Policy:
         """What learns."""
         return (parameter for parameter in self.module.parameters() if parameter.requires_grad)
 
-    def seed_dropout(self, seed: int) -> None:
+    def seed_dropout(self, seed: int, step: int) -> None:
         """Set what the adapters' dropout masks follow from; nothing else in a policy is random."""
         if self._dropout is not None:
-            self._dropout.seed, self._dropout.passes = seed, 0
+            self._dropout.begin(seed, step)
 
     def logprobs(
         self, packed: Packed, tokens: Tensor, temperature: float = 1.0, entropy_gradient: bool = False

@@ -68,8 +68,7 @@ class PrefixForest:
         """Tokens to compute so far."""
 
     def cost(self, sequences: Sequence[Sequence[int]], key: int) -> int:
-        """Tokens that adding the sequences would add to those to compute, at most: what they share with one another
-        is not looked at."""
+        """Upper bound on the extra tokens to compute for these sequences; ignores what they share with each other."""
         return sum(len(ids) - (self._shared(numpy.asarray(ids), key) if self._share else 0) for ids in sequences)
 
     def add(self, ids: Sequence[int], key: int) -> None:

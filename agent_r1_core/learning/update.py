@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +12,6 @@ from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
-from agent_r1_core.learning.masking import masked_mean
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
 
@@ -43,18 +41,13 @@ class UpdateBatch:
         """bool [n, T], tokens of either loss."""
         return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
 
-    def with_advantage(self, rows: Sequence[int]) -> list[int]:
-        """The rows that have an advantage other than 0 at a loss token."""
-        nonzero = ((self.advantages.advantages != 0) & self.loss_mask).any(1)
-        return [row for row in rows if bool(nonzero[row])]
-
     def statistics(self) -> dict[str, float]:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
         return {
             "update/trajectories": float(batch.size),
             "update/action_tokens": float(batch.action_mask.sum()),
-            "update/surprisal": -float(masked_mean(batch.sampler_logprobs, batch.action_mask)),
+            "update/surprisal": -float(batch.sampler_logprobs[batch.action_mask].mean()),
             "update/advantage_mean": float(credited.mean()),
             "update/advantage_std": float(credited.std(correction=0)),
             "update/advantage_max": float(credited.abs().max()),
@@ -76,23 +69,35 @@ class Minibatch:
     """The trajectories of one optimiser step, with the weights of their tokens."""
 
     update: UpdateBatch
-    rows: Sequence[int]
+    rows: list[int]
+    kept: list[int]
+    """The rows without those that are skipped."""
     weights: Tensor
     """float [n, T], of the policy's loss, 0 outside the rows."""
     value_weights: Tensor | None
     """float [n, T], of the value loss; None without a critic."""
 
     @classmethod
-    def of(cls, update: UpdateBatch, rows: Sequence[int], config: AlgorithmConfig) -> Minibatch:
-        """Weigh the tokens of `rows`: the normaliser is that of all the rows, skipped or not (LAW 6)."""
-        index = list(rows)
+    def of(cls, update: UpdateBatch, rows: list[int], config: AlgorithmConfig, skips: bool = False) -> Minibatch:
+        """Weigh the tokens of `rows`: the normaliser is that of all the rows, skipped or not (LAW 6).
+
+        Args:
+            skips: whether rows without an advantage at any loss token are left out.
+        """
         weights = torch.zeros(update.loss_mask.shape)
-        weights[index] = aggregation_weights(update.loss_mask[index], config.aggregation, config.horizon)
+        weights[rows] = aggregation_weights(update.loss_mask[rows], config.aggregation, config.horizon)
         value_weights = None
         if update.value_mask is not None:
             value_weights = torch.zeros(update.value_mask.shape)
-            value_weights[index] = aggregation_weights(update.value_mask[index], "token_mean")
-        return cls(update, rows, weights, value_weights)
+            value_weights[rows] = aggregation_weights(update.value_mask[rows], "token_mean")
+        told = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
+        return cls(update, rows, [row for row in rows if told[row] or not skips], weights, value_weights)
+
+    @property
+    def measured(self) -> tuple[Tensor, Tensor]:
+        """Loss tokens of the rows that are kept, and of all rows."""
+        mask = self.update.loss_mask
+        return mask[self.kept].sum(), mask[self.rows].sum()
 
     def loss_tokens(
         self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device

@@ -87,7 +87,7 @@ UPDATE_SKIPPED_SHARE = Metric(
 )
 UPDATE_MEASURED_SHARE = Metric(
     "update/measured_share",
-    "loss tokens that entropy, ratio, clip_fraction, the KLs and the gaps cover: those of trajectories not skipped",
+    "loss tokens that entropy, ratio, clip_fraction and the KLs cover: those of trajectories that were not skipped",
     unit="share",
 )
 UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC = Metric(

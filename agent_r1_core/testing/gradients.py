@@ -28,7 +28,7 @@ class KeptGradients(Optimiser):
         super().__init__(parameters, settings.lr, settings, "update/")
         self.kept: list[Tensor] = []
 
-    def step(self, factor: float, meter: Meter) -> None:
+    def step(self, step: int, meter: Meter) -> None:
         """Keep the gradient; zeros where a weight got none."""
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         self.kept.append(torch.cat([part.flatten() for part in parts]))

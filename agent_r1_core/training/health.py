@@ -26,6 +26,7 @@ class HealthMonitor:
     history: list[float] = field(default_factory=list)
     flat: int = 0
     empty: int = 0
+    bootstraps_told: bool = False
 
     def judge(self, metrics: Mapping[str, float]) -> tuple[list[str], str | None]:
         """Warnings for this step, and the reason to stop, if early stopping is on and one was reached."""
@@ -43,10 +44,16 @@ class HealthMonitor:
             )
         if metrics.get(metric.UPDATE_SKIPPED_NONFINITE, 0.0) > 0:
             warnings.append("a gradient was not finite: that update was left out")
+        if not self.bootstraps_told and metrics.get(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, 0.0) > 0:
+            warnings.append(
+                "an outer limit cut episodes, and the algorithm has no critic to say what they would have brought: "
+                f"they are taken as complete ({metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC} counts them)"
+            )
         reason = self._reason(metrics)
         return warnings, reason if self.early_stop else None
 
     def _reason(self, metrics: Mapping[str, float]) -> str | None:
+        self.bootstraps_told |= metrics.get(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, 0.0) > 0
         spread = metrics.get(metric.GROUP_STD)
         if spread is not None:
             self.history.append(spread)

@@ -83,9 +83,7 @@ def test_credit_runs_through_the_segments_of_a_trajectory() -> None:
 
 def valued(critic: Critic, *trajectories) -> Batch:
     batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    outputs = forward(
-        batch, batch.action_mask, policy=None, reference=None, critic=critic, temperature=1.0, max_tokens=100
-    )
+    outputs = forward(batch, batch.action_mask, Policy(tiny_model()), None, critic, old=None)
     assert outputs.bootstrap is not None
     return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
 

@@ -190,6 +190,10 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (["deterministic=true", "model.device=cuda"], "deterministic (override 'deterministic=true') needs the CPU"),
         (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
         (["training.warmup_steps=30"], "must be below training.steps=30, not 30"),
+        (
+            ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
+            "begins after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
+        ),
     ],
 )
 def test_combinations_that_contradict_each_other(load: Load, overrides: list[str], words: str) -> None:

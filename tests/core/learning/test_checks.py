@@ -89,6 +89,11 @@ def test_a_critic_without_targets() -> None:
         update(with_method("advantages", lambda own, batch: Advantages(own.advantages), PPO))
 
 
+def test_a_critic_without_a_loss() -> None:
+    with pytest.raises(AlgorithmError, match="has a critic, and its loss comes without value_loss"):
+        update(with_method("loss", lambda own, tokens: LossTerms(own.loss), PPO))
+
+
 def test_groups_that_nobody_gave() -> None:
     algorithm = with_method("filter", lambda own, groups: [Group(group.task, group.trajectories) for group in own])
     learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())

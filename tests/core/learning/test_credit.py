@@ -116,7 +116,7 @@ def test_whitening_equal_numbers_gives_exact_zeros() -> None:
     assert not whiten(torch.full((1, 1), 5.0), mask[:, :1]).any()
 
 
-def test_compaction_keeps_the_order_of_masked_tokens() -> None:
+def test_compaction_keeps_the_order_of_counted_tokens() -> None:
     rng = random.Random(0)
     mask = torch.tensor([[rng.random() < 0.4 for _ in range(9)] for _ in range(4)])
     index, present = compact(mask)

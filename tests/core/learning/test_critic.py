@@ -25,9 +25,7 @@ def trained_critic() -> Critic:
 
 def valued(critic: Critic, *trajectories) -> Batch:
     batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    outputs = forward(
-        batch, batch.action_mask, policy=None, reference=None, critic=critic, temperature=1.0, max_tokens=12
-    )
+    outputs = forward(batch, batch.action_mask, Policy(tiny_model()), None, critic, old=None, max_tokens=12)
     return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
 
 

@@ -201,15 +201,7 @@ def test_importance_weights_scale_the_advantage_by_the_mismatch() -> None:
     """Sampler log-probs that are log 2 too low double the gradient of every token; a clip of 1.5 stops at 1.5."""
     lowered = groups(3)
     batch = Batch.from_groups(lowered)
-    outputs = forward(
-        batch,
-        batch.action_mask,
-        policy=Policy(tiny_model()),
-        reference=None,
-        critic=None,
-        temperature=1.0,
-        max_tokens=999,
-    )
+    outputs = forward(batch, batch.action_mask, Policy(tiny_model()), None, None, old="learner")
     for row, trajectory in enumerate(batch.trajectories):
         for segment in trajectory.segments:
             segment.logprobs = (outputs.old_logprobs[row, : len(segment.ids)] - math.log(2)).tolist()

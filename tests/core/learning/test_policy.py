@@ -295,7 +295,7 @@ def test_dropout_of_adapters_follows_from_the_seed_alone(recompute: bool, tmp_pa
             parameter.add_(0.05)
 
     def gradient(seed: int, passes: int = 1) -> torch.Tensor:
-        policy.seed_dropout(seed)
+        policy.seed_dropout(seed, 1)
         for _ in range(passes):
             policy.module.zero_grad()
             state = torch.get_rng_state()

@@ -52,3 +52,11 @@ def test_the_gap_between_engine_and_learner_warns_above_one_percent() -> None:
     monitor = HealthMonitor(early_stop=False)
     assert monitor.judge({"prob_gap": 0.004})[0] == []
     assert "disagree" in monitor.judge({"prob_gap": 0.02})[0][0]
+
+
+def test_episodes_cut_without_a_critic_are_told_once_also_after_a_resume() -> None:
+    line, told = {"update/bootstrapped_without_critic": 2.0}, "an outer limit cut episodes"
+    monitor, resumed = HealthMonitor(early_stop=False), HealthMonitor(early_stop=False)
+    assert [told in " ".join(monitor.judge(line)[0]) for _ in range(2)] == [True, False]
+    resumed.replay([line])
+    assert resumed.judge(line)[0] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_r1_core.learning.schedule import lr_factor
+from agent_r1_core.learning.optimiser import lr_factor
 
 
 def test_the_warm_up_rises_to_one_and_never_starts_at_zero() -> None:
