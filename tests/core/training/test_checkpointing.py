@@ -17,6 +17,7 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.testing import tiny_model
 from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.in_process import LocalLearner
 
 
 @contextmanager
@@ -31,7 +32,8 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path) -> None:
-    learner, checkpoints = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()), Checkpoints(tmp_path)
+    learner = LocalLearner(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()))
+    checkpoints = Checkpoints(tmp_path)
     save_checkpoint(learner, checkpoints, 1, 2, None, {})
     with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; make room"):
         save_checkpoint(learner, checkpoints, 2, 2, None, {})
