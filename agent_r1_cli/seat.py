@@ -124,7 +124,7 @@ class Seat:
             seed=resolved.config.seed,
         )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
-        scorer = Scorer(settings.rewards, threads, settings.reward_timeout)
+        scorer = Scorer(settings.rewards, threads)
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(tool_resources(resolved, sets, name))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")

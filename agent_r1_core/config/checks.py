@@ -59,6 +59,7 @@ class Setup:
 
 def check_setup(setup: Setup) -> None:
     """Run every check; findings go to the setup's problems and warnings."""
+    _dropped(setup)
     _idle_options(setup)
     _availability(setup)
     _duplicates(setup)
@@ -80,6 +81,16 @@ def _idle_options(setup: Setup) -> None:
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             setup.idle((*block.key, option), why)
+
+
+def _dropped(setup: Setup) -> None:
+    """Say which options somebody wrote for a component that another one replaces."""
+    draft = setup.problems.draft
+    for block in setup.blocks:
+        own = [key for key in draft.dropped if key[: len(block.key)] == block.key and not draft.source(key).user]
+        if own:
+            options = ", ".join(f"{key_text(key)} ({draft.dropped[key].text})" for key in own)
+            setup.warnings.append(f"{block.name} replaces another {block.kind}, whose options are dropped: {options}")
 
 
 def _availability(setup: Setup) -> None:

@@ -45,6 +45,8 @@ class Draft:
     def __init__(self) -> None:
         self.tree: dict[str, Any] = {}
         self.sources: dict[Key, Source] = {}
+        self.dropped: dict[Key, Source] = {}
+        """Options that somebody wrote for a component which a later layer replaced by another one."""
 
     def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
         """Put a layer on top; returns a sentence for every step that leads nowhere (and leaves that one out)."""
@@ -79,6 +81,7 @@ class Draft:
         layer = spelled_out(layer, key)
         merges = isinstance(base, dict) and isinstance(layer, dict) and not isinstance(layer, Whole)
         if not merges or self._replaces(base, layer, key):
+            self._drop(base, layer, key)
             return self.replace(key, layer, source)
         self.sources.pop(key, None)
         merged = dict(base)
@@ -100,6 +103,7 @@ class Draft:
         if isinstance(base, dict) or base is None:
             base = base or {}
             if self._replaces(base, {name: value}, key):
+                self._drop(base, {name: value}, key)
                 return self.replace(key, {name: value}, source)
             if key == EVAL_SETS and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
@@ -107,6 +111,14 @@ class Draft:
             return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
+
+    def _drop(self, base: Any, layer: Any, key: Key) -> None:
+        """Remember what somebody wrote for the component at `key`, where a layer names another one."""
+        if block_kind(key) is None or not (isinstance(base, dict) and isinstance(layer, dict)):
+            return
+        if base.get("name") != layer.get("name"):
+            options = [other for other in self.sources if other[: len(key)] == key and other != (*key, "name")]
+            self.dropped |= {other: self.sources[other] for other in options if self.sources[other].user}
 
     @staticmethod
     def _replaces(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:

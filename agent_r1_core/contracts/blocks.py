@@ -14,7 +14,9 @@ from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.contracts.component import ComponentConfig
 from agent_r1_core.contracts.engine import EngineConfig
 from agent_r1_core.contracts.env import EnvConfig
+from agent_r1_core.contracts.reward import SCORE_TIMEOUT
 from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.tool import CALL_TIMEOUT
 
 
 class WrittenOptions(ComponentConfig):
@@ -96,7 +98,7 @@ class ToolBlock(ComponentBlock):
 
     own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation")
 
-    timeout: float = Field(default=10.0, gt=0)
+    timeout: float = Field(default=CALL_TIMEOUT, gt=0)
     """Seconds after which a call is given up; the model then reads an error."""
     isolation: Literal["thread", "process"] = "thread"
     """`process`: the tool runs where its deadline can kill it; for tools that may never release the interpreter."""
@@ -109,5 +111,5 @@ class RewardBlock(ComponentBlock):
 
     weight: float = 1.0
     """Multiplies the score in the total; 0 only logs it."""
-    timeout: float = Field(default=60.0, gt=0)
+    timeout: float = Field(default=SCORE_TIMEOUT, gt=0)
     """Seconds after which a score is given up, and its episode fails: raise it for judges that take their time."""

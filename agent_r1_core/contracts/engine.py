@@ -27,7 +27,7 @@ def context_digest(ids: Sequence[int]) -> int:
 class EngineConfig(Sampling):
     """Options that every engine has: those of sampling, and how many episodes it serves."""
 
-    max_episodes: int = Field(128, ge=1)
+    max_episodes: int = Field(default=128, ge=1)
     """Episodes in flight at once."""
 
     @property

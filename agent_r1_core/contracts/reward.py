@@ -10,6 +10,9 @@ from agent_r1_core.contracts.component import Component
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory, Turn
 
+SCORE_TIMEOUT = 60.0
+"""Seconds of one score where nobody says another number."""
+
 
 class RewardFn(Component):
     """Scores a turn or an episode; sync or async.

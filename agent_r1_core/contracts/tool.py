@@ -21,6 +21,9 @@ from agent_r1_core.contracts.component import Component, ComponentConfig
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
 
+CALL_TIMEOUT = 10.0
+"""Seconds of one call where nobody says another number."""
+
 
 @dataclass
 class ToolContext:

@@ -8,10 +8,9 @@ from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import Collect, OnEpisode, RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, WeightedReward
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.rollout.tool_runner import DEFAULT_TIMEOUT, ToolRunner
+from agent_r1_core.rollout.tool_runner import ToolRunner
 
 __all__ = [
-    "DEFAULT_TIMEOUT",
     "Collect",
     "Collector",
     "Episode",

@@ -54,7 +54,7 @@ class Collector:
         self.tokenizer = tokenizer
         self.settings = settings
         self._threads = ThreadPool(settings.max_episodes * 2)
-        self._scorer = Scorer(settings.rewards, self._threads, settings.reward_timeout)
+        self._scorer = Scorer(settings.rewards, self._threads)
         self._guard = DriftGuard(settings.model, tokenizer)
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:

@@ -92,7 +92,7 @@ class Episode:
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
         self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
-        self._observation = await self._call(env.reset, task)
+        self._observation = await self._call(env, env.reset, task)
         self._refuse(env.reset, observation_problem(self._observation))
         if not self._conversation.observe(self._observation.messages, limit=env.config.max_tokens - 1):
             raise PromptTooLong(
@@ -122,7 +122,7 @@ class Episode:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
         action = Action(turn.text, generation.ids, cut=generation.finish == "length")
-        step: Step = await self._call(env.step, action)
+        step: Step = await self._call(env, env.step, action)
         self._refuse(env.step, step_problem(step))
         turn.reward = turn.rewards["env"] = float(step.reward)
         turn.calls, turn.errors, turn.info = list(step.calls), list(step.errors), dict(step.info)
@@ -149,7 +149,7 @@ class Episode:
         env, self._env = self._env, None
         try:
             if env is not None and type(env).close is not ToolEnv.close:
-                await self._call(env.close)
+                await self._call(env, env.close)
         finally:
             self._lane.release()
 
@@ -215,9 +215,9 @@ class Episode:
         if problem is not None:
             raise EpisodeError(f"{method.__qualname__}() {problem} (episode {self.key})")
 
-    async def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    async def _call(self, env: ToolEnv, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method of the environment; sync ones in this episode's own thread."""
-        timeout = self._settings.env_timeout
+        timeout = env.config.timeout
         try:
             return await self._caller.call(partial(method, *arguments), timeout, self._lane)
         except CallTimeout:

@@ -24,7 +24,7 @@ _SLACK = 1e-6
 class Scorer:
     """Applies the rewards of a run."""
 
-    def __init__(self, rewards: Sequence[WeightedReward], threads: ThreadPool, timeout: float) -> None:
+    def __init__(self, rewards: Sequence[WeightedReward], threads: ThreadPool) -> None:
         names = [weighted.reward.name for weighted in rewards]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -34,7 +34,6 @@ class Scorer:
             raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
         self._caller = Caller(threads)
-        self._timeout = timeout
 
     async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
         """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`.
@@ -64,7 +63,7 @@ class Scorer:
         return [weighted for weighted in self._rewards if weighted.reward.scope == scope]
 
     async def _score(self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory) -> float:
-        reward, timeout = weighted.reward, self._timeout if weighted.timeout is None else weighted.timeout
+        reward, timeout = weighted.reward, weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
             value = await self._caller.call(function, timeout)

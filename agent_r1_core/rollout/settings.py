@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agent_r1_core.contracts.engine import EngineConfig
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
-from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.reward import SCORE_TIMEOUT, RewardFn
 from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.rollout.tool_runner import ToolRunner
 
 
@@ -18,8 +20,8 @@ class WeightedReward:
 
     reward: RewardFn
     weight: float = 1.0
-    timeout: float | None = None
-    """Seconds of one score; None: the rollout's `reward_timeout`."""
+    timeout: float = SCORE_TIMEOUT
+    """Seconds of one score."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,11 @@ class RolloutSettings:
     """Started; None: there are no tools."""
     tool_format: ToolFormat | None = None
     rewards: Sequence[WeightedReward] = ()
-    max_episodes: int = 128
+    max_episodes: int = EngineConfig().max_episodes
     """Episodes in flight at once."""
     sampling: Sampling = field(default_factory=Sampling)
-    max_retries: int = 2
+    max_retries: int = TrainingConfig().max_retries
     """How often a failed episode is begun again before it is dropped."""
-    reward_timeout: float = 60.0
-    """Seconds of one reward."""
-    env_timeout: float = 300.0
-    """Seconds of one reset or step, its tool calls included."""
     seed: int = 0
     deterministic: bool = False
     """Episodes go in rounds, in a fixed order (LAW 11)."""

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from agent_r1_core.chat import clip_text
-from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.tool import CALL_TIMEOUT, Tool, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError
 from agent_r1_core.rollout.calling import Caller
@@ -29,8 +29,6 @@ from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.wording import argument_error, describe_error, error_text, to_text
 
-DEFAULT_TIMEOUT = 10.0
-"""Seconds of one call."""
 CALLS_PER_EPISODE = 4
 """Calls of one action that find a thread at once when every episode makes as many."""
 
@@ -53,7 +51,7 @@ class ToolRunner:
 
         Args:
             tools: by the name that the model uses.
-            timeouts: seconds per call, by tool; `DEFAULT_TIMEOUT` where missing.
+            timeouts: seconds per call, by tool; `CALL_TIMEOUT` where missing.
             isolation: `thread` (default) or `process`, by tool.
             max_concurrency: episodes at once.
 
@@ -61,7 +59,7 @@ class ToolRunner:
             ConfigError: a tool of `isolation: process` cannot be imported by another process.
         """
         self.tools = dict(tools)
-        self._timeouts = {name: float((timeouts or {}).get(name, DEFAULT_TIMEOUT)) for name in self.tools}
+        self._timeouts = {name: float((timeouts or {}).get(name, CALL_TIMEOUT)) for name in self.tools}
         self._isolated = {
             name: IsolatedTool(tool, max_concurrency)
             for name, tool in self.tools.items()
@@ -124,7 +122,7 @@ class ToolRunner:
         while self._opened:
             tool = self._opened.pop()
             try:
-                await self._caller.call(tool.close, DEFAULT_TIMEOUT)
+                await self._caller.call(tool.close, CALL_TIMEOUT)
             except Exception as error:
                 _LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))
         if self._folder is not None:

@@ -221,7 +221,6 @@ def _make_split(
         max_episodes=options.max_episodes,
         sampling=options.sampling,
         max_retries=config.training.max_retries,
-        env_timeout=config.env.config.timeout,
         seed=config.seed,
         deterministic=config.deterministic,
         model=config.model.name,

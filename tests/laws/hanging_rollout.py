@@ -8,8 +8,8 @@ from typing import Any
 from bad_tools import hang_async
 from stage import Stage, call, questions
 
-from agent_r1_core import Action, Observation, RewardFn, Task, ToolEnv, tool
-from agent_r1_core.rollout import RolloutResult
+from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Task, ToolEnv, tool
+from agent_r1_core.rollout import RolloutResult, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy
 
 NEVER = threading.Event()
@@ -50,8 +50,8 @@ def main() -> None:
     timeouts = {"hang": 0.05, "hang_async": 0.05}
     stage = Stage(ScriptedPolicy(script), [hang(), hang_async()], timeouts=timeouts)
     stage.play(questions(1))
-    stuck: dict[str, Any] = {"make_env": lambda services: Stuck(None, services), "env_timeout": 2.0}
-    undecided: dict[str, Any] = {"rewards": [Undecided()], "reward_timeout": 0.05}
+    stuck: dict[str, Any] = {"make_env": lambda services: Stuck(EnvConfig(timeout=2.0), services)}
+    undecided: dict[str, Any] = {"rewards": [WeightedReward(Undecided(), timeout=0.05)]}
     dropped = [one for setting in (stuck, undecided) for one in played(setting).dropped]
     hung = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call" and thread.is_alive()]
     print("tools", stage.counts.hung, "dropped", len(dropped), "threads", len(hung))

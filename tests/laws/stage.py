@@ -26,6 +26,7 @@ from agent_r1_core.chat import ChatTokenizer, Sampled
 from agent_r1_core.contracts.engine import EngineConfig, EngineModel
 from agent_r1_core.rollout import (
     Collector,
+    OnEpisode,
     RolloutRequest,
     RolloutResult,
     RolloutSettings,
@@ -91,7 +92,7 @@ class Stage:
         tokenizer: ChatTokenizer = TOKENIZER,
         make_env: Callable[[EnvServices], ToolEnv] | None = None,
         env: Mapping[str, Any] | None = None,
-        rewards: Sequence[RewardFn] = (),
+        rewards: Sequence[RewardFn | WeightedReward] = (),
         timeouts: Mapping[str, float] | None = None,
         isolation: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -109,7 +110,7 @@ class Stage:
                 make_env=make_env or (lambda services: ToolCalling(config, services)),
                 tools=self.runner,
                 tool_format=Hermes(),
-                rewards=[WeightedReward(reward) for reward in rewards],
+                rewards=[one if isinstance(one, WeightedReward) else WeightedReward(one) for one in rewards],
                 **({"sampling": Sampling(max_new_tokens=200)} | settings),
             ),
         )
@@ -119,13 +120,20 @@ class Stage:
         """What the tools did so far."""
         return self.runner.counts
 
-    def play(self, tasks: Sequence[Task], samples: int = 1, round: int = ROUND, **more: Any) -> RolloutResult:
-        """One rollout from start to end."""
+    def play(
+        self,
+        tasks: Sequence[Task],
+        samples: int = 1,
+        round: int = ROUND,
+        on_episode: OnEpisode | None = None,
+        **more: Any,
+    ) -> RolloutResult:
+        """One rollout from start to end; `more` are fields of the RolloutRequest."""
 
         async def work() -> RolloutResult:
             await self.runner.start(ToolResources(""))
             try:
-                return await self.collector.collect(RolloutRequest(tasks, samples, round, **more))
+                return await self.collector.collect(RolloutRequest(tasks, samples, round, **more), on_episode)
             finally:
                 self.collector.close()
                 await self.runner.close()

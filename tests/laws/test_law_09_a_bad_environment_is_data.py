@@ -12,7 +12,7 @@ import pytest
 from bad_tools import RELEASE
 from stage import Stage, questions
 
-from agent_r1_core import Action, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.errors import UnknownComponent
 from agent_r1_core.plugins import PluginStatus, Registry
 from agent_r1_core.testing import ScriptedPolicy
@@ -93,7 +93,7 @@ def test_whatever_an_environment_raises_fails_its_own_episode(base: type[Bad], k
 )
 def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Callable[[Any], Any]) -> None:
     made = type("Hanging", (base,), {"misbehave": misbehave})
-    dropped = only_q0_dropped(lambda services: made(None, services), env_timeout=2.0)
+    dropped = only_q0_dropped(lambda services: made(EnvConfig(timeout=2.0), services))
     assert "took longer than 2 seconds" in dropped.reason
 
 

@@ -88,6 +88,14 @@ def test_an_option_format_of_another_meaning_stays_plain_text(load: Load, overri
     assert (env.config.format, env.tool_format) == ("unicode", None)
 
 
+def test_options_of_a_replaced_component_are_dropped_with_a_word(load: Load) -> None:
+    (note,) = [text for text in load("algorithm=ac").warnings if "dropped" in text]
+    assert note.startswith("actor_critic replaces another algorithm, whose options are dropped: algorithm.clip (")
+    assert "small.yaml, line 9)" in note
+    for kept in (["algorithm=group"], ["algorithm.name=plain_group", "algorithm.clip=0.1"], ["env=grid", "tools=[]"]):
+        assert not any("dropped" in text for text in load(*kept).warnings), kept
+
+
 def test_another_algorithm_takes_none_of_the_old_options_whatever_the_order(load: Load) -> None:
     config = load("algorithm.gae_lambda=0.9", "algorithm.name=actor_critic").config
     assert config.algorithm.name == "actor_critic"

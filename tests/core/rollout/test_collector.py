@@ -356,17 +356,8 @@ def test_a_slow_reward_fails_the_episode(engine, tokenizer, tools):
             await asyncio.sleep(3600)
             return 0.0
 
-    rewards = [WeightedReward(Slow())]
-    result = play(
-        engine(searcher),
-        tokenizer,
-        tools,
-        rewards=rewards,
-        max_retries=0,
-        samples=1,
-        tasks=TASKS[:1],
-        reward_timeout=0.02,
-    )
+    rewards = [WeightedReward(Slow(), timeout=0.02)]
+    result = play(engine(searcher), tokenizer, tools, rewards=rewards, max_retries=0, samples=1, tasks=TASKS[:1])
     assert "took longer than 0.02 seconds" in result.dropped[0].reason
 
 

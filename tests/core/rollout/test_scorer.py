@@ -18,7 +18,7 @@ def test_a_reward_does_not_take_the_name_of_another_metric(name: str) -> None:
     reward = RewardFn()
     reward.name = name
     with pytest.raises(ConfigError, match=f"a reward is named '{name}'.*rename it"):
-        Scorer([WeightedReward(reward)], ThreadPool(1), 1.0)
+        Scorer([WeightedReward(reward)], ThreadPool(1))
 
 
 def test_every_reward_has_a_time_of_its_own() -> None:
@@ -29,6 +29,6 @@ def test_every_reward_has_a_time_of_its_own() -> None:
             await asyncio.sleep(3600)
             return 1.0
 
-    scorer = Scorer([WeightedReward(Judge(), timeout=0.01)], ThreadPool(1), 3600.0)
+    scorer = Scorer([WeightedReward(Judge(), timeout=0.01)], ThreadPool(1))
     with pytest.raises(EpisodeError, match=r"reward judge .* took longer than 0.01 seconds; .* raise its timeout"):
         asyncio.run(scorer.score_episode(make_trajectory()))
