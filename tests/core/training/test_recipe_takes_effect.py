@@ -97,7 +97,7 @@ COMMON = {
     "model.dtype": "float32",
     "tools": "[calculator]",
     "env": "{name: paying, max_turns: 2, max_tokens: 230, system_prompt: ''}",
-    "rewards": "[{name: vowels, weight: 3}, {name: digits, weight: -0.5}, {name: ascii, weight: 0.125}, {name: brief}]",
+    "rewards": "[{name: brief}, {name: digits, weight: -0.5}, {name: ascii, weight: 0.125}, {name: vowels, weight: 3}]",
     "engine": "{name: watched, temperature: 0.7, max_new_tokens: 5}",
     "training.samples_per_task": 2,
 }
@@ -242,7 +242,9 @@ def test_episodes_keep_to_their_budgets(held_out: Watched, cut_short: Watched) -
 
 def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
     """Two process rewards and the environment's own in one turn, two outcomes; records are unweighted."""
-    for trajectory in held_out.run.read_trajectories(1):
+    trajectories = [one for step in range(1, 5) for one in held_out.run.read_trajectories(step)]
+    assert any(trajectory.rewards["vowels"] for trajectory in trajectories)
+    for trajectory in trajectories:
         for turn in trajectory.turns:
             assert set(turn.rewards) == {"env", "digits", "ascii"}
             expected = turn.rewards["env"] - 0.5 * turn.rewards["digits"] + 0.125 * turn.rewards["ascii"]
