@@ -23,7 +23,7 @@ class {{class}}(Algorithm):
     """REINFORCE with the group's mean as baseline."""
 
     class Config(AlgorithmConfig):
-        """What a recipe may set, beside `loss_mask`, `aggregation` and `horizon`."""
+        """What a recipe may set, beside `loss_mask`, `aggregation`, `horizon` and `entropy_coef`."""
 
         scale: float = 1.0
         """Multiplies every advantage."""
