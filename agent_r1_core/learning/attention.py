@@ -18,7 +18,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from agent_r1_core.learning.prefixes import Span
+from agent_r1_core.learning.packing import Span
 
 NAME = "agent_r1_packed"
 _BLOCK = 256

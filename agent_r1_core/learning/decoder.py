@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_core.learning.attention import NAME, packed_forward
-from agent_r1_core.learning.prefixes import PrefixForest, Tree
+from agent_r1_core.learning.packing import PrefixForest, Tree
 
 _log = logging.getLogger(__name__)
 
@@ -52,9 +53,13 @@ class Decoder:
         wanted = self.training_mode and torch.is_grad_enabled()
         if self.module.training != wanted:
             self.module.train(wanted)
-        tree = tree.to(self.device)
+        tree = _on(tree, self.device)
         with self.precision():
             return _packed_hidden(self.module, tree) if self.packs else _hidden_by_span(self.module, tree)
+
+
+def _on(tree: Tree, device: torch.device) -> Tree:
+    return replace(tree, ids=tree.ids.to(device), positions=tree.positions.to(device))
 
 
 def switch_off_dropout(module: nn.Module) -> None:
@@ -99,7 +104,7 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     forest = PrefixForest()
     for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
         forest.add(sequence, 0)
-    tree = forest.build()[0].to(device)
+    tree = _on(forest.build()[0], device)
     expected = _hidden_by_span(module, tree)
     own = module.config._attn_implementation
     try:

@@ -10,7 +10,6 @@ from torch import Tensor
 from agent_r1_core.contracts.training import OldLogprobs
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.packing import Packed, micro_batches, pack
 from agent_r1_core.learning.policy import Policy, Reference
 
@@ -100,13 +99,6 @@ def _sample(batch: Batch, policy: Policy, temperature: float) -> tuple[Tensor, T
 
 def _agree(logprobs: Tensor, sampler_logprobs: Tensor) -> bool:
     return bool(len(logprobs)) and bool((logprobs - sampler_logprobs).abs().max() <= _AGREES)
-
-
-def add_gaps(meter: Meter, logprobs: Tensor, sampler_logprobs: Tensor) -> None:
-    """Add |difference| between learner and engine, of log-probs (nats) and of probabilities (LAW 2)."""
-    count = float(logprobs.numel())
-    meter.add("logprob_gap", (logprobs - sampler_logprobs).abs().double().sum(), count)
-    meter.add("prob_gap", (logprobs.exp() - sampler_logprobs.exp()).abs().double().sum(), count)
 
 
 def _values(packed: Packed, at: Tensor, critic: Critic) -> tuple[Tensor, Tensor]:

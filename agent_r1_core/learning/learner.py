@@ -19,15 +19,14 @@ from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.forward import add_gaps, forward
-from agent_r1_core.learning.kl import kl_estimate
-from agent_r1_core.learning.loss import LossTokens, add_entropy
-from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.optimiser import Optimiser
+from agent_r1_core.learning.forward import forward
+from agent_r1_core.learning.loss import add_entropy, update_sums
+from agent_r1_core.learning.meter import Meter, Sum, gap_sums
+from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
 from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy, Reference
-from agent_r1_core.learning.surrogate import truncated_importance
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
+from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
 
 
@@ -88,10 +87,10 @@ class Learner:
         self._needs_old = algorithm.needs_old_logprobs()
         self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
         self._warmup = settings.critic_warmup if self.critic else 0
-        self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, "update/", self._warmup)
+        self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
         self.critic_optimiser = (
-            Optimiser(self.critic.parameters(), critic_lr, settings, "update/critic_") if self.critic else None
+            Optimiser(self.critic.parameters(), critic_lr, settings, OF_CRITIC) if self.critic else None
         )
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -126,9 +125,13 @@ class Learner:
         batch = Batch.from_groups(groups)
         failed = float(sum(len(group.trajectories) for group in groups) - batch.size)
         if not bool(batch.action_mask.any()):
-            metrics = {"trajectories": 0.0, "failed_trajectories": failed, "action_tokens": 0.0, "steps": 0.0}
-            named = {f"update/{name}": value for name, value in metrics.items()}
-            return Update(named, batch.by_trajectory(torch.zeros(batch.ids.shape)))
+            metrics: dict[str, float] = {
+                metric.UPDATE_TRAJECTORIES: 0.0,
+                metric.UPDATE_FAILED_TRAJECTORIES: failed,
+                metric.UPDATE_ACTION_TOKENS: 0.0,
+                metric.UPDATE_STEPS: 0.0,
+            }
+            return Update(metrics, batch.by_trajectory(torch.zeros(batch.ids.shape)))
         self.policy.seed_dropout(self.seed, step)
         meter = Meter()
         update = self._with_advantages(batch, step, meter)
@@ -140,10 +143,10 @@ class Learner:
                     minibatch = Minibatch.of(update, rows, self.algorithm.config, self._skips)
                     self._optimise(minibatch, step, meter)
         else:
-            meter.add("update/skipped_nonfinite", 1.0)
+            meter.add(metric.UPDATE_SKIPPED_NONFINITE, 1.0)
         if self.critic is None:
-            meter.add("update/bootstrapped_without_critic", float(batch.bootstrapped.sum()))
-        metrics = meter.values() | update.statistics() | {"update/failed_trajectories": failed}
+            meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
+        metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
         return Update(metrics, batch.by_trajectory(advantages))
 
     def state_dict(self) -> dict[str, Any]:
@@ -199,7 +202,7 @@ class Learner:
             share=self._shares,
         )
         if outputs.compared is not None:
-            add_gaps(meter, *outputs.compared)
+            meter.add_all(gap_sums(*outputs.compared))
         return replace(
             batch,
             old_logprobs=outputs.old_logprobs,
@@ -216,22 +219,22 @@ class Learner:
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
         batch, size = minibatch.update.batch, len(minibatch.rows)
-        meter.add("update/skipped_share", float(size - len(minibatch.kept)), float(size))
-        meter.add("update/measured_share", *minibatch.measured)
-        learns, gap = step > self._warmup, "logprob_gap" not in meter.sums
+        meter.add(metric.UPDATE_SKIPPED_SHARE, float(size - len(minibatch.kept)), float(size))
+        meter.add(metric.UPDATE_MEASURED_SHARE, *minibatch.measured)
+        learns, gap = step > self._warmup, metric.LOGPROB_GAP not in meter.sums
         for packed in micro_batches(batch, minibatch.kept, self.settings.max_tokens_per_microbatch, self._shares):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
-            self._backward(minibatch, packed, learns, gap, meter)
-        meter.add("update/loss", 0.0, 1.0)
+            meter.add_all(self._backward(minibatch, packed, learns, gap))
+        meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
         if learns:
             self.optimiser.step(step, meter)
         if self.critic_optimiser is not None:
-            meter.add("update/value_loss", 0.0, 1.0)
+            meter.add(metric.VALUE_LOSS, 0.0, 1.0)
             self.critic_optimiser.step(step, meter)
 
-    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, gap: bool, meter: Meter) -> None:
-        """Add a micro-batch's gradient.
+    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, gap: bool) -> dict[str, Sum]:
+        """Add a micro-batch's gradient; returns its metrics.
 
         Args:
             learns: whether the policy does; else the critic alone.
@@ -239,32 +242,21 @@ class Learner:
         """
         chosen = minibatch.update.in_a_loss[packed.rows][packed.valid]
         if not bool(chosen.any()):
-            return
+            return {}
         at, policy = chosen.nonzero().flatten(), None
         if learns:
             policy = self.policy.logprobs(packed, at, self.temperature, self._entropy_gradient)
         values = None if self.critic is None else self.critic.values(packed, at - 1)
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
-        action = packed.take(minibatch.update.batch.action_mask, chosen).to(self.policy.device)
+        action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
-            if gap:
-                add_gaps(meter, tokens.logprobs.detach()[action], tokens.sampler_logprobs[action])
-            meter.add("update/entropy", tokens.entropy[action].sum(), action.sum())
-        terms = self._checked.loss(self._corrected(tokens, action, meter))
-        terms = add_entropy(terms, tokens, self.algorithm.config.entropy_coef)
+            sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
+        if learns and gap:
+            sums |= gap_sums(tokens.logprobs.detach()[action], tokens.sampler_logprobs[action])
+        corrected = tokens
+        if self.settings.importance_clip is not None:
+            corrected, sums[metric.UPDATE_IMPORTANCE_WEIGHT] = tokens.corrected(self.settings.importance_clip)
+        terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
-        meter.add("update/loss", terms.loss, 0.0)
-        if terms.value_loss is not None:
-            meter.add("update/value_loss", terms.value_loss, 0.0)
-        moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled
-        for name, (total, count) in ({"kl_step": tokens.sum_of(moved)} | terms.metrics).items():
-            meter.add(f"update/{name}", total, count)
-
-    def _corrected(self, tokens: LossTokens, action: Tensor, meter: Meter) -> LossTokens:
-        """The tokens with importance weights on their advantages, where the settings ask for them."""
-        if self.settings.importance_clip is None:
-            return tokens
-        weights = truncated_importance(tokens.old_logprobs, tokens.sampler_logprobs, self.settings.importance_clip)
-        meter.add("update/importance_weight", weights[action].sum(), action.sum())
-        return replace(tokens, advantages=torch.where(action, tokens.advantages * weights, tokens.advantages))
+        return sums | update_sums(terms, tokens)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from agent_r1_core.learning.kl import LossKlEstimator, kl_loss
-from agent_r1_core.learning.surrogate import Surrogate, log_ratio
-
-Sum = tuple[Tensor, Tensor]
-"""A metric of a micro-batch: its sum and the number of tokens that it sums over, scalars."""
+from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
+from agent_r1_core.learning.meter import Sum
+from agent_r1_core.learning.surrogate import Surrogate, log_ratio, truncated_importance
+from agent_r1_core.metrics import declared as metric
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,13 @@ class LossTokens:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
 
+    def corrected(self, clip: float) -> tuple[LossTokens, Sum]:
+        """The tokens with truncated importance weights on the advantages of actions, and the weights' sum."""
+        action = self.turn >= 0
+        weights = truncated_importance(self.old_logprobs, self.sampler_logprobs, clip)
+        advantages = torch.where(action, self.advantages * weights, self.advantages)
+        return replace(self, advantages=advantages), (weights[action].sum(), action.sum())
+
     def sum_of(self, values: Tensor) -> Sum:
         """A metric over the tokens of the policy's loss."""
         chosen = self.in_loss
@@ -64,6 +70,16 @@ class LossTerms:
     value_loss: Tensor | None = None
     """Scalar with gradient to the critic."""
     metrics: dict[str, Sum] = field(default_factory=dict)
+
+
+def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:
+    """The metrics of a micro-batch's losses. The losses themselves are sums, which mini-batches count."""
+    nothing = torch.zeros(())
+    moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled
+    sums = {metric.UPDATE_KL_STEP: tokens.sum_of(moved), metric.UPDATE_LOSS: (terms.loss, nothing)}
+    if terms.value_loss is not None:
+        sums[metric.VALUE_LOSS] = terms.value_loss, nothing
+    return sums | {f"update/{name}": total for name, total in terms.metrics.items()}
 
 
 def add_entropy(terms: LossTerms, tokens: LossTokens, coefficient: float) -> LossTerms:

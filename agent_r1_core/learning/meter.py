@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+
+from agent_r1_core.metrics import declared as metric
+
+Sum = tuple[Tensor, Tensor]
+"""A metric of a micro-batch: its sum and the number of tokens that it sums over, scalars."""
+
+
+def gap_sums(logprobs: Tensor, sampler_logprobs: Tensor) -> dict[str, Sum]:
+    """|difference| between learner and engine at the same tokens, [k] each, of log-probs (nats) and of probabilities
+    (LAW 2)."""
+    count = torch.tensor(logprobs.numel())
+    return {
+        metric.LOGPROB_GAP: ((logprobs - sampler_logprobs).abs().double().sum(), count),
+        metric.PROB_GAP: ((logprobs.exp() - sampler_logprobs.exp()).abs().double().sum(), count),
+    }
 
 
 @dataclass
@@ -24,6 +40,11 @@ class Meter:
             value = value_before + value
             weight = None if weight is None or weight_before is None else weight_before + weight
         self.sums[name] = value, weight
+
+    def add_all(self, sums: Mapping[str, Sum]) -> None:
+        """Add to several means."""
+        for name, (total, over) in sums.items():
+            self.add(name, total, over)
 
     def values(self) -> dict[str, float]:
         """All counts, and the means with a nonzero denominator."""

@@ -7,30 +7,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.contracts.training import Schedule, TrainingConfig
 from agent_r1_core.learning.meter import Meter
+from agent_r1_core.metrics import declared as metric
+
+
+class Reports(NamedTuple):
+    """The metrics of an optimiser."""
+
+    steps: Metric
+    lr: Metric
+    grad_norm: Metric
+    skipped_nonfinite: Metric
+    skipped_zero: Metric
+
+
+OF_POLICY = Reports(
+    metric.UPDATE_STEPS,
+    metric.UPDATE_LR,
+    metric.UPDATE_GRAD_NORM,
+    metric.UPDATE_SKIPPED_NONFINITE,
+    metric.UPDATE_SKIPPED_ZERO,
+)
+OF_CRITIC = Reports(
+    metric.CRITIC_STEPS,
+    metric.CRITIC_LR,
+    metric.CRITIC_GRAD_NORM,
+    metric.CRITIC_SKIPPED_NONFINITE,
+    metric.CRITIC_SKIPPED_ZERO,
+)
 
 
 class Optimiser:
     """AdamW (arXiv 1711.05101) over float32 weights.
 
     Args:
-        prefix: of its metrics, such as `update/` or `update/critic_`.
         lr: the peak learning rate.
+        reports: the names of its metrics.
         waits: steps of the run before the network's first one; its schedule begins after them.
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, prefix: str, waits: int = 0
+        self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, reports: Reports, waits: int = 0
     ) -> None:
         self.parameters = list(parameters)
         self.lr = lr
-        self.prefix = prefix
+        self.reports = reports
         self.settings = settings
         self.waits = waits
         self.adamw = torch.optim.AdamW(
@@ -63,11 +91,11 @@ class Optimiser:
             for group in self.adamw.param_groups:
                 group["lr"] = lr
             self.adamw.step()
-            meter.add(f"{self.prefix}grad_norm", norm, 1.0)
-        meter.add(f"{self.prefix}lr", lr, 1.0)
-        meter.add(f"{self.prefix}steps", float(taken))
-        meter.add(f"{self.prefix}skipped_nonfinite", float(not finite))
-        meter.add(f"{self.prefix}skipped_zero", float(finite and norm == 0))
+            meter.add(self.reports.grad_norm, norm, 1.0)
+        meter.add(self.reports.lr, lr, 1.0)
+        meter.add(self.reports.steps, float(taken))
+        meter.add(self.reports.skipped_nonfinite, float(not finite))
+        meter.add(self.reports.skipped_zero, float(finite and norm == 0))
         self.clear()
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
+from agent_r1_core.metrics import declared as metric
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class UpdateBatch:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
         return {
-            "update/trajectories": float(batch.size),
-            "update/action_tokens": float(batch.action_mask.sum()),
-            "update/surprisal": -float(batch.sampler_logprobs[batch.action_mask].mean()),
-            "update/advantage_mean": float(credited.mean()),
-            "update/advantage_std": float(credited.std(correction=0)),
-            "update/advantage_max": float(credited.abs().max()),
+            metric.UPDATE_TRAJECTORIES: float(batch.size),
+            metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
+            metric.UPDATE_SURPRISAL: -float(batch.sampler_logprobs[batch.action_mask].mean()),
+            metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
+            metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
+            metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
         } | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
 
 

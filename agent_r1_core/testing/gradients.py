@@ -16,7 +16,7 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.optimiser import Optimiser
+from agent_r1_core.learning.optimiser import OF_POLICY, Optimiser
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.trajectory import Group
 
@@ -25,7 +25,7 @@ class KeptGradients(Optimiser):
     """An optimiser that keeps every gradient that it is given, as one flat vector each, and takes no step."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: TrainingConfig) -> None:
-        super().__init__(parameters, settings.lr, settings, "update/")
+        super().__init__(parameters, settings.lr, settings, OF_POLICY)
         self.kept: list[Tensor] = []
 
     def step(self, step: int, meter: Meter) -> None:

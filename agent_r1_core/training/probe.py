@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.packing import Packed, PrefixForest
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.prefixes import PrefixForest
 
 Choice = tuple[int, str]
 """Threads, and `float32` or `bfloat16`."""

@@ -160,7 +160,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "gap-not-measured",
-        FORWARD,
+        "agent_r1_core/learning/meter.py",
         "(logprobs - sampler_logprobs).abs().double().sum()",
         "0.0 * logprobs.sum()",
         "would_be_seen",
@@ -324,7 +324,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "packed-neighbours-see-each-other",
-        "agent_r1_core/learning/prefixes.py",
+        "agent_r1_core/learning/packing.py",
         "tuple(one.number for one in above)",
         "tuple(range(len(spans)))",
         "by_the_book and dapo",
@@ -340,7 +340,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "groups-share-across-tasks-by-their-length",
-        "agent_r1_core/learning/prefixes.py",
+        "agent_r1_core/learning/packing.py",
         "            if common < len(child.ids):\n                _split(child, common)\n",
         "            common = min(len(child.ids), len(sequence))\n"
         "            if common < len(child.ids):\n                _split(child, common)\n",

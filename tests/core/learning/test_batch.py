@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.packing import micro_batches, pack
-from agent_r1_core.learning.prefixes import Span
+from agent_r1_core.learning.packing import Span, micro_batches, pack
 from agent_r1_core.testing import make_task, make_trajectory, random_group
 from agent_r1_core.trajectory import EndStatus, Group
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from agent_r1_core.learning.prefixes import PrefixForest, Span
+from agent_r1_core.learning.packing import PrefixForest, Span
 
 
 def sequences(seed: int) -> list[tuple[int, list[int]]]:
