@@ -40,7 +40,7 @@ __all__ = [
     "raised_at",
 ]
 
-_HOUSE = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli")
+_OWN_FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli")
 _STDLIB = Path(os.__file__).parent
 
 
@@ -107,10 +107,10 @@ class ToolError(AgentR1Error):
 
 
 def raised_at(error: BaseException) -> str:
-    """` (file.py, line N)`, to be put behind what an exception in an author's code says.
+    """` (file.py, line N)`: where an author's code raised, to append to what the exception says.
 
-    The file is the first on the way from our call that is neither ours nor Python's, the line the innermost one in it.
-    Empty for our own errors, whose sentence was written on purpose, and where no frame is an author's.
+    The file is the first in the traceback that belongs to neither agent-r1 nor Python, the line is the innermost in
+    that file. Empty where there is none, and for an AgentR1Error, whose sentence is complete.
     """
     if isinstance(error, AgentR1Error):
         return ""
@@ -121,5 +121,6 @@ def raised_at(error: BaseException) -> str:
 
 def _is_authors(file: str) -> bool:
     path = Path(file)
-    pythons = path.is_relative_to(_STDLIB) and "site-packages" not in path.parts
-    return not file.startswith("<") and not pythons and not any(path.is_relative_to(folder) for folder in _HOUSE)
+    standard = path.is_relative_to(_STDLIB) and "site-packages" not in path.parts
+    own = any(path.is_relative_to(folder) for folder in _OWN_FOLDERS)
+    return not (file.startswith("<") or standard or own)

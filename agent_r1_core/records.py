@@ -16,8 +16,8 @@ from pydantic import Field
 from agent_r1_core.contracts.component import ComponentConfig, LocalPath
 from agent_r1_core.errors import TaskError
 
-_PATIENCE = 10.0
-"""Seconds that the hub has for its first answer."""
+_HUB_TIMEOUT = 10.0
+"""Seconds to wait for the hub's first answer."""
 
 
 class RecordsConfig(ComponentConfig):
@@ -33,7 +33,7 @@ class RecordsConfig(ComponentConfig):
     size: int | None = Field(None, ge=1)
     """Records to take; null: all."""
     offset: int = Field(0, ge=0)
-    """Records to leave out at the beginning."""
+    """Records to skip at the beginning."""
 
     @property
     def origin(self) -> str:
@@ -101,7 +101,7 @@ def text_field(record: Any, key: str, where: str) -> str:
 def _read_file(path: Path) -> list[Any]:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise TaskError(f"{path} is none of {', '.join(_READERS)}; convert it or name it by what it is")
+        raise TaskError(f"{path} is not one of {', '.join(_READERS)}; convert it, or give it the suffix of its format")
     try:
         return reader(path)
     except OSError as error:
@@ -140,7 +140,7 @@ def _read_parquet(path: Path) -> list[Any]:
     try:
         return pyarrow.parquet.read_table(path).to_pylist()
     except pyarrow.ArrowException as error:
-        raise TaskError(f"{path} is no readable Parquet file ({_first_line(error)}); fetch it again") from error
+        raise TaskError(f"{path} is not a readable Parquet file ({_first_line(error)}); fetch it again") from error
 
 
 _READERS: dict[str, Callable[[Path], list[Any]]] = {
@@ -160,7 +160,7 @@ def _load_dataset(name: str, subset: str | None, split: str) -> list[Any]:
         ) from error
     reachable = Path(name).is_dir() or _hub_answers(name)
     try:
-        with nullcontext() if reachable else _from_cache_alone():
+        with nullcontext() if reachable else _offline():
             return datasets.load_dataset(name, subset, split=split).to_list()
     except Exception as error:  # the hub client raises whatever its layers raise
         which = f"{name} (subset {subset}, split {split})" if subset else f"{name} (split {split})"
@@ -172,22 +172,22 @@ def _load_dataset(name: str, subset: str | None, split: str) -> list[Any]:
 
 
 def _hub_answers(name: str) -> bool:
-    """Ask the hub once: `datasets` would try again for most of a minute before it says that there is no network."""
+    """Ask the hub once; `datasets` would retry for most of a minute before it reports that there is no network."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        HfApi().dataset_info(name, timeout=_PATIENCE)
+        HfApi().dataset_info(name, timeout=_HUB_TIMEOUT)
     except HfHubHTTPError:
-        return True  # it answered; what is wrong, `datasets` will say
-    except Exception:  # whatever the HTTP client raises where it cannot connect, or is told to stay offline
+        return True  # it answered; `datasets` will say what is wrong
+    except Exception:  # whatever the HTTP client raises when it cannot connect or must stay offline
         return False
     return True
 
 
 @contextmanager
-def _from_cache_alone() -> Iterator[None]:
-    """What HF_HUB_OFFLINE=1 does, for a while."""
+def _offline() -> Iterator[None]:
+    """Set HF_HUB_OFFLINE=1 for a while."""
     from datasets import config
     from huggingface_hub import constants
 

@@ -1,7 +1,7 @@
-"""Task, Turn, Segment, Trajectory, Group: the one thing that travels through the house.
+"""Task, Turn, Segment, Trajectory, Group: the data that rollouts produce and everything else reads.
 
-Plain Python data without torch. A trajectory holds everything that learning, reports and files need; nothing is
-decoded and encoded again on the way (LAW 1).
+Plain Python data without torch. A trajectory holds everything that learning, reports and files need; its ids are never
+decoded and encoded again (LAW 1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Task:
     seed: int | None = None
     """For environments that generate their own start; the task source `seeds` gives such tasks."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Anything a reward, an environment or a report wants; JSON-able."""
+    """Anything that a reward, an environment or a report needs; JSON-able."""
 
 
 class EndStatus(StrEnum):
@@ -54,7 +54,7 @@ class CallRecord:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    """What went wrong, as the model was told; None: the call brought a result."""
+    """What went wrong, as the model read it; None: the call succeeded."""
     seconds: float = 0.0
 
 
@@ -84,9 +84,9 @@ class Turn:
     new_context: bool = False
     """The environment began the conversation anew: the policy saw this turn's observation and nothing before it."""
     versions: tuple[tuple[int, int], ...] = ()
-    """Which weights sampled the action: runs of (version, number of ids), in order; empty where nobody noted it."""
+    """Which weights sampled the action: runs of (version, number of ids), in order; empty where it is not known."""
     calls: list[CallRecord] = field(default_factory=list)
-    """The tool calls of the action that were understood."""
+    """The tool calls of the action that the environment could read."""
     errors: list[str] = field(default_factory=list)
     """What was wrong with the action itself: one sentence per malformed call, or for an action without meaning."""
     success: bool | None = None
@@ -94,7 +94,7 @@ class Turn:
     tool_seconds: float = 0.0
     """Wall time of the turn's tools."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Whatever else the environment notes, JSON-able; its numbers become metrics, `env/<key>`."""
+    """Other facts from the environment, JSON-able; its numbers become metrics, `env/<key>`."""
 
     @property
     def tokens(self) -> int:
@@ -104,7 +104,7 @@ class Turn:
 
 @dataclass
 class Segment:
-    """A run of ids that the engine really saw and continued."""
+    """A sequence of ids that the engine really saw and continued."""
 
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
@@ -150,14 +150,14 @@ class Trajectory:
     closing: list[Message] = field(default_factory=list)
     """Messages that followed the last action (an episode may end on a tool's answer); their ids have mask 0."""
     answer: str | None = None
-    """The final answer that the environment found, or None: no answer."""
+    """The final answer; None: the episode gave none."""
     reward: float = 0.0
     """Weighted sum of the outcome rewards; process rewards are in the turns."""
     rewards: dict[str, float] = field(default_factory=dict)
     """Each outcome reward by name, unweighted."""
     seed: int = 0
     policy_version: int = 0
-    """Of the weights that sampled the first id; the turns tell the others."""
+    """Version of the weights that sampled the first id; the turns have all versions."""
     attempts: int = 1
     """How often the episode was started (failed ones are retried within a bound)."""
     seconds: float = 0.0
@@ -180,7 +180,7 @@ class Trajectory:
 
     @property
     def versions(self) -> set[int]:
-        """Of all weights that sampled some of its ids, as far as they were noted."""
+        """Versions of all weights that sampled its ids, as far as they are known."""
         return {version for turn in self.turns for version, _ in turn.versions}
 
     @property
@@ -194,7 +194,7 @@ class Trajectory:
         return sum(len(segment.ids) for segment in self.segments)
 
     def messages(self) -> list[Message]:
-        """Observations and actions in their order; where a turn has a `new_context`, nothing before it was seen."""
+        """Observations and actions in order; a turn with `new_context` was sampled without what stands before it."""
         out: list[Message] = []
         for turn in self.turns:
             out.extend(turn.observation)
@@ -216,12 +216,12 @@ class Group:
 
     @property
     def versions(self) -> set[int]:
-        """Of all weights that sampled its trajectories; more than one: the group mixes policies (LAW 7)."""
+        """Versions of all weights that sampled its trajectories; more than one: the group mixes policies (LAW 7)."""
         return {version for trajectory in self.trajectories for version in trajectory.versions}
 
     @property
     def varies(self) -> bool:
-        """Whether some returns differ by more than the rounding of sums."""
+        """Whether returns differ by more than rounding errors."""
         returns = self.returns
         if len(returns) < 2:
             return False

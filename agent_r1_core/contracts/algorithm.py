@@ -26,16 +26,16 @@ class AlgorithmConfig(ComponentConfig):
     """Options that every algorithm has."""
 
     loss_mask: bool = True
-    """Loss at action tokens only; off (for ablation alone) it also covers the environment's tokens."""
+    """Loss at action tokens only. Off, it also covers the environment's tokens: for ablations."""
     aggregation: Aggregation = "token_mean"
     """How token losses become one number: `token_mean` over all loss tokens of the update, `sequence_mean` the mean
     over trajectories of their token means, `sequence_sum` the mean over trajectories of token sums, `constant` the
     token sum over trajectories x `horizon`."""
     horizon: int = Field(1024, ge=1)
-    """Constant horizon in tokens of `aggregation: constant`; idle with the others."""
+    """Horizon of `aggregation: constant`, in tokens; no effect with the others."""
     entropy_coef: float = Field(0.0, ge=0)
-    """Weight of an entropy bonus: so many times the policy's entropy (nats) at each loss token is subtracted from the
-    token's loss, before aggregation. 0: none."""
+    """Weight of an entropy bonus: each token's loss is reduced by this times the policy's entropy there (nats), before
+    aggregation. 0: no bonus."""
 
 
 class Algorithm(Component):
@@ -51,7 +51,7 @@ class Algorithm(Component):
         return {}
 
     def roles(self) -> frozenset[Role]:
-        """The networks that this configuration needs; the policy always."""
+        """The networks that this configuration needs; always the policy."""
         return frozenset({"policy"})
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -59,15 +59,19 @@ class Algorithm(Component):
         return list(groups)
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks to play before the update, when `groups` are what `filter` kept of so many tasks.
+        """How many more tasks to play before the update; 0: none.
 
-        It is asked again after each further rollout, at most `training.extra_rollouts` times a step; 0: go on.
+        The learner asks again after each further rollout, at most `training.extra_rollouts` times a step.
+
+        Args:
+            groups: those that `filter` kept so far in this step.
+            tasks: how many tasks were played for them.
         """
         return 0
 
     @classmethod
     def asks_for_more(cls) -> bool:
-        """Whether it ever asks for further tasks; `training.extra_rollouts` has no effect otherwise (LAW 8)."""
+        """Whether the algorithm ever asks for more tasks; otherwise `training.extra_rollouts` has no effect (LAW 8)."""
         return cls.more_tasks is not Algorithm.more_tasks
 
     def advantages(self, batch: Batch) -> Advantages:
@@ -79,8 +83,9 @@ class Algorithm(Component):
         raise TypeError(f"algorithm {type(self).__name__} defines no loss(tokens); add one")
 
     def needs_entropy(self) -> bool:
-        """True when the loss has a gradient through `tokens.entropy`: by the bonus of `entropy_coef`, which the learner
-        itself subtracts, or by a term of the algorithm's own. Else entropies have none, which saves time and memory."""
+        """True when the loss has a gradient through `tokens.entropy`: from the bonus of `entropy_coef`, which the
+        learner itself subtracts, or from a term of the algorithm's own. If False, the learner computes entropies
+        without a gradient, which saves time and memory."""
         return bool(self.config.entropy_coef > 0)
 
     def needs_every_trajectory(self) -> bool:
@@ -93,6 +98,6 @@ class Algorithm(Component):
         return False
 
     def uses_old_logprobs(self, epochs: int, minibatches: int) -> bool:
-        """Whether the learner takes log-probs before the update: a rollout makes several optimiser steps, or
-        `advantages` reads them. A single step has them from its own forward pass."""
+        """Whether the learner needs log-probs from before the update: there are several optimiser steps per rollout, or
+        `advantages` reads them. A single step gets them from its own forward pass."""
         return epochs * minibatches > 1 or self.needs_old_logprobs()

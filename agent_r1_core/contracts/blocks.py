@@ -1,7 +1,7 @@
 """Component blocks: parts of a run configuration that name a component, `{name: wiki_search, top_k: 1, timeout: 10}`.
 
-A block is flat in a recipe. Here the keys that every block of its kind has stand as fields, and the component's own
-options in `config`: an instance of the component's `Config` once a recipe is resolved.
+A block is flat in a recipe. Here the keys common to all blocks of a kind are fields, and the component's own options
+are in `config`: an instance of the component's `Config` once a recipe is resolved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WrittenOptions(ComponentConfig):
 
 
 def _written(options: dict[str, Any] | None = None) -> Any:
-    """Typed as anything, for it stands in for the `Config` that a block will have."""
+    """Typed `Any`, because it stands in for the component's own `Config` until a recipe is resolved."""
     return WrittenOptions(**(options or {}))
 
 
@@ -48,16 +48,14 @@ class ComponentBlock(Section):
             return {"name": value}
         if not isinstance(value, dict):
             return value
-        own = {key: item for key, item in value.items() if key in cls.own_keys}
-        return {
-            **own,
-            "config": WrittenOptions(**{key: item for key, item in value.items() if key not in cls.own_keys}),
-        }
+        block = {key: item for key, item in value.items() if key in cls.own_keys}
+        options = {key: item for key, item in value.items() if key not in cls.own_keys}
+        return {**block, "config": WrittenOptions(**options)}
 
     @model_serializer
     def _to_flat(self) -> Any:
-        own = {key: getattr(self, key) for key in type(self).own_keys}
-        return {"name": self.name, **self.config.model_dump(mode="json"), **own}
+        block = {key: getattr(self, key) for key in type(self).own_keys}
+        return {"name": self.name, **self.config.model_dump(mode="json"), **block}
 
 
 class EnvBlock(ComponentBlock):
@@ -99,9 +97,10 @@ class ToolBlock(ComponentBlock):
     own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation")
 
     timeout: float = Field(default=CALL_TIMEOUT, gt=0)
-    """Seconds after which a call is given up; the model then reads an error."""
+    """Seconds before a call is given up; the model then reads an error."""
     isolation: Literal["thread", "process"] = "thread"
-    """`process`: the tool runs where its deadline can kill it; for tools that may never release the interpreter."""
+    """`process`: run the tool in a process that is killed at the deadline; for tools that may never release the
+    interpreter's lock."""
 
 
 class RewardBlock(ComponentBlock):
@@ -112,4 +111,4 @@ class RewardBlock(ComponentBlock):
     weight: float = 1.0
     """Multiplies the score in the total; 0 only logs it."""
     timeout: float = Field(default=SCORE_TIMEOUT, gt=0)
-    """Seconds after which a score is given up, and its episode fails: raise it for judges that take their time."""
+    """Seconds before a score is given up and its episode fails; raise it for slow judges."""

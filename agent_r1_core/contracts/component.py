@@ -35,7 +35,7 @@ class Component:
     """The component's name; set from its spec when a plugin offers it."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    """The metrics that it reports beside those of its kind, declared under bare names."""
+    """The metrics that it reports besides those of its kind, declared under bare names."""
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config: Any = self.Config() if config is None else config
@@ -44,15 +44,15 @@ class Component:
     def idle_options(cls, config: Any) -> dict[str, str]:
         """Options that have no effect under this configuration: name -> why.
 
-        One that the user set nevertheless is reported as an error (LAW 8); defaults are free to be idle.
+        It is an error to set such an option in a recipe (LAW 8); a default may be without effect.
         """
         return {}
 
     @classmethod
     def unavailable(cls, config: Any) -> str | None:
-        """Why this machine cannot run the component with these options, and what to do: a package is missing, say.
+        """Why this machine cannot run the component with these options (a missing package, for example) and what to do.
 
-        None where it can. Asked when a recipe is about to be used, so it is cheap: `importlib.util.find_spec`, no
-        import.
+        None where it can. Called whenever a recipe is about to be used, so keep it cheap: `importlib.util.find_spec`
+        instead of an import.
         """
         return None

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def context_digest(ids: Sequence[int]) -> int:
-    """A checksum of ids, by which the drift guard compares what the engine saw with what is trained (LAW 1)."""
+    """A checksum of ids; with it the drift guard compares what the engine saw with what is trained (LAW 1)."""
     return zlib.crc32(array("q", ids).tobytes())
 
 
 class EngineConfig(Sampling):
-    """Options that every engine has: those of sampling, and how many episodes it serves."""
+    """Options that every engine has: the sampling options, and how many episodes it serves."""
 
     max_episodes: int = Field(default=128, ge=1)
     """Episodes in flight at once."""
 
     @property
     def sampling(self) -> Sampling:
-        """The options of sampling alone."""
+        """The sampling options alone."""
         return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
 
 
@@ -50,16 +50,16 @@ class Request:
     stop_strings: tuple[str, ...] = ()
     """Generation ends with the whole token that completes one of these in the decoded text."""
     episode: str = ""
-    """Requests of one episode extend one another unless its context is rewritten: an engine may keep their cache until
-    `release`."""
+    """The episode's id. Each request of an episode extends the one before, unless the context is rewritten: an engine
+    may keep its cache until `release`."""
 
 
 def check_request(request: Request, *, vocabulary: int, positions: int | None, decodes: bool) -> None:
-    """What any engine has to refuse before it generates.
+    """Refuse a request that no engine can serve.
 
     Args:
-        vocabulary: ids of the model.
-        positions: ids that a context may have in all, the generated ones included; None: no bound.
+        vocabulary: number of ids that the model knows.
+        positions: longest context in ids, generated ones included; None: no limit.
         decodes: whether the engine has a tokenizer, which stop strings need.
 
     Raises:
@@ -93,10 +93,10 @@ class Generation:
     context: int
     """`context_digest` of the ids that the engine really conditioned on, from its own records (LAW 1)."""
     version: int = 0
-    """Of the weights that sampled the last id."""
+    """Version of the weights that sampled the last id."""
     versions: tuple[tuple[int, int], ...] = ()
-    """Where the weights changed on the way: runs of ids in order, each as the version that sampled them and how many
-    they are. Empty: all are of `version`."""
+    """Where the weights changed during the generation: runs of ids in order, each as (version, number of ids). Empty:
+    all ids are of `version`."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ class EngineModel:
     """`float32` or `bfloat16`."""
     device: str = "cpu"
     tokenizer: Any = None
-    """For stop strings."""
+    """Decodes ids, for stop strings."""
     deterministic: bool = False
 
 
@@ -143,15 +143,15 @@ class Engine(Component):
         """The episode is over: drop what is kept for it."""
 
     async def sleep(self) -> None:
-        """Nothing is asked for before the next `load_weights`: lend the learner what memory that frees."""
+        """No requests until the next `load_weights`: free memory for the learner."""
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Serve these weights (Hugging Face names, any float dtype) from the next token on; kept caches are void.
+        """Serve these weights (Hugging Face names, any float dtype) from the next token on; drop all caches.
 
-        The engine holds a copy when this returns: what the caller does to its tensors later changes nothing.
+        The engine has copied the tensors when this returns, so the caller may change them afterwards.
 
         Raises:
-            EngineError: the weights do not fit the model, which keeps its own.
+            EngineError: the weights do not fit the model; the engine keeps the old ones.
         """
         raise TypeError(f"engine {type(self).__name__} defines no load_weights(weights, version); add one")
 

@@ -1,7 +1,7 @@
 """ToolEnv: the orchestrator and interpreter. It shows the policy observations, reads its actions, moves the state and
 gives process rewards.
 
-One instance serves one episode; instances share nothing. Everything that an environment may draw on arrives in
+One instance serves one episode; instances share nothing. Everything that an environment may use comes in
 `EnvServices`.
 """
 
@@ -28,20 +28,20 @@ class EnvConfig(ComponentConfig):
     max_turns: int = Field(5, ge=1)
     """Actions an episode may take."""
     max_tokens: int = Field(1024, ge=1)
-    """Tokens that the policy may have in its context: prompt, actions and observations together. Where the context is
-    rewritten, by the environment or by a chat template, every segment has this budget."""
+    """Longest context of the policy in tokens: prompt, actions and observations together. Where the environment or a
+    chat template rewrites the context, each segment has this budget."""
     timeout: float = Field(300.0, gt=0)
-    """Seconds of one reset or step, its tool calls included; an environment that takes longer fails its episode."""
+    """Seconds for one reset or step, tool calls included; an episode fails when its environment takes longer."""
 
 
 @dataclass
 class Observation:
-    """What the policy gets to see: the messages that are new to it."""
+    """What the policy sees next: the messages that are new to it."""
 
     messages: list[Message] = field(default_factory=list)
     new_context: bool = False
-    """The conversation begins anew: from now on the policy sees these messages alone (a summary, say), not what was
-    before them. What was sampled before stays part of the trajectory, in a segment of its own, and is trained."""
+    """The conversation begins anew: from now on the policy sees only these messages (a summary, for example). Earlier
+    actions stay in the trajectory, in a segment of their own, and are trained."""
     state_key: str | None = None
     """Names the state that these messages show, for algorithms that compare states."""
 
@@ -71,8 +71,8 @@ class Step:
     answer: str | None = None
     """The final answer, where the action gave one."""
     success: bool | None = None
-    """Whether the goal is reached; None: the environment does not say. That of the last step is the episode's: it is
-    reported as `success`, and no reward is needed for that."""
+    """Whether the goal is reached; None: the environment does not say. The last step's value counts for the episode and
+    is reported as `success`; it needs no reward."""
     calls: list[CallRecord] = field(default_factory=list)
     """The tool calls that the action made."""
     errors: list[str] = field(default_factory=list)
@@ -80,20 +80,20 @@ class Step:
     tool_seconds: float = 0.0
     """Wall time of the tools."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Whatever else is worth noting, JSON-able; numbers become metrics, `env/<key>` (mean over turns)."""
+    """Other facts about the turn, JSON-able; numbers become metrics, `env/<key>` (mean over turns)."""
 
 
 @dataclass
 class EnvServices:
-    """What an environment may draw on."""
+    """What an environment may use."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
     tool_format: ToolFormat | None = None
     call_tools: Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]] | None = None
     """Runs calls concurrently, each under its own time-out; errors come back as results (LAW 9)."""
     rng: random.Random = field(default_factory=random.Random)
-    """Seeded by run, task and sample (LAW 11), for what happens on the way. How an episode starts belongs to its task
-    (draw it from `task.seed`): the episodes of a group are compared, so they must face the same problem (LAW 7)."""
+    """Seeded by run, task and sample (LAW 11), for random events during the episode. Draw the start of an episode from
+    `task.seed` instead: the episodes of a group are compared, so they must face the same problem (LAW 7)."""
 
 
 class ToolEnv(Component):
@@ -108,7 +108,7 @@ class ToolEnv(Component):
     def reset(self, task: Task) -> Observation | Awaitable[Observation]:
         """Begin the episode; the observation's messages open the conversation (system message included).
 
-        Raises anything: the episode is then `failed`, retried within a bound and dropped (LAW 5).
+        It may raise anything: the episode is then `failed`, retried a few times and dropped (LAW 5).
         """
         raise TypeError(f"environment {type(self).__name__} defines no reset(task); add one")
 
@@ -117,9 +117,9 @@ class ToolEnv(Component):
         raise TypeError(f"environment {type(self).__name__} defines no step(action); add one")
 
     def close(self) -> Awaitable[None] | None:
-        """Release what the episode took; called once, also after a `reset` or `step` that raised or was cancelled.
+        """Release the episode's resources; called once, even after a `reset` or `step` that raised or was cancelled.
 
-        Where one was given up after its `timeout`, it may still be running in another thread.
+        A `reset` or `step` that exceeded its `timeout` may still be running in another thread.
         """
         return None
 
@@ -131,14 +131,14 @@ class ToolEnv(Component):
         return [tool.schema() for tool in self.services.tools.values()]
 
     def instructions(self) -> str:
-        """How to act, told to a person in the model's place (`agent-r1 play`); empty: the messages say it."""
+        """How to act, for a person who plays in the model's place (`agent-r1 play`); empty: the messages say it."""
         return ""
 
     def stop_strings(self) -> tuple[str, ...]:
-        """Strings that end an action, beside the model's end-of-turn token."""
+        """Strings that end an action, besides the model's end-of-turn token."""
         return self.services.tool_format.stop_strings if self.services.tool_format else ()
 
     @classmethod
     def uses_tools(cls) -> bool:
-        """Whether `tools:` of the recipe reaches this environment; setting it otherwise is an error (LAW 8)."""
+        """Whether this environment uses the recipe's `tools:`; if not, setting them is an error (LAW 8)."""
         return True

@@ -8,11 +8,11 @@ Better = Literal["higher", "lower", "neither"]
 
 
 class Metric(str):
-    """A declared metric. It is its own name, so that it stands wherever a name does: `metrics[GROUP_STD]`.
+    """A declared metric: a string, its own name, to be used wherever a name can be: `metrics[GROUP_STD]`.
 
     A name with a part in angle brackets declares a family: `reward/<name>` stands for `reward/exact_match` and all
-    others of that form. A component declares its own metrics under bare names (`hits`); where they appear is the core's
-    part: `update/hits` of an algorithm, `env/hits` of an environment, `tools/<tool>/hits` of a tool.
+    others of that form. A component declares its own metrics under bare names (`hits`); the core adds the prefix:
+    `update/hits` for an algorithm, `env/hits` for an environment, `tools/<tool>/hits` for a tool.
     """
 
     meaning: str
@@ -28,11 +28,11 @@ class Metric(str):
         return metric
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Copied or sent to another process, it is the plain name."""
+        """A copy, in this or another process, is the plain name."""
         return str, (str(self),)
 
     def under(self, prefix: str) -> Metric:
-        """The same declaration with a longer name."""
+        """The same declaration under a prefixed name."""
         return Metric(f"{prefix}{self}", self.meaning, unit=self.unit, better=self.better)
 
     def to_json(self) -> dict[str, Any]:

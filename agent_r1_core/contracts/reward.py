@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory, Turn
 
 SCORE_TIMEOUT = 60.0
-"""Seconds of one score where nobody says another number."""
+"""Seconds for one score, unless the recipe sets another time-out."""
 
 
 class RewardFn(Component):
@@ -23,16 +23,16 @@ class RewardFn(Component):
       `"turn"` calls `score_turn(turn, trajectory)` after every turn, a process reward.
     - `range`: the lowest and the highest score, (0.0, 1.0) where the class does not say otherwise.
 
-    A score is a real number or a bool. Anything else, a value outside `range`, NaN and an exception make a failed
-    episode (LAW 5): a broken reward never trains as a zero. The recipe's `weight` multiplies the score; the unweighted
-    one is logged under the component's name.
+    A score is a real number or a bool. Anything else, a value outside `range`, NaN or an exception fails the episode
+    (LAW 5): a broken reward is never trained on as a zero. The recipe's `weight` multiplies the score; the unweighted
+    score is logged under the component's name.
     """
 
     scope: ClassVar[Literal["episode", "turn"]] = "episode"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def score(self, trajectory: Trajectory) -> float | Awaitable[float]:
-        """Outcome reward of a finished episode, also of one that ran out of budget (its `answer` is None then)."""
+        """Outcome reward of a finished episode, including one that ran out of budget (its `answer` is then None)."""
         raise TypeError(f"reward {type(self).__name__} has scope 'episode' and defines no score(trajectory); add one")
 
     def score_turn(self, turn: Turn, trajectory: Trajectory) -> float | Awaitable[float]:

@@ -8,7 +8,7 @@ from agent_r1_core.contracts.component import ComponentConfig
 
 
 class Sampling(ComponentConfig):
-    """Options of sampling; an engine has them among its own."""
+    """Options of sampling; every engine has them among its own."""
 
     temperature: float = Field(default=1.0, ge=0)
     """Temperature of training rollouts; log-probs are log softmax(logits / temperature) (LAW 2). 0: greedy; log-probs
@@ -18,14 +18,14 @@ class Sampling(ComponentConfig):
     top_k: int = Field(default=0, ge=0)
     """Sample from this many of the likeliest ids; 0: from all."""
     max_new_tokens: int = Field(default=64, ge=1)
-    """Tokens of one action."""
+    """Most tokens in one action."""
 
     def greedy(self) -> Sampling:
-        """The same budget, always the likeliest id."""
+        """Greedy sampling with the same budget."""
         return Sampling(temperature=0.0, max_new_tokens=self.max_new_tokens)
 
     def within(self, tokens: int) -> Sampling:
-        """The same with at most `tokens` new tokens.
+        """The same options with at most `tokens` new tokens.
 
         Raises:
             ValueError: `tokens` is below 1.

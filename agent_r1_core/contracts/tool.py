@@ -1,4 +1,4 @@
-"""Tool: an executor. It performs one action and returns the raw outcome; interpreting it is the environment's part.
+"""Tool: an executor. It performs one action and returns the raw outcome, which the environment interprets.
 
 A tool is a class with a pydantic `Arguments` model, or a plain function under `@tool`. Sync or async.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
 
 CALL_TIMEOUT = 10.0
-"""Seconds of one call where nobody says another number."""
+"""Seconds for one call, unless the recipe sets another time-out."""
 
 
 @dataclass
@@ -33,16 +33,16 @@ class ToolContext:
     """Id of the episode, unique within a rollout."""
     turn: int
     task: Task
-    """Without its answers and metadata: no tool knows what the rewards know (LAW 12)."""
+    """The task without answers and metadata: no tool knows what the rewards know (LAW 12)."""
     rng: random.Random
     """Seeded by run, task, sample, turn and call (LAW 11)."""
     state: dict[str, Any] = field(default_factory=dict)
-    """Lives as long as the episode; shared by its tools, never by other episodes."""
+    """Lives as long as the episode; its tools share it, other episodes never do."""
     deadline: float = float("inf")
     """`time.monotonic()` at which the call is given up."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """What the tool records of this call, by the names that it declares in `Tool.metrics`; means over calls are logged
-    as `tools/<tool>/<name>`."""
+    """Numbers that the tool records about this call, by the names that it declares in `Tool.metrics`; their means over
+    calls are logged as `tools/<tool>/<name>`."""
 
 
 class ToolArguments(BaseModel):
@@ -57,10 +57,10 @@ class ToolArguments(BaseModel):
 class Tool(Component):
     """Executes one action.
 
-    `run` gets validated arguments and the context and returns text or anything JSON-able; None says that there is
-    nothing to show, and the model reads "(no result)". It raises `ToolError` to tell the model, in one sentence, why
-    there is no result. Any other exception becomes an error observation too (LAW 9). `open` is called once per process
-    before the first call, `close` at the end.
+    `run` gets validated arguments and the context, and returns text or anything JSON-able. If it returns None, the
+    model reads "(no result)". It raises `ToolError` to tell the model, in one sentence, why there is no result; any
+    other exception becomes an error observation too (LAW 9). `open` is called once per process before the first call,
+    `close` at the end.
     """
 
     description: ClassVar[str] = ""
@@ -78,12 +78,12 @@ class Tool(Component):
         """Release what `open` took."""
 
     def other_corpora(self) -> Sequence[str]:
-        """Names of the corpora that `open` reads beside those of the tasks at hand. A tool with a process of its own
-        gets no others; any other tool may ask for each."""
+        """Names of corpora that `open` reads in addition to those of the current tasks. A tool of `isolation: process`
+        receives no further ones; any other tool may load each corpus."""
         return ()
 
     def describe(self) -> dict[str, Any] | None:
-        """Facts about the opened tool that a report states, JSON-able: what a search covers, and how much of it."""
+        """Facts about the opened tool for reports, JSON-able: for example what a search covers, and how much of it."""
         return None
 
     def schema(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Tool(Component):
 
 @dataclass
 class ToolResources:
-    """What a tool may draw on when it opens."""
+    """What a tool may use when it opens."""
 
     cache_dir: str
     """A folder for indexes and the like, shared by runs."""
@@ -103,18 +103,18 @@ class ToolResources:
     """Corpora of the run's task sources by name: `train`, and `eval` or the names of several evaluation sets. A call
     loads one: an iterable of Passage, or None where the source has none."""
     own: str | None = None
-    """The name of the corpus that belongs to the tasks at hand; None: all of them do."""
+    """Name of the corpus that belongs to the current tasks; None: all of them do."""
 
     @property
     def own_corpora(self) -> list[str]:
-        """The names of the corpora that belong to the tasks at hand."""
+        """Names of the corpora that belong to the current tasks."""
         return sorted(self.corpora) if self.own is None else [self.own]
 
 
 def _first_paragraph(cls: type[Tool]) -> str:
-    """Of the docstring nearest in the inheritance, the contract's own left out: it tells a model nothing."""
-    own = cls.__mro__[: cls.__mro__.index(Tool)]
-    doc = next((base.__doc__ for base in own if base.__doc__), "")
+    """The first paragraph of the nearest docstring among the subclasses of Tool, whose own tells a model nothing."""
+    subclasses = cls.__mro__[: cls.__mro__.index(Tool)]
+    doc = next((base.__doc__ for base in subclasses if base.__doc__), "")
     return inspect.cleandoc(doc).split("\n\n")[0]
 
 
@@ -127,7 +127,7 @@ def _parameters(arguments: type[BaseModel]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without pydantic's `title` noise: shorter prompts."""
+    """The schema without pydantic's titles, for shorter prompts."""
     if isinstance(schema, dict):
         titled = isinstance(schema.get("title"), str)
         return {key: _plain(value) for key, value in schema.items() if not (key == "title" and titled)}
@@ -151,7 +151,7 @@ class FunctionTool(Tool):
 
 
 class AsyncFunctionTool(FunctionTool):
-    """The same from an async function."""
+    """A tool made from an async function by `@tool`."""
 
     async def run(self, arguments: BaseModel, context: ToolContext) -> Any:
         """Await the function with its arguments by name."""
@@ -159,7 +159,7 @@ class AsyncFunctionTool(FunctionTool):
 
 
 def tool(function: Callable[..., Any]) -> type[FunctionTool]:
-    """Make a tool of a function: arguments from its signature, descriptions from its docstring (Google style).
+    """Make a tool from a function: arguments from its signature, descriptions from its docstring (Google style).
 
     A parameter named `context` gets the ToolContext and is hidden from the model.
 
@@ -167,7 +167,7 @@ def tool(function: Callable[..., Any]) -> type[FunctionTool]:
         TypeError: a parameter has no annotation, or takes *args or **kwargs.
     """
     hints = get_type_hints(function)
-    about = _argument_docs(inspect.getdoc(function) or "")
+    descriptions = _argument_docs(inspect.getdoc(function) or "")
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "context":
@@ -175,7 +175,7 @@ def tool(function: Callable[..., Any]) -> type[FunctionTool]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name not in hints:
             raise TypeError(f"parameter {name!r} of tool {function.__name__} needs a name and an annotation; add them")
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (hints[name], Field(default, description=about.get(name)))
+        fields[name] = (hints[name], Field(default, description=descriptions.get(name)))
     arguments = create_model("Arguments", __base__=ToolArguments, **fields)
     text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     return type(

@@ -1,4 +1,4 @@
-"""ToolFormat: how a model writes tool calls, and how their results are put to it."""
+"""ToolFormat: how a model writes tool calls, and how it is shown their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ToolCall:
 
 @dataclass
 class ParsedAction:
-    """What a format read in an action."""
+    """What a format reads in an action."""
 
     calls: list[ToolCall] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class ParsedAction:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call brought: text for the model, and whether it is an error."""
+    """The result of a call: text for the model, and whether it is an error."""
 
     name: str
     text: str
@@ -45,23 +45,23 @@ class ToolFormat(Component):
     """Reads calls in an action's text and writes results as messages."""
 
     stop_strings: tuple[str, ...] = ()
-    """An action ends when its text contains one of these (beside the model's own end-of-turn token)."""
+    """An action ends when its text contains one of these, or with the model's own end-of-turn token."""
     template_tools: bool = True
-    """Whether tool schemas are handed to the chat template's `tools`; else `system_prompt` must describe them."""
+    """Whether the chat template gets tool schemas as `tools`; if not, `system_prompt` must describe them."""
 
     def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
         """The default system prompt: how to call and, in the sentence `answer`, how to give the final answer."""
         raise TypeError(f"tool format {type(self).__name__} defines no system_prompt(schemas, answer); add one")
 
     def bind(self, schemas: Sequence[dict[str, Any]]) -> None:
-        """Learn which tools there are, before the first episode; a format whose calls name no tool needs it.
+        """Learn the tools before the first episode; needed by formats whose calls do not name a tool.
 
         Raises:
             ConfigError: the format cannot call these tools.
         """
 
     def describe_tools(self, schemas: Sequence[dict[str, Any]]) -> str:
-        """Text for the system message that stands in where a chat template ignores `tools`."""
+        """The tools as text for the system message, used where a chat template ignores `tools`."""
         return "\n".join(["You may call these tools:", *(describe_schema(schema) for schema in schemas)])
 
     def parse(self, text: str) -> ParsedAction:
@@ -73,7 +73,7 @@ class ToolFormat(Component):
         raise TypeError(f"tool format {type(self).__name__} defines no render_call(call); add one")
 
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        """The messages that put results to the model."""
+        """The messages that show results to the model."""
         return [{"role": "tool", "name": result.name, "content": result.text} for result in results]
 
 

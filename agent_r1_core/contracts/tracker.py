@@ -21,8 +21,8 @@ class RunInfo:
     directory: str
     config: Mapping[str, Any]
     resumed_at: int | None = None
-    """The step after which a resumed run goes on: later entries of an earlier attempt are void. -1: all of them are,
-    since it begins again with the evaluation of step 0. None: the run is new."""
+    """The step after which a resumed run continues; later entries of an earlier attempt are void. -1: all entries are
+    void, since the run begins again with the evaluation of step 0. None: the run is new."""
     metrics: tuple[Metric, ...] = ()
     """What the run may report, with units and meanings."""
 
@@ -31,7 +31,7 @@ class Tracker(Component):
     """Shows a run. An exception of a tracker is reported once and never stops training (LAW 9)."""
 
     def open(self, run: RunInfo) -> None:
-        """Begin, or go on with, a run."""
+        """Begin a run, or continue one."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record the metrics of a step."""

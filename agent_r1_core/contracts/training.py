@@ -30,7 +30,7 @@ class TrainingConfig(Section):
     steps: int = Field(default=30, ge=1)
     """Rollout and update pairs."""
     tasks_per_step: int = Field(default=16, ge=1)
-    """All different; every task comes once before one comes again. Where there are fewer tasks, a step has them all."""
+    """Different tasks in a step; every task comes once before any comes again. If there are fewer, a step has all."""
     samples_per_task: int = Field(default=8, ge=1)
     """Episodes of each task: the size of a group."""
     epochs: int = Field(default=1, ge=1)
@@ -41,7 +41,7 @@ class TrainingConfig(Section):
     critic_lr: float | None = Field(default=None, gt=0)
     """None: the policy's."""
     critic_warmup: int = Field(default=0, ge=0)
-    """First steps in which only the critic learns; the policy's schedule begins after them."""
+    """Number of first steps in which only the critic learns; the policy's schedule begins after them."""
     weight_decay: float = Field(default=0.0, ge=0)
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """Of AdamW."""
@@ -52,15 +52,15 @@ class TrainingConfig(Section):
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from zero; the policy's begin after `critic_warmup`."""
     schedule: Schedule = "constant"
-    """Of the learning rate after the warm-up; `linear` and `cosine` fall towards zero, which a step after the last one
-    would reach."""
+    """Of the learning rate after the warm-up. `linear` and `cosine` fall towards zero and would reach it one step after
+    the last."""
     max_tokens_per_microbatch: int = Field(default=4096, ge=1)
     """Bounds memory; the gradient does not depend on it."""
     old_logprobs: OldLogprobs = "auto"
     """Log-probs before the update, where several passes or mini-batches need them: the engine's, or a pass of the
     learner's own; `auto`: the engine's where a sample of the rollout agrees to 1e-4 nats, as in float32."""
     share_prefixes: bool = True
-    """Compute tokens that the episodes of a task share from their first id on once; the gradient is the same."""
+    """Compute the prefix that episodes of a task share only once; the gradient is the same."""
     skip_without_gradient: bool = True
     """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
     extra_rollouts: int = Field(default=4, ge=0)
@@ -68,6 +68,6 @@ class TrainingConfig(Section):
     max_retries: int = Field(default=2, ge=0)
     """How often a failed episode is started again before it is dropped."""
     shuffle: bool = True
-    """Draw the tasks in a random order, which the seed decides."""
+    """Draw the tasks in a random order, given by the seed."""
     importance_clip: float | None = Field(default=None, gt=0)
-    """Truncated importance weights against a mismatch of sampler and learner: the ratio is clamped here."""
+    """Upper bound of importance weights against a mismatch of sampler and learner; null: no such weights."""

@@ -215,8 +215,8 @@ def _places(request: RolloutRequest, seed: int) -> list[_Place]:
     for task in request.tasks:
         for sample in range(request.samples):
             number = seen[task.id] * request.samples + sample
-            own = derive_seed(seed, request.round, task.id, number)
-            places.append(_Place(len(places), task, sample, own, f"{request.round}/{task.id}/{number}"))
+            sample_seed = derive_seed(seed, request.round, task.id, number)
+            places.append(_Place(len(places), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
         seen[task.id] += 1
     return places
 

@@ -50,8 +50,8 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
         ("data.jsonl", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
         ("data.jsonl", b"\n\n", "holds no record"),
         ("data.jsonl", b'{"a": "\xff"}', "is not UTF-8 text at byte 7"),
-        ("data.parquet", b"PAR0", "is no readable Parquet file"),
-        ("data.csv", b"a,b", "is none of .json, .jsonl, .parquet"),
+        ("data.parquet", b"PAR0", "is not a readable Parquet file"),
+        ("data.csv", b"a,b", "is not one of .json, .jsonl, .parquet"),
     ],
 )
 def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
