@@ -1,7 +1,7 @@
-"""Caller: the one way to call a plugin author's function, sync or async, within its time (LAW 9).
+"""Caller: the one way to call a plugin author's function, sync or async, within a time-out (LAW 9).
 
-An async function runs on the event loop: one that blocks the loop blocks everybody, and one that refuses its
-cancellation is left behind.
+An async function runs on the event loop. One that blocks the loop blocks every episode; one that refuses to be
+cancelled is abandoned.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from agent_r1_core.rollout.threads import GRACE_SECONDS, CallTimeout, Lane, ThreadPool, as_ordinary
 
-_left: set[asyncio.Future[Any]] = set()
-"""Tasks that were given up and have not ended: the loop alone would not keep them alive."""
+_abandoned: set[asyncio.Future[Any]] = set()
+"""Tasks that were given up and have not ended; the loop alone would not keep them alive."""
 
 
 class Caller:
-    """Calls async functions on the event loop and others in threads; what an author raises is an ordinary exception."""
+    """Calls async functions on the event loop and others in threads; whatever an author raises becomes an Exception."""
 
     def __init__(self, threads: ThreadPool) -> None:
         self.threads = threads
@@ -35,14 +35,14 @@ class Caller:
         """Call the function and return its result, or raise its exception.
 
         Args:
-            function: without arguments; an awaitable that it returns is awaited in what is left of its time.
-            timeout: seconds, from when the function starts; None: no bound.
+            function: takes no arguments; an awaitable that it returns is awaited in the time that is left.
+            timeout: seconds, from when the function starts; None: no limit.
             lane: the thread for a sync function; None: any thread of the pool.
-            on_loop: call it on the event loop; None: if it is `async def`.
+            on_loop: whether to call it on the event loop; None: if it is `async def`.
 
         Raises:
-            CallTimeout: it did not end in its time.
-            RuntimeError: it cancelled itself, or raised what would end the event loop.
+            CallTimeout: the function did not end in time.
+            RuntimeError: the function cancelled itself, or raised what would end the event loop.
         """
         if inspect.iscoroutinefunction(function) if on_loop is None else on_loop:
             return await _await_within(function(), timeout)
@@ -60,26 +60,26 @@ class Caller:
 
 
 async def _await_within(value: Awaitable[Any], timeout: float | None) -> Any:
-    """Await for at most `timeout` seconds, whether the value obeys its cancellation or not."""
-    task = asyncio.ensure_future(_contained(value))
+    """Await for at most `timeout` seconds, even a value that refuses to be cancelled."""
+    task = asyncio.ensure_future(_await_ordinary(value))
     try:
         await asyncio.wait({task}, timeout=None if timeout is None else max(timeout, 0.0))
     except asyncio.CancelledError:
         task.cancel()
-        _leave(task)
+        _abandon(task)
         await asyncio.wait({task}, timeout=GRACE_SECONDS)
         raise
     if not task.done():
         task.cancel()
-        _leave(task)
+        _abandon(task)
         raise CallTimeout
     if task.cancelled():
         raise RuntimeError("it cancelled itself")
     return task.result()
 
 
-async def _contained(value: Awaitable[Any]) -> Any:
-    """Await, with what is no ordinary exception as one."""
+async def _await_ordinary(value: Awaitable[Any]) -> Any:
+    """Await, converting fatal exceptions to RuntimeError."""
     try:
         return await value
     except (Exception, asyncio.CancelledError, GeneratorExit):
@@ -88,13 +88,13 @@ async def _contained(value: Awaitable[Any]) -> Any:
         raise as_ordinary(error) from None
 
 
-def _leave(task: asyncio.Future[Any]) -> None:
-    """Keep a task that was given up alive until it ends; nobody asks for its result."""
-    _left.add(task)
+def _abandon(task: asyncio.Future[Any]) -> None:
+    """Keep a task alive until it ends, and ignore its result."""
+    _abandoned.add(task)
     task.add_done_callback(_forget)
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    _left.discard(task)
+    _abandoned.discard(task)
     if not task.cancelled():
         task.exception()

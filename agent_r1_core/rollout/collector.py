@@ -1,7 +1,7 @@
 """Collector: plays many episodes at once and returns them in groups.
 
-Episodes go on independently, with no barrier per turn: one that waits for a slow tool holds up nobody. In
-deterministic mode they go in rounds instead: the requests of a round are admitted together, in the order of tasks and
+Episodes run independently, with no barrier per turn: an episode that waits for a slow tool delays no other. In
+deterministic mode they run in rounds instead: the requests of a round are admitted together, in the order of tasks and
 samples, and the next round begins when every environment has answered (LAW 11).
 """
 
@@ -32,11 +32,12 @@ from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
 _LOG = logging.getLogger(__name__)
 _FATAL = (ConfigError, ModelError, PluginError)
-"""What no retry can mend ends the rollout: a wrong configuration, a template that refuses, drifted ids (LAW 1)."""
+"""No retry helps against these, so they end the rollout: a wrong configuration, a template that refuses the
+conversation, drifted ids (LAW 1)."""
 
 
 @dataclass(frozen=True)
-class _Place:
+class _EpisodePlan:
     """One episode to be played."""
 
     index: int
@@ -58,19 +59,19 @@ class Collector:
         self._guard = DriftGuard(settings.model, tokenizer)
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
-        """Play every task of the request; `on_episode` gets each trajectory when it is done, failed ones included.
+        """Play every task of the request; `on_episode` gets each trajectory as it ends, failed ones included.
 
         Raises:
-            ConfigError, ModelError, PluginError: what no retry can mend; DriftError among them.
+            ConfigError, ModelError, PluginError: a problem that no retry can solve, DriftError among them.
         """
         begun = time.perf_counter()
         before, hung = self._tool_counts(), self._threads.hung
         shared = EpisodeServices(
             self.settings, self.tokenizer, self._scorer, self._guard, self._threads, request.greedy
         )
-        rollout = _Rollout(self.engine, shared, _places(request, self.settings.seed), on_episode)
+        rollout = _Rollout(self.engine, shared, _plans(request, self.settings.seed), on_episode)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
-        episodes = [rollout.done[place.index] for place in rollout.places]
+        episodes = [rollout.finished[plan.index] for plan in rollout.plans]
         return RolloutResult(
             _groups(request, episodes),
             [episode for episode in episodes if episode.status is EndStatus.FAILED],
@@ -91,138 +92,139 @@ class _Rollout:
     """One call of `collect`."""
 
     def __init__(
-        self, engine: Engine, shared: EpisodeServices, places: list[_Place], on_episode: OnEpisode | None
+        self, engine: Engine, shared: EpisodeServices, plans: list[_EpisodePlan], on_episode: OnEpisode | None
     ) -> None:
-        self.places = places
-        self.done: dict[int, Trajectory] = {}
+        self.plans = plans
+        self.finished: dict[int, Trajectory] = {}
+        """Trajectories by the index of their plan."""
         self._engine = engine
         self._shared = shared
         self._on_episode = on_episode
 
     async def play_freely(self) -> None:
-        """Every episode in a task of its own, `max_episodes` at once."""
+        """Play every episode in an asyncio task of its own, `max_episodes` at once."""
         slots = asyncio.Semaphore(self._shared.settings.max_episodes)
 
-        async def play(place: _Place) -> None:
+        async def play(plan: _EpisodePlan) -> None:
             async with slots:
                 attempt: int | None = 1
                 while attempt is not None:
-                    attempt = await self._play_once(place, attempt)
+                    attempt = await self._play_once(plan, attempt)
 
-        await _all([play(place) for place in self.places])
+        await _run_all([play(plan) for plan in self.plans])
 
     async def play_in_rounds(self) -> None:
-        """Rounds of requests in the order of the places; freed seats are taken at the border of a round."""
-        waiting = [(place, 1) for place in reversed(self.places)]
-        live: list[tuple[_Place, Episode]] = []
+        """Play in rounds of requests, in the order of the plans; waiting episodes start between rounds."""
+        waiting = [(plan, 1) for plan in reversed(self.plans)]
+        running: list[tuple[_EpisodePlan, Episode]] = []
         try:
-            while waiting or live:
-                fresh: list[tuple[_Place, Episode]] = []
-                while waiting and len(live) + len(fresh) < self._shared.settings.max_episodes:
-                    place, attempt = waiting.pop()
-                    fresh.append((place, self._begin(place, attempt)))
-                live = sorted(live + fresh, key=lambda seat: seat[0].index)
-                await _all([self._safely(episode, episode.start()) for _, episode in fresh])
-                await self._round([episode for _, episode in live])
-                going = []
-                for place, episode in live:
+            while waiting or running:
+                started: list[tuple[_EpisodePlan, Episode]] = []
+                while waiting and len(running) + len(started) < self._shared.settings.max_episodes:
+                    plan, attempt = waiting.pop()
+                    started.append((plan, self._begin(plan, attempt)))
+                running = sorted(running + started, key=lambda pair: pair[0].index)
+                await _run_all([self._fail_on_error(episode, episode.start()) for _, episode in started])
+                await self._play_round([episode for _, episode in running])
+                unfinished = []
+                for plan, episode in running:
                     if episode.error is None and episode.request() is not None:
-                        going.append((place, episode))
+                        unfinished.append((plan, episode))
                         continue
-                    again = await self._finish(place, episode)
-                    if again is not None:
-                        waiting.append((place, again))
-                live = going
+                    next_attempt = await self._finish(plan, episode)
+                    if next_attempt is not None:
+                        waiting.append((plan, next_attempt))
+                running = unfinished
         except BaseException:
-            await _all([self._close(episode) for _, episode in live])
+            await _run_all([self._close(episode) for _, episode in running])
             raise
 
-    async def _round(self, episodes: list[Episode]) -> None:
-        """One request per episode, admitted together; then every environment's answer."""
-        asking: list[tuple[Episode, Request]] = []
+    async def _play_round(self, episodes: list[Episode]) -> None:
+        """Play one turn of every episode: their requests are admitted together, then the environments answer."""
+        requests: list[tuple[Episode, Request]] = []
         for episode in episodes:
             request = episode.request() if episode.error is None else None
             if request is not None:
-                asking.append((episode, request))
-        if not asking:
+                requests.append((episode, request))
+        if not requests:
             return
         try:
-            generations = await self._engine.generate_batch([request for _, request in asking])
+            generations = await self._engine.generate_batch([request for _, request in requests])
         except _FATAL:
             raise
         except Exception as error:
-            for episode, _ in asking:
+            for episode, _ in requests:
                 episode.fail(error)
             return
-        await _all(
+        await _run_all(
             [
-                self._safely(episode, episode.take(request, generation))
-                for (episode, request), generation in zip(asking, generations, strict=True)
+                self._fail_on_error(episode, episode.take(request, generation))
+                for (episode, request), generation in zip(requests, generations, strict=True)
             ]
         )
 
-    async def _play_once(self, place: _Place, attempt: int) -> int | None:
-        """Play an episode to its end; returns the number of its next attempt, or None when it is done."""
-        episode = self._begin(place, attempt)
+    async def _play_once(self, plan: _EpisodePlan, attempt: int) -> int | None:
+        """Play an episode to its end; returns the number of its next attempt, or None when there is none."""
+        episode = self._begin(plan, attempt)
         try:
-            await self._safely(episode, self._drive(episode))
+            await self._fail_on_error(episode, self._drive(episode))
         except BaseException:
             await self._close(episode)
             raise
-        return await self._finish(place, episode)
+        return await self._finish(plan, episode)
 
     async def _drive(self, episode: Episode) -> None:
         await episode.start()
         while (request := episode.request()) is not None:
             await episode.take(request, await self._engine.generate(request))
 
-    def _begin(self, place: _Place, attempt: int) -> Episode:
-        return Episode(self._shared, place.task, place.sample, place.seed, f"{place.key}/{attempt}", attempt)
+    def _begin(self, plan: _EpisodePlan, attempt: int) -> Episode:
+        return Episode(self._shared, plan.task, plan.sample, plan.seed, f"{plan.key}/{attempt}", attempt)
 
-    async def _safely(self, episode: Episode, work: Coroutine[Any, Any, None]) -> None:
-        """Let the episode fail by whatever its work raises, except by what no retry can mend."""
+    async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
         try:
-            await work
+            await coroutine
         except _FATAL:
             raise
         except Exception as error:
             episode.fail(error)
 
-    async def _finish(self, place: _Place, episode: Episode) -> int | None:
-        """Close an episode and keep its trajectory, or return the number of its next attempt."""
+    async def _finish(self, plan: _EpisodePlan, episode: Episode) -> int | None:
+        """Close an episode; keep its trajectory, or return the number of its next attempt."""
         await self._close(episode)
         attempt = episode.trajectory.attempts
         retries = 0 if isinstance(episode.error, PromptTooLong) else self._shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
             return attempt + 1
-        self.done[place.index] = episode.trajectory
+        self.finished[plan.index] = episode.trajectory
         if self._on_episode is not None:
             self._on_episode(episode.trajectory)
         return None
 
     async def _close(self, episode: Episode) -> None:
-        for what, work in (("environment", episode.close), ("engine", partial(self._engine.release, episode.key))):
+        for what, close in (("environment", episode.close), ("engine", partial(self._engine.release, episode.key))):
             try:
-                await work()
+                await close()
             except Exception as error:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
 
 
-def _places(request: RolloutRequest, seed: int) -> list[_Place]:
-    """The episodes in their order; a task that is listed again gets seeds of its own."""
-    places: list[_Place] = []
+def _plans(request: RolloutRequest, seed: int) -> list[_EpisodePlan]:
+    """The episodes in order; a task that is listed twice gets other seeds the second time."""
+    plans: list[_EpisodePlan] = []
     seen: Counter[str] = Counter()
     for task in request.tasks:
         for sample in range(request.samples):
             number = seen[task.id] * request.samples + sample
             sample_seed = derive_seed(seed, request.round, task.id, number)
-            places.append(_Place(len(places), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
+            plans.append(_EpisodePlan(len(plans), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
         seen[task.id] += 1
-    return places
+    return plans
 
 
 def _groups(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
-    """The episodes of each task that did not fail; a task without any has no group."""
+    """The episodes that did not fail, grouped by task; a task without any has no group."""
     groups = []
     for index, task in enumerate(request.tasks):
         of_task = episodes[index * request.samples : (index + 1) * request.samples]
@@ -232,16 +234,16 @@ def _groups(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Gro
     return groups
 
 
-async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run everything at once; when one raises, or we are cancelled, the others are cancelled, once, and awaited."""
-    running = [asyncio.create_task(one) for one in work]
+async def _run_all(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run all at once; if one raises, or we are cancelled, cancel the others once and await them."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
-        if running:
-            await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for one in running:
-            one.cancel()
-        ended = await asyncio.gather(*running, return_exceptions=True)
-    problems = [one for one in ended if isinstance(one, BaseException)]
-    if problems:
-        raise next((one for one in problems if not isinstance(one, asyncio.CancelledError)), problems[0])
+        for task in tasks:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, asyncio.CancelledError)), errors[0])

@@ -12,13 +12,13 @@ from agent_r1_core.trajectory import CallRecord
 
 
 def observation_problem(value: Any, expected: str = "Observation") -> str | None:
-    """What is wrong with an observation: reads on from the name of what gave it; None where nothing is."""
+    """What is wrong with an observation, to follow the name of its author's method; None if nothing is."""
     if not isinstance(value, Observation):
         return f"returned {type(value).__name__}; return {expected}"
     for message in value.messages:
-        whole = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
-        if not whole:
-            return f"observed {message!r:.80}, which is no chat message; give it a role and a content, both text"
+        complete = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+        if not complete:
+            return f"observed {message!r:.80}, which is not a chat message; give it a role and a content, both text"
     if value.new_context and not value.messages:
         return "began a new context without a message; give the policy one to read"
     if not (value.state_key is None or isinstance(value.state_key, str)):
@@ -27,7 +27,7 @@ def observation_problem(value: Any, expected: str = "Observation") -> str | None
 
 
 def step_problem(value: Any) -> str | None:
-    """What is wrong with a step: reads on from the name of what gave it; None where nothing is."""
+    """What is wrong with a step, to follow the name of its author's method; None if nothing is."""
     if not isinstance(value, Step):
         return f"returned {type(value).__name__}; return Step"
     if not isinstance(value.reward, Real) or not math.isfinite(value.reward):

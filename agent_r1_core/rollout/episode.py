@@ -1,7 +1,7 @@
 """Episode: one run of a policy in an environment, as a small state machine that a collector drives.
 
-`start`, then `request` and `take` in turn until `request` gives None. Ids go to the trajectory as the engine sampled
-them; budgets are kept here; any exception means that the episode failed (LAW 5).
+Call `start`, then `request` and `take` in turn until `request` returns None. The trajectory gets the ids as the engine
+sampled them. Budgets are enforced here. Any exception means that the episode failed (LAW 5).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agent_r1_core.trajectory import EndStatus, Task, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
-    """The prompt leaves no room for an action: playing it again would not help."""
+    """The prompt leaves no room for an action; a retry would not help."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Episode:
         """Prepare an episode.
 
         Args:
-            shared: what it shares with the others of its rollout.
-            task: what is asked.
-            sample: its index in the group.
-            seed: of this sample; those of its requests and tool calls are derived from it.
-            key: names the episode to engine and tools, unique among those in flight.
+            shared: what all episodes of the rollout share.
+            task: the problem.
+            sample: index in the group.
+            seed: of this sample; the seeds of its requests and tool calls are derived from it.
+            key: the episode's id for engine and tools, unique among those in flight.
             attempt: 1 for the first.
         """
         self.key = key
@@ -72,13 +72,13 @@ class Episode:
         self._lane: Lane = shared.threads.lane()
         self._begun = time.perf_counter()
         runner = shared.settings.tools
-        self._tools = EpisodeTools(runner, key, _question_of(task), seed) if runner is not None else None
+        self._tools = EpisodeTools(runner, key, _without_answers(task), seed) if runner is not None else None
 
     async def start(self) -> None:
-        """Make the environment and observe its first messages.
+        """Make the environment and read its first observation.
 
         Raises:
-            PromptTooLong: they leave no room for an action.
+            PromptTooLong: it leaves no room for an action.
         """
         settings, task = self._settings, self.trajectory.task
         services = EnvServices(
@@ -100,7 +100,7 @@ class Episode:
             )
 
     def request(self) -> Request | None:
-        """What the engine is to continue; None when the episode is over."""
+        """The next request to the engine; None when the episode is over."""
         if self._ended or self._env is None:
             return None
         context, sampling = self._conversation.context, self._settings.sampling
@@ -116,7 +116,7 @@ class Episode:
         )
 
     async def take(self, request: Request, generation: Generation) -> None:
-        """Record an action, let the environment answer it, and score the turn; at the end the episode, too."""
+        """Record an action, let the environment answer it, and score the turn; at the end, score the episode too."""
         env = self._env
         if env is None:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
@@ -136,7 +136,7 @@ class Episode:
             await self._shared.scorer.score_episode(self.trajectory)
 
     def fail(self, error: Exception) -> None:
-        """Mark the episode as failed, for the reason that the exception gives."""
+        """Mark the episode as failed, with the exception as the reason."""
         self.error = error
         self.trajectory.status = EndStatus.FAILED
         self.trajectory.reason = str(error) if isinstance(error, EpisodeError) else describe_error(error)
@@ -144,7 +144,7 @@ class Episode:
         self._ended = True
 
     async def close(self) -> None:
-        """Close the environment and note the time."""
+        """Close the environment and record the episode's time."""
         self.trajectory.seconds = time.perf_counter() - self._begun
         env, self._env = self._env, None
         try:
@@ -158,11 +158,11 @@ class Episode:
         if not generation.ids:
             raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
         versions = generation.versions or ((generation.version, len(generation.ids)),)
-        named = sum(count for _, count in versions)
-        if named != len(generation.ids):
+        versioned = sum(count for _, count in versions)
+        if versioned != len(generation.ids):
             raise EpisodeError(
-                f"the engine named the versions of {named} ids for an action of {len(generation.ids)} in episode "
-                f"{self.key}; name every id's"
+                f"the engine gave versions for {versioned} ids to an action of {len(generation.ids)} in episode "
+                f"{self.key}; give every id a version"
             )
         if not trajectory.turns:
             trajectory.policy_version = versions[0][0]
@@ -186,32 +186,32 @@ class Episode:
         return turn
 
     def _advance(self, step: Step, env: ToolEnv) -> None:
-        """Go on with the new observation, or end: by the environment, by its outer limit, or by a budget."""
-        seen = step.observation
+        """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
+        observation = step.observation
         if step.terminated:
-            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", seen)
+            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
-            self._end(EndStatus.TRUNCATED, "env", seen, bootstrap=True)
+            self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
         elif len(self.trajectory.turns) >= env.config.max_turns:
-            self._end(EndStatus.TRUNCATED, "max_turns", seen)
-        elif self._conversation.observe(seen.messages, env.config.max_tokens - 1, seen.new_context):
-            self._observation = seen
+            self._end(EndStatus.TRUNCATED, "max_turns", observation)
+        elif self._conversation.observe(observation.messages, env.config.max_tokens - 1, observation.new_context):
+            self._observation = observation
         else:
-            self._end(EndStatus.TRUNCATED, "max_tokens", seen)
+            self._end(EndStatus.TRUNCATED, "max_tokens", observation)
 
-    def _end(self, status: EndStatus, reason: str, seen: Observation, bootstrap: bool = False) -> None:
+    def _end(self, status: EndStatus, reason: str, last: Observation, bootstrap: bool = False) -> None:
         trajectory = self.trajectory
         trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
-        trajectory.closing = list(seen.messages)
+        trajectory.closing = list(last.messages)
         if status is EndStatus.TRUNCATED:
             trajectory.answer = None
-        if (seen.messages or bootstrap) and self._env is not None:
+        if (last.messages or bootstrap) and self._env is not None:
             limit = self._env.config.max_tokens
-            self._conversation.close_with(seen.messages, limit, continues=bootstrap, new_context=seen.new_context)
+            self._conversation.close_with(last.messages, limit, continues=bootstrap, new_context=last.new_context)
         self._ended = True
 
     def _refuse(self, method: Callable[..., Any], problem: str | None) -> None:
-        """Fail the episode where the environment broke its contract."""
+        """Fail the episode if the environment broke its contract."""
         if problem is not None:
             raise EpisodeError(f"{method.__qualname__}() {problem} (episode {self.key})")
 
@@ -226,6 +226,6 @@ class Episode:
             ) from None
 
 
-def _question_of(task: Task) -> Task:
-    """The task as tools may know it: without answers, and without metadata, which may tell them (LAW 12)."""
+def _without_answers(task: Task) -> Task:
+    """The task as tools may see it: without answers, and without metadata, which may reveal them (LAW 12)."""
     return replace(task, answers=(), metadata={})

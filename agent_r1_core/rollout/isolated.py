@@ -1,7 +1,7 @@
 """IsolatedTool: runs a tool in processes of its own, each killed at its call's deadline.
 
-Only names, configuration and JSON cross the border: the tool is imported again on the other side, its corpora arrive
-as files, and the episode's `state` travels there and back, so it must be JSON-able. Needs a POSIX system.
+Processes exchange only names, configuration and JSON: the other process imports the tool again, reads its corpora from
+files, and gets and returns the episode's `state`, which must be JSON-able. Needs a POSIX system.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 MAX_PROCESSES = 32
-"""Processes of one tool; they start on demand, and a call that finds none free waits outside its time-out."""
+"""Processes of one tool. They start on demand; a call that finds none free waits, and its time-out does not count."""
 START_SECONDS = 300.0
 """Time for a process to import and open the tool."""
 
@@ -32,14 +32,14 @@ def describe_target(tool: Tool) -> dict[str, Any]:
     """Where another process finds the tool, and its configuration.
 
     Raises:
-        ConfigError: the tool is not importable by name.
+        ConfigError: the tool cannot be imported by name.
     """
     cls = type(tool)
     module = sys.modules.get(cls.__module__)
-    found: Any = module
+    target: Any = module
     for part in cls.__qualname__.split("."):
-        found = getattr(found, part, None)
-    if found is not cls or cls.__module__ == "__main__":
+        target = getattr(target, part, None)
+    if target is not cls or cls.__module__ == "__main__":
         raise ConfigError(
             f"tool {tool.name} is defined in {cls.__module__}.{cls.__qualname__}, where no other process finds it; "
             "move it into a module, or set its isolation to thread"
@@ -78,7 +78,7 @@ class IsolatedTool:
         self._all: set[_Process] = set()
 
     async def start(self, resources: ToolResources, corpora: Mapping[str, str]) -> None:
-        """Start a first process, so that a tool that cannot be opened is known at once.
+        """Start the first process, so that a tool that cannot be opened fails at once.
 
         Raises:
             ToolError: it cannot be opened.
@@ -138,7 +138,7 @@ class IsolatedTool:
 
 
 def _apply_changes(state: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Change the state as a call did, and leave alone what calls beside it changed."""
+    """Apply the changes that a call made to the state; keep those of concurrent calls."""
     for key in before.keys() - after.keys():
         state.pop(key, None)
     state.update({key: value for key, value in after.items() if key not in before or before[key] != value})
@@ -187,7 +187,7 @@ class _Process:
             raise RuntimeError("its process died") from error
 
     def kill(self) -> None:
-        """End the process, and what it started, at once."""
+        """End the process and its children at once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

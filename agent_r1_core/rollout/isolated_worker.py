@@ -1,7 +1,7 @@
-"""The other side of IsolatedTool: `python -m agent_r1_core.rollout.isolated_worker FD` serves one tool over a pipe.
+"""The worker process of IsolatedTool: `python -m agent_r1_core.rollout.isolated_worker FD` serves one tool over a pipe.
 
-A call that outlives its deadline is killed by the parent; should the parent be gone, an alarm of the system does it,
-which also ends a call that never gives the interpreter back.
+The parent kills a call that outlives its deadline. If the parent is gone, a system alarm does it, which also ends a
+call that never releases the interpreter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_r1_core.rollout.wording import describe_error, error_text, to_text
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0
-"""What the parent is given beyond the deadline."""
+"""Seconds that the parent has beyond the deadline."""
 
 
 def main(descriptor: int) -> None:
@@ -39,8 +39,8 @@ def main(descriptor: int) -> None:
             tool.open(_resources(hello["resources"]))
         except BaseException as error:
             name = hello["target"]["name"]
-            said = f"tool {name} cannot be opened: {describe_error(error)}; check its open()"
-            _reply(connection, {"error": said})
+            reason = f"tool {name} cannot be opened: {describe_error(error)}; check its open()"
+            _reply(connection, {"error": reason})
             return
         _reply(connection, {"error": ""})
         while True:

@@ -1,4 +1,4 @@
-"""RolloutRequest: what a trainer, an evaluation or a command asks rollouts for."""
+"""RolloutRequest: what a trainer, an evaluation or a command asks the collector to play."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RolloutRequest:
     """Play tasks, each several times."""
 
     tasks: Sequence[Task]
-    """One group each."""
+    """Each becomes one group."""
     samples: int = 1
     """Episodes of each task."""
     round: int | str = 0
@@ -21,6 +21,6 @@ class RolloutRequest:
     greedy: bool = False
     """Take the likeliest token; else sample as the run says."""
     split: str = "train"
-    """Whose tools and corpus the episodes use."""
+    """Which tools and corpus the episodes use."""
     version: int | None = None
-    """Of the weights that must sample the episodes; None: those that are served."""
+    """Version of the weights that must sample the episodes; None: the version being served."""

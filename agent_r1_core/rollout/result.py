@@ -1,4 +1,4 @@
-"""RolloutResult: the episodes of a rollout in groups, with what it took to play them."""
+"""RolloutResult: the episodes of a rollout in groups, with the time and tool calls that they took."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agent_r1_core.trajectory import Group, Trajectory
 
 @dataclass(frozen=True)
 class RolloutResult:
-    """What a rollout brought."""
+    """The outcome of a rollout."""
 
     groups: list[Group] = field(default_factory=list)
-    """In the order of the tasks; a task all of whose episodes failed has none."""
+    """In the order of the tasks; a task has none if all its episodes failed."""
     dropped: list[Trajectory] = field(default_factory=list)
     """Episodes that failed at every attempt: counted, never trained on (LAW 5)."""
     seconds: float = 0.0
@@ -28,7 +28,7 @@ class RolloutResult:
 
     @property
     def trajectories(self) -> list[Trajectory]:
-        """Those of all groups, in their order."""
+        """The trajectories of all groups, in order."""
         return [trajectory for group in self.groups for trajectory in group.trajectories]
 
     @cached_property
@@ -37,7 +37,7 @@ class RolloutResult:
         return rollout_metrics(self)
 
     def __add__(self, other: RolloutResult) -> RolloutResult:
-        """Two rollouts that were played one after the other, as one."""
+        """Join two rollouts that were played one after the other."""
         return RolloutResult(
             self.groups + other.groups,
             self.dropped + other.dropped,
@@ -48,6 +48,6 @@ class RolloutResult:
 
 
 OnEpisode = Callable[[Trajectory], None]
-"""Hears of each episode as it ends, failed ones included."""
+"""Called with each episode as it ends, failed ones included."""
 Collect = Callable[[RolloutRequest, OnEpisode | None], Awaitable[RolloutResult]]
 """Plays a request."""

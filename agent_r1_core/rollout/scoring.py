@@ -16,9 +16,9 @@ from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")
-"""Names that records and metrics give to the environment's own reward and to the return."""
+"""Names in records and metrics for the environment's own reward and for the return."""
 _SLACK = 1e-6
-"""Rounding that a score may exceed its range by."""
+"""By how much a score may exceed its range, for rounding."""
 
 
 class Scorer:

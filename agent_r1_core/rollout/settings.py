@@ -1,4 +1,4 @@
-"""RolloutSettings: everything that a Collector needs to know beside the engine and the tokenizer."""
+"""RolloutSettings: everything that a Collector needs besides the engine and the tokenizer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agent_r1_core.rollout.tool_runner import ToolRunner
 
 @dataclass(frozen=True)
 class WeightedReward:
-    """A reward, what its score is multiplied by, and the time that it has."""
+    """A reward, the factor of its score, and its time-out."""
 
     reward: RewardFn
     weight: float = 1.0
     timeout: float = SCORE_TIMEOUT
-    """Seconds of one score."""
+    """Seconds for one score."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class RolloutSettings:
     make_env: Callable[[EnvServices], ToolEnv]
     """Makes the environment of one episode; cheap."""
     tools: ToolRunner | None = None
-    """Started; None: there are no tools."""
+    """Already started; None: there are no tools."""
     tool_format: ToolFormat | None = None
     rewards: Sequence[WeightedReward] = ()
     max_episodes: int = EngineConfig().max_episodes
     """Episodes in flight at once."""
     sampling: Sampling = field(default_factory=Sampling)
     max_retries: int = TrainingConfig().max_retries
-    """How often a failed episode is begun again before it is dropped."""
+    """How often a failed episode is retried before it is dropped."""
     seed: int = 0
     deterministic: bool = False
-    """Episodes go in rounds, in a fixed order (LAW 11)."""
+    """Play episodes in rounds, in a fixed order (LAW 11)."""
     model: str = ""
-    """Named by the drift guard."""
+    """The model's name in errors of the drift guard."""

@@ -1,7 +1,7 @@
-"""Threads for synchronous plugin code: a call that hangs costs a thread, never the loop, other calls or the exit.
+"""Threads for synchronous plugin code: a call that hangs costs a thread, but blocks neither loop, calls nor exit.
 
 Threads are daemons and belong to no executor, because `concurrent.futures` joins its threads at exit. A thread cannot
-be killed: a hung one is left behind, replaced and counted, and ends when its call ever returns.
+be killed: a hung one is abandoned, replaced and counted; it ends if its call ever returns.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 GRACE_SECONDS = 5.0
-"""What a call whose caller was cancelled may still take before its environment is closed in spite of it."""
+"""Seconds that a call may still run after its caller was cancelled, before its environment is closed anyway."""
 
 
 class CallTimeout(Exception):
-    """A call did not end in its time."""
+    """A call did not end in time."""
 
 
 class Lane:
-    """One thread for calls in a row, of one environment say; another one takes over when a call hangs.
+    """One thread for consecutive calls, for example those of one environment; another takes over when a call hangs.
 
-    A call whose caller was cancelled goes on in its thread; the next one waits for it, at most `GRACE_SECONDS`.
+    A call whose caller was cancelled runs on in its thread; the next call waits for it, at most `GRACE_SECONDS`.
     """
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
         self._inbox: SimpleQueue[_Job | None] | None = None
-        self._going_on: asyncio.Future[Any] | None = None
+        self._cancelled: asyncio.Future[Any] | None = None
         """The call whose caller was cancelled."""
 
     async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
@@ -48,40 +48,40 @@ class Lane:
         try:
             await asyncio.wait({future}, timeout=timeout)
         except asyncio.CancelledError:
-            self._going_on = future
+            self._cancelled = future
             future.add_done_callback(lambda ended: ended.exception())
             raise
         if not future.done():
-            self._leave()
+            self._abandon()
             self._pool.hung += 1
             raise CallTimeout
         return future.result()
 
     def release(self) -> None:
-        """Give the thread back to the pool, unless a call is still going on in it."""
-        if self._going_on is not None and not self._going_on.done():
-            self._leave()
+        """Give the thread back to the pool, unless a call still runs in it."""
+        if self._cancelled is not None and not self._cancelled.done():
+            self._abandon()
         elif self._inbox is not None:
             self._pool._idle.append(self._inbox)
             self._inbox = None
 
     async def _wait_for_cancelled(self) -> None:
-        if self._going_on is None:
+        if self._cancelled is None:
             return
-        await asyncio.wait({self._going_on}, timeout=GRACE_SECONDS)
-        if not self._going_on.done():
-            self._leave()
-        self._going_on = None
+        await asyncio.wait({self._cancelled}, timeout=GRACE_SECONDS)
+        if not self._cancelled.done():
+            self._abandon()
+        self._cancelled = None
 
-    def _leave(self) -> None:
-        """Leave the thread to its call; it ends after it."""
+    def _abandon(self) -> None:
+        """Abandon the thread; it ends after its call."""
         if self._inbox is not None:
             self._inbox.put(None)
             self._inbox = None
 
 
 class ThreadPool:
-    """At most `width` plain calls at once, each in a thread of its own; used from one event loop at a time."""
+    """Runs at most `width` calls at once, each in a thread of its own; used from one event loop at a time."""
 
     def __init__(self, width: int) -> None:
         self.hung = 0
@@ -92,7 +92,7 @@ class ThreadPool:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def lane(self) -> Lane:
-        """A thread for oneself, until it is released."""
+        """A thread for one caller, until it is released."""
         return Lane(self)
 
     async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
@@ -123,12 +123,12 @@ class ThreadPool:
         if self._idle:
             return self._idle.pop()
         inbox: SimpleQueue[_Job | None] = SimpleQueue()
-        threading.Thread(target=_work, args=(inbox,), name="agent-r1-call", daemon=True).start()
+        threading.Thread(target=_serve, args=(inbox,), name="agent-r1-call", daemon=True).start()
         return inbox
 
 
-def _work(inbox: SimpleQueue[_Job | None]) -> None:
-    """Serve jobs until None comes."""
+def _serve(inbox: SimpleQueue[_Job | None]) -> None:
+    """Run jobs until None comes."""
     while (job := inbox.get()) is not None:
         function, loop, future = job
         result: Any = None
@@ -136,7 +136,7 @@ def _work(inbox: SimpleQueue[_Job | None]) -> None:
         try:
             result = function()
         except StopIteration as raised:
-            error = as_ordinary(raised)  # no future takes it
+            error = as_ordinary(raised)  # a future refuses StopIteration
         except Exception as raised:
             error = raised
         except BaseException as raised:
@@ -144,13 +144,13 @@ def _work(inbox: SimpleQueue[_Job | None]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, future, result, error)
         except RuntimeError:
-            continue  # the loop ended while the call hung: nobody waits any more
+            continue  # the loop ended while the call hung, so nobody waits for the result
         finally:
             del job, function, future, result, error
 
 
 def as_ordinary(error: BaseException) -> RuntimeError:
-    """What would end the event loop, or look like our own cancellation there, as an exception like any other."""
+    """A RuntimeError in place of an exception that would end the event loop, or look like our own cancellation."""
     return RuntimeError(f"{type(error).__name__} was raised ({error})").with_traceback(error.__traceback__)
 
 

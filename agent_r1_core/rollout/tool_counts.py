@@ -1,4 +1,4 @@
-"""ToolCounts: what happened to tool calls, tool by tool."""
+"""ToolCounts: calls, errors, time-outs and seconds, tool by tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ToolCount:
     seconds: float = 0.0
     """Sum over calls."""
     numbers: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """The tool's own metrics: the sum of what its calls recorded, and how many did."""
+    """The tool's own metrics: for each, the sum over the calls that recorded it, and their number."""
 
     def add(self, *, error: bool, seconds: float, numbers: Mapping[str, float]) -> None:
         """Count a call."""
@@ -36,8 +36,8 @@ class ToolCount:
     def _combined(self, other: ToolCount, sign: int) -> ToolCount:
         numbers = dict(self.numbers)
         for name, (total, count) in other.numbers.items():
-            mine = numbers.get(name, (0.0, 0))
-            numbers[name] = (mine[0] + sign * total, mine[1] + sign * count)
+            own_total, own_count = numbers.get(name, (0.0, 0))
+            numbers[name] = (own_total + sign * total, own_count + sign * count)
         return ToolCount(
             self.calls + sign * other.calls,
             self.errors + sign * other.errors,
@@ -52,13 +52,13 @@ class ToolCounts:
     """The calls of all tools."""
 
     by_tool: dict[str, ToolCount] = field(default_factory=dict)
-    """Calls of a tool that does not exist stand under the empty name."""
+    """Calls of tools that do not exist are counted under the empty name."""
     hung: int = 0
-    """Threads left behind and processes killed."""
+    """Threads abandoned and processes killed."""
 
     @property
     def calls(self) -> int:
-        """Of all tools."""
+        """Calls of all tools."""
         return sum(count.calls for count in self.by_tool.values())
 
     @property

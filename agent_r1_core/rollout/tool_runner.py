@@ -1,7 +1,7 @@
 """ToolRunner: runs tool calls of many episodes at once; whatever a tool does becomes a result (LAW 9).
 
-Async tools run on the event loop, so one that blocks it blocks everybody: such a tool, like one that never releases
-the interpreter's lock, needs `isolation: process`.
+Async tools run on the event loop, so one that blocks it blocks every episode. Such a tool needs `isolation: process`,
+and so does one that never releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.wording import argument_error, describe_error, error_text, to_text
 
 CALLS_PER_EPISODE = 4
-"""Calls of one action that find a thread at once when every episode makes as many."""
+"""Threads per episode, for the calls of one action."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ Isolation = Literal["thread", "process"]
 
 
 class ToolRunner:
-    """Runs calls."""
+    """Runs tool calls."""
 
     def __init__(
         self,
@@ -96,18 +96,18 @@ class ToolRunner:
             raise
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """What the opened tools of this process say of themselves, by name."""
-        said: dict[str, dict[str, Any]] = {}
+        """What the opened tools of this process say about themselves, by name."""
+        descriptions: dict[str, dict[str, Any]] = {}
         for tool in self._opened:
             try:
                 facts = tool.describe()
             except Exception as error:
                 facts = {"error": f"describe() failed with {type(error).__name__}"}
-            said |= {tool.name: facts} if facts is not None else {}
-        return said
+            descriptions |= {tool.name: facts} if facts is not None else {}
+        return descriptions
 
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Run a call; whatever goes wrong is a result that the model can read."""
+        """Run a call; whatever goes wrong becomes a result that the model can read."""
         begun = time.perf_counter()
         count = self._counts.setdefault(call.name if call.name in self.tools else "", ToolCount())
         text, error = await self._answer(call, context, count)
@@ -116,7 +116,7 @@ class ToolRunner:
         return ToolResult(clip_text(call.name, 40), text, error, seconds)
 
     async def close(self) -> None:
-        """Close the tools and end threads and processes; hung ones are left behind and delay nothing."""
+        """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""
         for isolated in self._isolated.values():
             isolated.close()
         while self._opened:
@@ -139,7 +139,7 @@ class ToolRunner:
         self._opened.append(tool)
 
     async def _start_isolated(self, resources: ToolResources) -> None:
-        """Open the isolated tools; their corpora lie in a folder that lives as long as the runner."""
+        """Open the isolated tools; their corpora are files in a folder that exists as long as the runner."""
         self._folder = folder = TemporaryDirectory(prefix="agent-r1-corpora-")
         others = {name for isolated in self._isolated for name in self.tools[isolated].other_corpora()}
         wanted = {name: load for name, load in resources.corpora.items() if name in {*resources.own_corpora, *others}}
@@ -170,7 +170,7 @@ class ToolRunner:
             return error_text(call.name, error), True
 
     async def _run(self, tool: Tool, arguments: BaseModel, context: ToolContext, timeout: float) -> str:
-        """Run a tool of this process to its text."""
+        """Run a tool in this process and return its text."""
 
         def run() -> str | Awaitable[str]:
             context.deadline = time.monotonic() + timeout
@@ -181,13 +181,13 @@ class ToolRunner:
 
 
 def _numbers(tool: str, metrics: Mapping[str, Any]) -> dict[str, float]:
-    """What a call recorded; anything but finite numbers is left out, and said."""
+    """The finite numbers that a call recorded; logs a warning about anything else."""
     numbers = {}
     for name, value in metrics.items():
         if isinstance(value, Real) and math.isfinite(value):
             numbers[str(name)] = float(value)
         else:
-            _LOG.warning("tool %s recorded the metric %s as %.80r, which is no finite number", tool, name, value)
+            _LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)
     return numbers
 
 

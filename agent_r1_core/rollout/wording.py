@@ -1,4 +1,4 @@
-"""What authors' functions return and raise, as text: for the model, and for the person who runs them."""
+"""Turns what authors' functions return and raise into text, for the model and for the person who runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.errors import ToolError, raised_at
 
 LONGEST = 100_000
-"""Characters that are kept of any result, whatever the environment then shows of it."""
+"""Most characters kept of any result, whatever part of it the environment then shows."""
 
 NO_RESULT = "(no result)"
 """What the model reads where a tool returned None."""
@@ -31,20 +31,20 @@ def to_text(value: Any) -> str:
 
 
 def error_text(tool: str, error: BaseException) -> str:
-    """One sentence for the model: a ToolError's own, else what failed and how."""
+    """One sentence for the model: a ToolError's own, otherwise what failed and how."""
     if isinstance(error, ToolError):
-        return f"Error: {clip_text(words_of(error), 500)}"
-    said = clip_text(" ".join(words_of(error).split()), 200)
-    return f"Error: {tool} failed with {type(error).__name__}{': ' + said if said else ''}."
+        return f"Error: {clip_text(message_of(error), 500)}"
+    text = clip_text(" ".join(message_of(error).split()), 200)
+    return f"Error: {tool} failed with {type(error).__name__}{': ' + text if text else ''}."
 
 
 def describe_error(error: BaseException) -> str:
     """For the person who wrote the code: `ValueError: no such page (my_tool.py, line 12)`."""
-    return f"{type(error).__name__}: {words_of(error)}{raised_at(error)}"
+    return f"{type(error).__name__}: {message_of(error)}{raised_at(error)}"
 
 
-def words_of(error: BaseException) -> str:
-    """What the exception says; nothing where it cannot even be printed."""
+def message_of(error: BaseException) -> str:
+    """The exception's message; empty if it cannot be printed."""
     try:
         return str(error)
     except Exception:

@@ -396,7 +396,7 @@ def test_an_engine_that_loses_count_of_its_versions_fails_the_episode(engine, to
 
     scripted.generate = careless
     result = play(scripted, tokenizer, tools, tasks=TASKS[:1], samples=1, max_retries=0)
-    assert "the engine named the versions of 1 ids" in result.dropped[0].reason
+    assert "the engine gave versions for 1 ids" in result.dropped[0].reason
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
