@@ -1,8 +1,8 @@
 """Checkpoints: folders `step_000010` that are whole or absent, the newest few and the best one.
 
 A checkpoint holds what the trainer writes (`policy/`, a plain Hugging Face folder, and `trainer.pt`) and `state.json`,
-which names every file with its size, so that a half-copied checkpoint is not taken for a whole one. The best one is
-always kept, and is derived from the checkpoints themselves; `best.json` repeats it for people.
+which lists every file with its size, so that a half-copied checkpoint is not mistaken for a whole one. The best one is
+always kept. It is determined from the checkpoints themselves; `best.json` repeats it for people.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class Checkpoints:
         """Write the checkpoint of a step, then delete those that are neither the best nor among the newest `keep`.
 
         Args:
-            step: The step that is complete; its metrics and trajectories are on the disk already.
-            write: Fills the folder that it gets with `policy/` and `trainer.pt`.
-            keep: How many of the newest stay; at least one does.
+            step: The completed step; its metrics and trajectories are on disk already.
+            write: Writes `policy/` and `trainer.pt` into the folder it is given.
+            keep: How many of the newest to keep; at least one is kept.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
 
         Raises:
-            RunError: the disk refuses.
+            RunError: writing fails (disk full, read-only).
         """
         measured = value if value is not None and math.isfinite(value) else None
-        before = max((one for one in self.all() if one.step < step), key=lambda one: one.step, default=None)
+        before = max((item for item in self.all() if item.step < step), key=lambda item: item.step, default=None)
         competitors = before.competitors if before is not None and before.metric == metric else 0
         competitors += measured is not None
 
@@ -88,11 +88,11 @@ class Checkpoints:
         return self.at(step)
 
     def all(self) -> list[Checkpoint]:
-        """The whole ones, oldest first."""
+        """All whole checkpoints, oldest first."""
         if not self.folder.is_dir():
             return []
-        found = [_load(path) for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
-        return sorted((item for item in found if item is not None), key=lambda item: item.step)
+        loaded = [_load(path) for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        return sorted((item for item in loaded if item is not None), key=lambda item: item.step)
 
     def at(self, step: int) -> Checkpoint:
         """The checkpoint of a step.
@@ -100,20 +100,20 @@ class Checkpoints:
         Raises:
             RunError: there is none.
         """
-        found = self.all()
-        for checkpoint in found:
+        checkpoints = self.all()
+        for checkpoint in checkpoints:
             if checkpoint.step == step:
                 return checkpoint
-        steps = ", ".join(str(item.step) for item in found) or "none"
-        raise RunError(f"{self.folder} has no whole checkpoint of step {step}; those of these steps are there: {steps}")
+        steps = ", ".join(str(item.step) for item in checkpoints) or "none"
+        raise RunError(f"{self.folder} has no whole checkpoint of step {step}; it has these: {steps}")
 
     def latest(self) -> Checkpoint | None:
         """The newest, from which a run is resumed."""
-        found = self.all()
-        return found[-1] if found else None
+        checkpoints = self.all()
+        return checkpoints[-1] if checkpoints else None
 
     def best(self) -> Checkpoint | None:
-        """The one with the highest value of the metric in use, the earlier on a tie; None where none was measured."""
+        """The checkpoint with the highest value of the metric in use, the earlier on a tie; None if not measured."""
         measured = [item for item in self.all() if item.value is not None]
         measured = [item for item in measured if item.metric == measured[-1].metric]
         return max(measured, key=lambda item: (item.value, -item.step)) if measured else None
@@ -126,7 +126,7 @@ class Checkpoints:
         self._write_best()
 
     def clean(self) -> None:
-        """Remove what killed writers left, and folders that are not whole."""
+        """Remove what killed writers left, and incomplete checkpoints."""
         if not self.folder.is_dir():
             return
         clean_leftovers(self.folder)
@@ -139,8 +139,8 @@ class Checkpoints:
         return self.folder / f"step_{step:06d}"
 
     def _prune(self, keep: int) -> None:
-        found, best = self.all(), self.best()
-        for checkpoint in found[: -max(1, keep)]:
+        checkpoints, best = self.all(), self.best()
+        for checkpoint in checkpoints[: -max(1, keep)]:
             if best is None or checkpoint.step != best.step:
                 remove_folder(checkpoint.path)
         self._write_best()
@@ -159,7 +159,7 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def _load(path: Path) -> Checkpoint | None:
-    """The checkpoint in `path`, or None where something of it is missing."""
+    """The checkpoint in `path`; None if it is incomplete."""
     try:
         record = json.loads((path / "state.json").read_text(encoding="utf-8"))
         if any((path / name).stat().st_size != size for name, size in record["files"].items()):

@@ -1,17 +1,18 @@
-"""Where a run may live: names, free places, and what `--force` may replace.
+"""Run directories: valid names, free places, and what `--force` may replace.
 
-A directory is a run when its `run.json` says so; anything else is somebody's work and is never deleted.
+A directory is a run when its `run.json` says so. Anything else may be somebody's work and is never deleted.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.files import TEMPORARY, remove, remove_folder
+from agent_r1_core.runs.files import TEMPORARY, remove, remove_folder, write_json
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.replaced import ReplacedRun, aside
 
@@ -21,10 +22,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def checked_name(name: str) -> str:
-    """The name, where a folder or file of a run can bear it.
+    """Return `name` if it is valid for a run or an evaluation.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: it is not.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} cannot name a run or evaluation; use letters, digits, '.', '_', '+' and '-'")
@@ -32,7 +33,7 @@ def checked_name(name: str) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Whether `path` is recognisably a run directory."""
+    """Whether `path` is a run directory."""
     try:
         return bool(json.loads((path / MARKER).read_text(encoding="utf-8")).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):
@@ -40,10 +41,10 @@ def is_run(path: Path) -> bool:
 
 
 def numbered(home: Path, stem: str) -> Path:
-    """Make and return the first `<stem>-<n>` that did not exist; two processes never get the same.
+    """Create and return the first `<stem>-<n>` that does not exist; two processes never get the same one.
 
     Raises:
-        RunError: nothing can be made in `home`.
+        RunError: nothing can be created in `home`.
     """
     number = 1
     while True:
@@ -58,17 +59,17 @@ def numbered(home: Path, stem: str) -> Path:
 
 
 def claim(path: Path, force: bool) -> tuple[lock.RunLock, ReplacedRun | None]:
-    """Make `path` an empty directory and lock it; with `force`, a run that is there is set aside first.
+    """Create `path` as an empty directory and lock it; with `force`, first set aside the run that is there.
 
     Returns:
-        The lock, and the run that was set aside, which returns unless it is deleted.
+        The lock, and the run that was set aside.
 
     Raises:
-        RunError: it is taken, is no run, is being written by another process, or cannot be made.
+        RunError: the path is taken or is not a run, another process is writing it, or it cannot be created.
     """
     undo_killed(path)
     refuse_taken(path, force)
-    held = _locked(path)
+    run_lock = _locked(path)
     try:
         refuse_taken(path, force)
         replaced = ReplacedRun.of(path)
@@ -76,21 +77,21 @@ def claim(path: Path, force: bool) -> tuple[lock.RunLock, ReplacedRun | None]:
             replaced.delete()
             replaced = None
         if replaced is None and _contents(path):
-            replaced = ReplacedRun.set_aside(path, held)
-            held = _locked(path)
-        # What is left is a successor without a step. The marker goes last, so that it is recognised half deleted.
+            replaced = ReplacedRun.set_aside(path, run_lock)
+            run_lock = _locked(path)
+        # What is left is a successor without a step. Its marker goes last, so that a half-deleted one is recognised.
         for entry in sorted(_contents(path), key=lambda entry: entry.name == MARKER):
             remove(entry)
     except BaseException:
-        held.release()
+        run_lock.release()
         raise
-    return held, replaced
+    return run_lock, replaced
 
 
 def undo_killed(path: Path) -> None:
-    """Put the old run back at `path` where its replacement was killed before the new run was set up.
+    """Put the old run back at `path` if its replacement was killed before the new run was set up.
 
-    A new run that was set up stays: it can be resumed, and the old one stands aside until it has recorded a step.
+    A new run that was set up stays, since it can be resumed. The old one is kept until the new one records a step.
     """
     if not aside(path).is_dir() or (path / "config.yaml").exists():
         return
@@ -106,8 +107,15 @@ def undo_killed(path: Path) -> None:
         replaced.restore()
 
 
+def lay_out(path: Path) -> None:
+    """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
+    write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
+    for folder in ("trajectories", "checkpoints", "evaluations"):
+        (path / folder).mkdir()
+
+
 def has_steps(path: Path) -> bool:
-    """Whether the run there has recorded a step."""
+    """Whether the run at `path` has recorded a step."""
     return MetricsFile(path / "metrics.jsonl").last_step() >= 0
 
 
@@ -120,26 +128,26 @@ def _locked(path: Path) -> lock.RunLock:
 
 
 def refuse_taken(path: Path, force: bool) -> None:
-    """Do nothing where a run may begin.
+    """Refuse a path where no run may start.
 
     Raises:
-        RunError: `path` is a file, or a directory that holds something and is no run or not to be replaced.
+        RunError: `path` is a file, or a directory that is not empty and may not be replaced.
     """
     if path.exists() and not path.is_dir():
         raise RunError(f"{path} is a file, and a run needs a directory there; set another run.name or run.dir")
     if not path.exists() or not _contents(path):
         return
     if not force:
-        raise RunError(f"{path} exists already; go on with it by --resume, or delete it and begin anew by --force")
+        raise RunError(f"{path} exists already; continue it with --resume, or replace it with --force")
     if not is_run(path):
-        raise RunError(f"{path} is no run directory, so --force does not delete it; set another run.name or run.dir")
+        raise RunError(f"{path} is not a run directory, so --force does not delete it; set another run.name or run.dir")
 
 
 def _contents(path: Path) -> list[Path]:
-    """What is in `path` beside the lock and a marker that never came to be."""
+    """What is in `path` besides the lock and an unfinished marker."""
     ours = (lock.NAME, f"{TEMPORARY}{MARKER}-")
     return [entry for entry in path.iterdir() if not entry.name.startswith(ours)]
 
 
 def _cannot_make(path: Path, error: OSError) -> RunError:
-    return RunError(f"run directory {path} cannot be made ({error.strerror or error}); set another run.dir")
+    return RunError(f"run directory {path} cannot be created ({error.strerror or error}); set another run.dir")

@@ -1,4 +1,4 @@
-"""EvaluationTasks: which tasks a run is evaluated on, and which of its training tasks it holds out for that."""
+"""EvaluationTasks: the tasks that a run is evaluated on, and those that it holds out of training."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class EvaluationTasks:
     """Ids of tasks, kept in the run's `evaluation_tasks.json`."""
 
     sets: Mapping[str, tuple[str, ...]]
-    """The tasks that are evaluated, by the name of their set."""
+    """The tasks of each evaluation set, by its name."""
     held_out: tuple[str, ...] | None = None
-    """All tasks that are held out of training; None where no evaluation set is a part of the training tasks."""
+    """All tasks that are held out of training; None if no evaluation set is taken from the training tasks."""
 
     def behind(self, metric: str) -> frozenset[str]:
-        """The tasks whose scores make up a metric: those of `eval/<set>/...`, or of every set for `eval/...`."""
-        of = metric.split("/")[1]
-        sets = [self.sets[of]] if of in self.sets else self.sets.values()
-        return frozenset(name for ids in sets for name in ids)
+        """The tasks that a metric scores: one set's for `eval/<set>/...`, every set's for `eval/...`."""
+        name = metric.split("/")[1]
+        sets = [self.sets[name]] if name in self.sets else self.sets.values()
+        return frozenset(task for ids in sets for task in ids)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -1,7 +1,7 @@
-"""Files and folders that appear whole or not at all, whenever the process is killed.
+"""Writes files and folders whole or not at all, even when the process is killed.
 
-What is written goes to a temporary neighbour first, reaches the disk (fsync), and is renamed; `clean_leftovers` removes
-what killed writers left. Only one process may write a run (see `lock.py`), so a leftover is never somebody's work.
+Data goes to a temporary neighbour first, reaches the disk (fsync), and is then renamed. `clean_leftovers` removes what
+killed writers left. Only one process may write a run (see `lock.py`), so a leftover belongs to nobody.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPLACED = ".old-"
 
 
 def write_file(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file, then put it in the place of `path`.
+    """Let `write` fill a temporary file, then rename it to `path`.
 
     Raises:
         RunError: the file system refuses (full, read-only, gone).
@@ -43,12 +43,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, whole or not at all; what is not JSON becomes its `str`."""
+    """Write `value` as indented JSON, whole or not at all; values that JSON lacks are written as their `str`."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def write_folder(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder, then put it in the place of `path`, whose older version is deleted.
+    """Let `write` fill a temporary folder, then rename it to `path`; an older version is deleted.
 
     Raises:
         RunError: the file system refuses.
@@ -75,7 +75,7 @@ def remove_folder(path: Path) -> None:
 
 
 def clean_leftovers(folder: Path) -> None:
-    """Undo what killed writers left in `folder`: temporaries go, a folder that was being replaced comes back."""
+    """Clean up after killed writers in `folder`: delete temporaries, restore a folder that was being replaced."""
     for leftover in list(folder.glob(f"{REPLACED}*")):
         target = folder / leftover.name.removeprefix(REPLACED)
         if not target.exists():
@@ -95,7 +95,7 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or a folder's list of names, to the disk."""
+    """Flush a file, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -104,7 +104,7 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring a folder with everything in it to the disk."""
+    """Flush a folder with everything in it to disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
             sync(Path(parent, name))
@@ -112,7 +112,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def _swap(temporary: Path, path: Path) -> None:
-    """A rename cannot replace a full folder: the older one steps aside, and `clean_leftovers` knows both halves."""
+    """Rename the older folder first, since a rename cannot replace it; `clean_leftovers` undoes a half-done swap."""
     replaced = path.with_name(f"{REPLACED}{path.name}")
     if path.exists():
         shutil.rmtree(replaced, ignore_errors=True)
@@ -127,4 +127,6 @@ def _fill(path: Path, text: str) -> None:
 
 
 def _refused(path: Path, error: OSError) -> RunError:
-    return RunError(f"{path} could not be written ({error.strerror or error}); make room or rights there and --resume")
+    return RunError(
+        f"{path} could not be written ({error.strerror or error}); free space or allow writing there, then --resume"
+    )

@@ -1,7 +1,7 @@
-"""One writer per run: a lock that the kernel takes back when its holder dies, however it dies.
+"""One writer per run: a lock that the kernel releases when its holder dies.
 
-A POSIX record lock: children do not inherit it, so orphaned workers of a killed trainer do not keep a run locked. It
-works on local disks and on NFS with a lock daemon; systems without `fcntl` (Windows) are not supported.
+This is a POSIX record lock. Children do not inherit it, so orphaned workers of a killed trainer do not keep a run
+locked. It works on local disks and on NFS with a lock daemon; systems without `fcntl` (Windows) are not supported.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from agent_r1_core.errors import RunError
 
 NAME = ".lock"
 _held: set[Path] = set()
-"""Record locks do not exclude their own process; this does."""
+"""Locks of this process; a record lock does not exclude its own process."""
 
 
 class RunLock:
-    """The right to write a run directory, until `release` or death."""
+    """The right to write a run directory, until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
         """Take the lock.
@@ -28,7 +28,7 @@ class RunLock:
         """
         self.path = folder.resolve() / NAME
         if self.path in _held:
-            raise RunError(f"run {folder} is open for writing in this process already; close it first")
+            raise RunError(f"run {folder} is already open for writing in this process; close it first")
         self._handle: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,13 +41,13 @@ class RunLock:
         _held.add(self.path)
 
     def moved(self, folder: Path) -> None:
-        """The locked folder, the lock in it, has another name now."""
+        """Record that the locked folder was renamed to `folder`."""
         _held.discard(self.path)
         self.path = folder.resolve() / NAME
         _held.add(self.path)
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -1,7 +1,7 @@
-"""`metrics.jsonl`: one JSON object a step, on the disk before training goes on.
+"""`metrics.jsonl`: one JSON object a step, written to disk before training continues.
 
-A line torn by a kill is ignored when reading and removed when a run is resumed. NaN and infinities, which JSON lacks,
-are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again when read.
+Readers ignore a last line that a kill cut off; a resume removes it. NaN and infinities, which JSON lacks, are the
+strings "NaN", "Infinity" and "-Infinity" in the file and floats again when read.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._last: int | None = None
-        """Step of the last line, once it is known."""
+        """The step of the last line; None until it is known."""
 
     def append(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add the line of a step.
 
         Raises:
-            RunError: the step, or a later one, is there already; or the disk refuses.
+            RunError: the file already has this step or a later one, or writing fails.
         """
         last = self.last_step() if self._last is None else self._last
         if step <= last:
             raise RunError(
-                f"metrics of step {step} come after those of step {last} in {self.path}; "
-                "collect a step's metrics into one line, and cut the later steps off before redoing them"
+                f"{self.path} already has the metrics of step {last}, so those of step {step} cannot be added; "
+                "write a step's metrics once, and truncate the file before repeating steps"
             )
         record = {"step": step} | {name: _plain(value) for name, value in metrics.items()}
         self._append_line((json.dumps(record, allow_nan=False) + "\n").encode())
@@ -52,16 +52,16 @@ class MetricsFile:
         if not self.path.exists():
             return []
         lines = self.path.read_bytes().split(b"\n")
-        # What follows the last newline is empty, or a line that a kill tore.
+        # What follows the last newline is empty, or a line that a kill cut off.
         return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
     def last_step(self) -> int:
-        """The step of the last line; -1 where there is none."""
+        """The step of the last line; -1 if there is none."""
         records = self.read()
         return int(records[-1]["step"]) if records else -1
 
     def truncate_after(self, step: float = math.inf) -> None:
-        """Drop the lines of later steps, and a torn one."""
+        """Delete the lines of later steps, and a last line that was cut off."""
         if not self.path.exists():
             return
         lines = enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1)
@@ -75,11 +75,11 @@ class MetricsFile:
             size = os.fstat(handle).st_size
             try:
                 if os.write(handle, line) != len(line):
-                    raise OSError("the disk took a part of the line")
+                    raise OSError("only a part of the line was written")
                 os.fsync(handle)
             except OSError as error:
                 os.ftruncate(handle, size)
-                raise RunError(f"{self.path} could not be extended ({error}); make room and --resume") from error
+                raise RunError(f"{self.path} could not be extended ({error}); free space, then --resume") from error
         finally:
             os.close(handle)
 

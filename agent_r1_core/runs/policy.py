@@ -1,4 +1,4 @@
-"""RunPolicy: which of a run's policies is meant, of which step, and how it was chosen."""
+"""RunPolicy: one of a run's policies, with its step and how it was chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunPolicy:
     step: int
     """The training step after which it was written."""
     chosen_by: str | None = None
-    """The metric by which it won; None where nothing was compared."""
+    """The metric that chose it; None if nothing was compared."""
     among: int = 1
     """How many checkpoints competed."""
 

@@ -1,6 +1,6 @@
-"""A run that `--force` replaces: it stands aside until its successor has recorded a step, and returns if that fails.
+"""A run that `--force` replaces: it is moved aside until the new run records a step, and comes back if that fails.
 
-The old run stays locked while it stands aside, so only a replacement whose process has died can be undone by others.
+The old run stays locked meanwhile, so other processes can undo a replacement only after its process has died.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from agent_r1_core.runs.lock import RunLock
 
 @dataclass
 class ReplacedRun:
-    """A run that stands aside."""
+    """A run that was moved aside."""
 
     path: Path
-    """Where it lies now."""
+    """Where it is now."""
     place: Path
-    """Where it lay, and its successor lies now."""
+    """Where it was; the new run is there now."""
     lock: RunLock
 
     @classmethod
-    def set_aside(cls, place: Path, held: RunLock) -> ReplacedRun:
-        """Move the run at `place`, which `held` locks, aside."""
+    def set_aside(cls, place: Path, run_lock: RunLock) -> ReplacedRun:
+        """Move the run at `place`, locked by `run_lock`, aside."""
         path = aside(place)
         os.rename(place, path)
-        held.moved(path)
-        return cls(path, place, held)
+        run_lock.moved(path)
+        return cls(path, place, run_lock)
 
     @classmethod
     def of(cls, place: Path) -> ReplacedRun | None:
-        """The run that the one at `place` replaces; None where it replaces none.
+        """The run that the one at `place` replaces; None if there is none.
 
         Raises:
             RunError: another process is replacing it.
@@ -43,20 +43,20 @@ class ReplacedRun:
         return cls(path, place, RunLock(path)) if path.is_dir() else None
 
     def delete(self) -> None:
-        """Delete it: its successor has recorded a step."""
+        """Delete it: the new run has recorded a step."""
         doomed = self.path.with_name(f"{TEMPORARY}delete-{self.path.name}")
         shutil.rmtree(doomed, ignore_errors=True)
         os.rename(self.path, doomed)
         self.lock.release()
-        shutil.rmtree(doomed, ignore_errors=True)  # what the disk does not let go of is no run any more
+        shutil.rmtree(doomed, ignore_errors=True)  # files that cannot be deleted are no run any more
 
     def restore(self) -> None:
-        """Put it back to its place, which is free."""
+        """Move it back to its place, which is free."""
         os.rename(self.path, self.place)
         self.lock.release()
 
 
 def aside(place: Path) -> Path:
-    """Where the run at `place` stands while it is replaced."""
+    """Where the run at `place` is kept while it is being replaced."""
     named = place.resolve() if place.name in ("", "..") else place
     return named.parent / f"{REPLACED}{named.name}"

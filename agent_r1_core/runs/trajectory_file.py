@@ -1,9 +1,8 @@
 """The trajectories of one step as one Parquet file (zstd), a row per trajectory, readable by any data-frame library.
 
-The segments' ids, masks, log-probs and advantages stand one after the other in list columns, with the segments' lengths
-beside them; log-probs and advantages are float32. What varies from environment to environment is JSON text, and
-a value there that is not JSON becomes its `str`. Files of version 1 are read, too: what stood in a turn's `info`
-becomes the fields that took its place.
+List columns hold the ids, masks, log-probs and advantages of all segments, joined; `segment_lengths` separates them.
+Log-probs and advantages are float32. What varies between environments is JSON text; values that JSON lacks are written
+as their `str`. Files of version 1 can be read too: what a turn kept in `info` then becomes the fields of today.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ def write_trajectories(
     """Write the trajectories of `step`, whole or not at all.
 
     Args:
-        path: The file; an older one is replaced.
+        path: The file; an existing one is replaced.
         step: The training step, repeated in every row.
         trajectories: Any number of them.
-        advantages: By the trajectory's id one number per id of all its segments; none for a trajectory that was not
-            trained on.
+        advantages: By trajectory id, one number per token id of all its segments. Trajectories that were not
+            trained on are absent.
 
     Raises:
-        RunError: the disk refuses.
-        ValueError: the advantages of a trajectory are not as many as its ids.
+        RunError: writing fails (disk full, read-only).
+        ValueError: a trajectory has not as many advantages as ids.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -112,7 +111,7 @@ def _row(step: int, trajectory: Trajectory, advantages: Sequence[float] | None) 
 
 
 def _turn_row(turn: Turn) -> dict[str, Any]:
-    """The turn without its texts: they stand in `messages`, where `observed` says how many belong to it."""
+    """The turn without its texts, which `messages` holds; `observed` counts the messages of its observation."""
     row = {name: getattr(turn, name) for name in _TURN}
     return row | {"calls": [vars(call) for call in turn.calls], "observed": len(turn.observation)}
 
@@ -131,17 +130,15 @@ def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
 
     try:
         with pq.ParquetFile(path) as file:
-            found = (file.schema_arrow.metadata or {}).get(_KEY, b"none")
-            if found not in READABLE:
+            version = (file.schema_arrow.metadata or {}).get(_KEY, b"none")
+            if version not in READABLE:
                 raise RunError(
-                    f"{path} holds trajectories of version {found.decode()}, and this agent-r1 reads the versions "
+                    f"{path} holds trajectories of version {version.decode()}, and this agent-r1 reads the versions "
                     f"{b' and '.join(READABLE).decode()}; use the agent-r1 that wrote it"
                 )
             return list(file.read(columns).to_pylist())
     except FileNotFoundError as error:
-        raise RunError(
-            f"there are no trajectories at {path}; list the folder to see the steps that have some"
-        ) from error
+        raise RunError(f"there are no trajectories at {path}; list the folder to see which steps have some") from error
     except (pa.ArrowInvalid, OSError) as error:
         raise RunError(f"{path} is not a whole Parquet file ({error}); delete it") from error
 

@@ -81,7 +81,7 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     again = agent_r1("train", "default", *small)
     assert again.exit_code == 1
     assert again.stderr == (
-        "error: runs/small exists already; go on with it by --resume, or delete it and begin anew by --force\n"
+        "error: runs/small exists already; continue it with --resume, or replace it with --force\n"
     )
     as_recipe = agent_r1("train", "runs/small")
     assert as_recipe.exit_code == 1
@@ -99,7 +99,7 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
     (tmp_path / "runs" / "small" / "thesis.txt").write_text("years of work")
     done = agent_r1("train", "default", *small, "--force")
     assert done.exit_code == 1
-    assert "is no run directory, so --force does not delete it" in done.stderr
+    assert "is not a run directory, so --force does not delete it" in done.stderr
     assert (tmp_path / "runs" / "small" / "thesis.txt").read_text() == "years of work"
 
 

@@ -105,7 +105,7 @@ def test_a_checkpoint_that_lacks_bytes_is_not_taken_for_a_whole_one(tmp_path: Pa
 def test_a_missing_step_is_named_with_those_that_are_there(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(3, writer(3))
-    with pytest.raises(RunError, match="no whole checkpoint of step 7; those of these steps are there: 3"):
+    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 3"):
         checkpoints.at(7)
 
 

@@ -26,7 +26,7 @@ def test_lines_come_back_as_they_were_written(metrics: MetricsFile) -> None:
 
 def test_a_step_has_one_line(metrics: MetricsFile) -> None:
     for file in (metrics, MetricsFile(metrics.path)):
-        with pytest.raises(RunError, match="metrics of step 3 come after those of step 3"):
+        with pytest.raises(RunError, match="already has the metrics of step 3, so those of step 3 cannot be added"):
             file.append(3, {})
 
 

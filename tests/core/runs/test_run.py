@@ -54,7 +54,7 @@ def test_an_unnamed_run_is_numbered_after_its_recipe(tmp_path: Path) -> None:
 def test_a_run_is_not_overwritten_without_being_told(tmp_path: Path) -> None:
     with begin(tmp_path) as run:
         run.append_metrics(1, {})
-    with pytest.raises(RunError, match=r"exists already; go on with it by --resume, or delete it .* by --force"):
+    with pytest.raises(RunError, match=r"exists already; continue it with --resume, or replace it with --force"):
         begin(tmp_path)
     with begin(tmp_path, force=True) as run:
         assert run.metrics() == []
@@ -93,7 +93,7 @@ def test_a_successor_that_was_killed_before_its_first_step_can_go_on_or_be_repla
 def test_force_replaces_runs_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="is no run directory, so --force does not delete it"):
+    with pytest.raises(RunError, match="is not a run directory, so --force does not delete it"):
         begin(tmp_path, force=True)
     assert [path.name for path in (tmp_path / "first").iterdir()] == ["thesis.tex"]
 
@@ -119,7 +119,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "first").write_text("")
     with pytest.raises(RunError, match="is a file, and a run needs a directory"):
         begin(tmp_path)
-    with pytest.raises(RunError, match=r"cannot be made .*; set another run.dir"):
+    with pytest.raises(RunError, match=r"cannot be created .*; set another run.dir"):
         begin(tmp_path / "first", None)
 
 
@@ -150,7 +150,7 @@ def test_two_processes_cannot_write_one_run_and_death_frees_it(tmp_path: Path) -
 
 
 def test_one_process_cannot_write_a_run_twice_either(tmp_path: Path) -> None:
-    with begin(tmp_path) as run, pytest.raises(RunError, match="open for writing in this process already"):
+    with begin(tmp_path) as run, pytest.raises(RunError, match="already open for writing in this process"):
         Run.resume(run.path)
     Run.resume(run.path).close()
 
@@ -165,7 +165,7 @@ def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
         lambda: run.write_model(save_policy),
         lambda: run.write_config({}),
     ):
-        with pytest.raises(RunError, match="open for reading alone"):
+        with pytest.raises(RunError, match="open for reading only"):
             write()
 
 

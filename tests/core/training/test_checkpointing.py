@@ -35,7 +35,7 @@ def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path
     learner = LocalLearner(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()))
     checkpoints = Checkpoints(tmp_path)
     save_checkpoint(learner, checkpoints, 1, 2, None, {})
-    with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; make room"):
+    with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; free space"):
         save_checkpoint(learner, checkpoints, 2, 2, None, {})
     assert [one.step for one in checkpoints.all()] == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["step_000001"]
