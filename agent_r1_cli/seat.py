@@ -19,8 +19,8 @@ from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.training.components import make_env, make_rewards, make_tool_format, make_tools
 from agent_r1_core.training.model_source import find_model
-from agent_r1_core.training.parts import make_env, make_rewards, make_tool_format, make_tools
 from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
 
 if TYPE_CHECKING:

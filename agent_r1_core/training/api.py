@@ -1,4 +1,4 @@
-"""Training and evaluating from Python: what the commands call, and notebooks can.
+"""Training and evaluation from Python; the commands call these functions too.
 
 from agent_r1_core import train
 run = train("default", ["training.steps=5"])
@@ -40,12 +40,12 @@ def train(
 
     Args:
         recipe: a recipe's name or path; with `resume` also a run directory. None: the recipe `default`.
-        overrides: `key=value` texts on top of it.
+        overrides: `key=value` texts that change the recipe.
         plugins: Python files to load as plugins.
         disabled: names of plugins not to load.
-        resume: go on with the run after its newest checkpoint.
-        force: replace a run of the same name; with `resume`, go on although the plugins differ.
-        listener: hears steps, evaluations and notes; None: a line of progress in terminals and notebooks.
+        resume: continue the run after its newest checkpoint.
+        force: replace a run of the same name; with `resume`, continue even if the plugins differ.
+        listener: receives steps, evaluations and notes; None: a line of progress in terminals and notebooks.
 
     Raises:
         AgentR1Error: anything expected; see errors.py.
@@ -67,28 +67,29 @@ def resolve(
 
     Raises:
         ConfigError, PluginError: see `load_config`.
-        RunError: `recipe` is a run directory and `resume` was not asked for, or it was, and there is no run.
+        RunError: `recipe` is a run directory but `resume` is False, or it is not one and `resume` is True.
     """
     from agent_r1_core.config import load_config
 
     if recipe is not None and Run.is_run(recipe):
         if training and not resume:
-            raise RunError(f"{recipe} is a run, not a recipe; go on with it by --resume, or name a recipe")
+            raise RunError(f"{recipe} is a run, not a recipe; continue it with --resume, or name a recipe")
         path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
         named = {text.partition("=")[0].strip() for text in overrides}
-        place = {"run.dir": path.parent, "run.name": path.name if training else "null"}  # a new one, unless it goes on
+        # A resumed run keeps its place; an evaluation gets a new run beside it.
+        place = {"run.dir": path.parent, "run.name": path.name if training else "null"}
         overrides = [*(f"{key}={value}" for key, value in place.items() if training or key not in named), *overrides]
         loaded = load_config(path / "config.yaml", overrides, plugins=plugins, disabled=disabled, training=training)
         return replace(loaded, recipe=path.name, run=path)
     if resume and recipe is not None and _means_a_run(recipe):
         raise RunError(
-            f"{recipe} is no run, so there is nothing to go on with; name a run's directory, or drop --resume"
+            f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
 
 
 def _means_a_run(recipe: str | Path) -> bool:
-    """Whether what is no run was meant as one: a folder, or a path that is not a recipe's."""
+    """Whether a missing path was meant as a run, not a recipe."""
     path = Path(recipe)
     looks_like_a_path = len(path.parts) > 1 and path.suffix not in (".yaml", ".yml") and not path.is_file()
     return path.is_dir() or looks_like_a_path
@@ -97,26 +98,26 @@ def _means_a_run(recipe: str | Path) -> bool:
 def train_resolved(
     resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
 ) -> Run:
-    """Train as `train` does, from a configuration that is resolved already."""
-    heard = listener if listener is not None else default_listener()
+    """Train as `train` does, from a resolved configuration."""
+    listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
-        heard.note(warning)
-    return _go_on(resolved, force, heard) if resume else _begin(resolved, force, heard)
+        listener.note(warning)
+    return _resume_run(resolved, force, listener) if resume else _start_run(resolved, force, listener)
 
 
-def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
-    """A new run. Its directory is made when everything is at hand, and goes again if the start fails all the same."""
+def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
+    """Create the directory once all components exist; remove it if starting fails."""
     from agent_r1_core.training.assembly import assemble
 
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
-    parts = assemble(resolved, note=heard.note)
-    config = parts.resolved.dump()
+    assembly = assemble(resolved, note=listener.note)
+    config = assembly.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         try:
-            run.write_evaluation_tasks(parts.evaluation_tasks)
-            run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
-            _fit(parts, run, heard)
+            run.write_evaluation_tasks(assembly.evaluation_tasks)
+            run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+            _fit(assembly, run, listener)
         except Exception:
             run.discard()
             raise
@@ -127,8 +128,8 @@ def _begin(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
     return run
 
 
-def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
-    """A run that goes on after its newest checkpoint."""
+def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
+    """Continue a run after its newest checkpoint."""
     from agent_r1_core.training.assembly import assemble
 
     settings = resolved.config.run
@@ -137,45 +138,45 @@ def _go_on(resolved: ResolvedConfig, force: bool, heard: Listener) -> Run:
         checkpoint = run.checkpoints.latest()
         done = checkpoint.step if checkpoint else 0
         run.truncate_after(done)
-        parts = assemble(
+        assembly = assemble(
             resolved.replace(hardware_choices(run.config())),
             checkpoint=checkpoint,
             held_out_by=held_out_by(run),
-            note=heard.note,
+            note=listener.note,
         )
-        run.write_evaluation_tasks(parts.evaluation_tasks)
-        run.write_config(parts.resolved.replace({"run.name": run.name}).dump())
-        steps = parts.config.training.steps
+        run.write_evaluation_tasks(assembly.evaluation_tasks)
+        run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+        steps = assembly.config.training.steps
         if done < steps:
             run.remove_model()
-            heard.note(f"resuming {run.path} after step {done} of {steps}")
+            listener.note(f"resuming {run.path} after step {done} of {steps}")
         else:
-            heard.note(f"{run.path} has made all its {steps} steps; for more of them set training.steps")
-        _fit(parts, run, heard, done, resumed=True)
+            listener.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
+        _fit(assembly, run, listener, done, resumed=True)
     return run
 
 
-def _fit(parts: Assembly, run: Run, heard: Listener, done: int = 0, resumed: bool = False) -> None:
+def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resumed: bool = False) -> None:
     """Train.
 
     Raises:
-        KeyboardInterrupt: it was interrupted; its text says how to go on.
+        KeyboardInterrupt: training was interrupted; the text says how to continue.
     """
     from agent_r1_core.training.trainer import Trainer
 
-    heard.begin(done, parts.config.training.steps)
+    listener.begin(done, assembly.config.training.steps)
     try:
-        run_async(Trainer(parts, run, heard, done, resumed).fit())
+        run_async(Trainer(assembly, run, listener, done, resumed).fit())
     except KeyboardInterrupt:
         saved = run.checkpoints.latest()
         raise KeyboardInterrupt(
-            f"stopped after step {saved.step if saved else 0} of {parts.config.training.steps}; "
-            f"go on with: agent-r1 train {run.path} --resume"
+            f"stopped after step {saved.step if saved else 0} of {assembly.config.training.steps}; "
+            f"continue with: agent-r1 train {run.path} --resume"
         ) from None
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:
-    """Evaluate a model as the plan says; returns the evaluation and the file that holds its result."""
+    """Evaluate a model as planned; returns the evaluation and the file of its result."""
     from agent_r1_core.training.evaluator import run_evaluation
 
     return run_async(run_evaluation(plan, listener if listener is not None else default_listener()))

@@ -1,51 +1,33 @@
-"""Puts the components of a resolved configuration together: tasks, tools, environment, rewards, engine, learner.
+"""Assembles the components of a resolved configuration: tasks, tools, environment, rewards, engine, learner.
 
-Training and every evaluation set have a split: their own tasks, and their own tools over their own corpus; they share
-one engine. Nothing heavy is opened before `start`.
+Training and every evaluation set have a split of their own; all splits share one engine. Tools and engine start only
+in `start`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
-from agent_r1_core.contracts.tool import Tool, ToolResources
+from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
-from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
+from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
 from agent_r1_core.training.model_source import ModelSource, find_model
-from agent_r1_core.training.parts import (
-    make_env,
-    make_learner,
-    make_rewards,
-    make_tool_format,
-    make_tools,
-)
-from agent_r1_core.training.task_sets import TRAIN, Note, TaskSet, load_tasks, record, set_names, tool_resources
+from agent_r1_core.training.split import Split, make_split
+from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.runs.checkpoints import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
-    from agent_r1_core.trajectory import Task
-
-
-@dataclass
-class Split:
-    """The training tasks, or an evaluation set, with tools over their own corpus."""
-
-    name: str
-    tasks: Sequence[Task]
-    tools: ToolRunner
-    resources: ToolResources
-    collector: Collector
 
 
 @dataclass
@@ -53,15 +35,15 @@ class Assembly:
     """The components of a run."""
 
     resolved: ResolvedConfig
-    """With hardware choices written in."""
+    """The configuration, with `auto` replaced by what the hardware decided."""
     hardware: Hardware
     model: ModelSource
     tokenizer: ChatTokenizer
     engine: Engine
     splits: dict[str, Split]
-    """`train`, and the evaluation sets by name (`eval` where there is one without a name)."""
+    """`train`, and the evaluation sets by name (`eval` if there is one without a name)."""
     evaluation_tasks: EvaluationTasks
-    """What the run records of its evaluation sets."""
+    """The record of the evaluation sets that the run keeps."""
     rollouts: LocalRollouts
     trackers: list[Tracker]
     policy_folder: Path
@@ -103,7 +85,7 @@ class Assembly:
         }
 
     async def start(self, version: int = 0) -> None:
-        """Open tools and start the engine with the policy's weights."""
+        """Open the tools and start the engine with the policy's weights."""
         for split in self.splits.values():
             await split.tools.start(split.resources)
         await self.engine.start(
@@ -119,7 +101,7 @@ class Assembly:
             await self.rollouts.load_weights(self._learner.snapshot(), version)
 
     async def close(self) -> None:
-        """Release everything, also after a start that failed half-way."""
+        """Release everything, even after a start that failed half-way."""
         try:
             await self.engine.close()
         finally:
@@ -138,20 +120,20 @@ def assemble(
     wrap_tool: Callable[[Tool], Tool] | None = None,
     note: Note = lambda text: None,
 ) -> Assembly:
-    """Put the components of a run together.
+    """Assemble the components of a run.
 
     Args:
         resolved: the configuration.
-        checkpoint: where a resumed run goes on.
-        learning: False: no learner, for evaluation and for looking at rollouts.
-        splits: which task sets are wanted: `train`, `eval` for every evaluation set, or one set by its name.
-        held_out_by: the run whose held-out tasks are meant where tasks.eval is null. None: with a learner they are
-            drawn; without one, those of the model's own run or of the run that is the recipe are meant.
-        wrap_tool: put around every tool.
-        note: hears what the user should know.
+        checkpoint: the checkpoint from which a resumed run continues.
+        learning: False: without a learner, for evaluations and rollouts.
+        splits: the task sets to load: `train`, `eval` for every evaluation set, or one set by its name.
+        held_out_by: if tasks.eval is null, take the tasks that this run held out. None: with a learner, draw them;
+            without one, take those of the model's own run or of the run that is the recipe.
+        wrap_tool: wraps every tool.
+        note: receives sentences for the user.
 
     Raises:
-        AgentR1Error: a model, data set or component cannot be had.
+        AgentR1Error: a model, data set or component is not available.
     """
     config = resolved.config
     resolved.check_available(() if learning else ("algorithm", "trackers"))
@@ -172,7 +154,7 @@ def assemble(
         "model.device": hardware.device,
     }
     if learning and source.run is not None:
-        chosen["model.name"] = str(source.folder)  # the run may find a better policy later; this one is meant
+        chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
     resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
     engine = resolved.make("engine", config.engine)
@@ -183,19 +165,19 @@ def assemble(
     tasks = load_tasks(resolved, names, note, held_out_by)
     if learning and len(tasks[TRAIN].tasks) < config.training.tasks_per_step:
         note(
-            f"training.tasks_per_step is {config.training.tasks_per_step}, and there are {len(tasks[TRAIN].tasks)} "
-            "training tasks: every step has all of them"
+            f"training.tasks_per_step is {config.training.tasks_per_step}, but there are only "
+            f"{len(tasks[TRAIN].tasks)} training tasks: every step takes all of them"
         )
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
-    own = {name: _make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks}
+    task_splits = {name: make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks}
     return Assembly(
         resolved=resolved,
         hardware=hardware,
         model=source,
         tokenizer=tokenizer,
         engine=engine,
-        splits=own,
-        rollouts=LocalRollouts(engine, {name: split.collector for name, split in own.items()}),
+        splits=task_splits,
+        rollouts=LocalRollouts(engine, {name: split.collector for name, split in task_splits.items()}),
         evaluation_tasks=record(tasks),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
@@ -203,34 +185,8 @@ def assemble(
     )
 
 
-def _make_split(
-    name: str,
-    tasks: Mapping[str, TaskSet],
-    resolved: ResolvedConfig,
-    engine: Engine,
-    tokenizer: ChatTokenizer,
-    wrap_tool: Callable[[Tool], Tool] | None,
-) -> Split:
-    config, options = resolved.config, resolved.config.engine.config
-    tools = make_tools(resolved, options.max_episodes, wrap_tool)
-    settings = RolloutSettings(
-        make_env=make_env(resolved),
-        tools=tools,
-        tool_format=make_tool_format(resolved),
-        rewards=make_rewards(resolved),
-        max_episodes=options.max_episodes,
-        sampling=options.sampling,
-        max_retries=config.training.max_retries,
-        seed=config.seed,
-        deterministic=config.deterministic,
-        model=config.model.name,
-    )
-    resources = tool_resources(resolved, tasks, name)
-    return Split(name, tasks[name].tasks, tools, resources, Collector(engine, tokenizer, settings))
-
-
 def _shape(folder: Path) -> dict[str, Any]:
-    """What the model's config.json says of it."""
+    """The content of the model's config.json."""
     try:
         shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return dict(shape)
@@ -241,7 +197,7 @@ def _shape(folder: Path) -> dict[str, Any]:
 
 
 def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
-    """Refuse a budget beyond the model's positions: its long episodes would fail, not end (LAW 5), and so be dropped.
+    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5).
 
     Raises:
         ConfigError: env.max_tokens is above the model's max_position_embeddings.
@@ -249,6 +205,6 @@ def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
     positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
     if isinstance(positions, int) and budget > positions:
         raise ConfigError(
-            f"env.max_tokens is {budget} and the model {resolved.config.model.name} reads {positions} tokens at most; "
+            f"env.max_tokens is {budget}, but the model {resolved.config.model.name} reads at most {positions} tokens; "
             f"set env.max_tokens={positions} or less"
         )

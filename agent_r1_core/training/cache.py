@@ -1,4 +1,4 @@
-"""The cache folder: what may be computed again, and is kept because that takes a while."""
+"""The cache folder, for results that can be computed again but take a while."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """Where indexes and measurements are kept: `AGENT_R1_CACHE`, else `~/.cache/agent-r1`."""
+    """The folder of indexes and measurements: `AGENT_R1_CACHE`, else `~/.cache/agent-r1`."""
     return Path(os.environ.get("AGENT_R1_CACHE") or Path.home() / ".cache" / "agent-r1")

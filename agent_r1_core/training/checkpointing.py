@@ -1,4 +1,4 @@
-"""What a checkpoint of a training run holds: the policy as a Hugging Face folder, and the learner's state beside it."""
+"""Saves and loads a training run's checkpoint: the policy as a Hugging Face folder, and the learner's state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def save_checkpoint(
     learner: LearnerRole, checkpoints: Checkpoints, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
 ) -> Checkpoint:
-    """Write the checkpoint of a step, whole or not at all; it competes by the metric `best`.
+    """Write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
-    The policy's weights are float32, so that the run goes on exactly where it was (LAW 10).
+    The policy is written in float32, so that a resumed run continues exactly (LAW 10).
     """
 
     def write(folder: Path) -> None:
@@ -34,7 +34,7 @@ def save_checkpoint(
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what torch and safetensors raise on a full disk into an OSError; what they write is not at fault."""
+    """Turn the errors that torch and safetensors raise on a full disk into an OSError."""
     from safetensors import SafetensorError
 
     try:
@@ -45,7 +45,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
-    """Put the optimiser's, the critic's and the adapters' state back.
+    """Restore the state of the optimiser, the critic and the adapters.
 
     Raises:
         RunError: the file cannot be read.
@@ -58,6 +58,6 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
         state = torch.load(checkpoint.trainer, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise RunError(
-            f"checkpoint {checkpoint.path} cannot be read ({error}); delete it to resume from the one before it"
+            f"checkpoint {checkpoint.path} cannot be read ({error}); delete it to resume from the previous one"
         ) from error
     learner.load_state_dict(state)

@@ -16,12 +16,12 @@ _STATE = 16
 
 
 def estimate_memory(resolved: ResolvedConfig) -> list[str]:
-    """Sentences about memory in GiB, part by part.
+    """Lines about memory in GiB, one per use.
 
-    Nothing is downloaded for it: a model on the hub has no estimate before it is in the hub's cache.
+    Downloads nothing: a hub model that is not in the hub's cache has no estimate.
 
     Raises:
-        ModelError: the model's folder is none.
+        ModelError: the name is a folder that holds no model.
     """
     config = resolved.config
     source = find_local_model(config.model.name)
@@ -31,7 +31,7 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     files = list(folder.glob("*.safetensors"))
     if not files or "num_hidden_layers" not in shape:
-        return ["memory: no estimate for this model (its weights are no safetensors, or its shape is unusual)"]
+        return ["memory: no estimate for this model (its weights are not safetensors, or its shape is unusual)"]
     parameters = sum(_elements(file) for file in files)
     algorithm = resolved.make("algorithm", config.algorithm)
     roles = algorithm.roles()
@@ -46,19 +46,19 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
         config.training.max_tokens_per_microbatch * shape["num_hidden_layers"] * shape["hidden_size"] * 18 * width
     )
     adapters = " (an upper bound: adapters train fewer)" if config.model.lora is not None else ""
-    parts = {
+    uses = {
         f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{adapters}": trained * _STATE,
         "the engine's copy of the weights": parameters * width,
         f"the reference's {frozen / 1e6:.1f} M weights": frozen * 4,
         f"keys and values of {episodes} episodes, at most": cache,
         "activations of one micro-batch, about": activations,
     }
-    lines = [f"memory: {size / _GIB:8.2f} GiB  {what}" for what, size in parts.items() if size]
-    return [*lines, f"memory: {sum(parts.values()) / _GIB:8.2f} GiB  in all"]
+    lines = [f"memory: {size / _GIB:8.2f} GiB  {what}" for what, size in uses.items() if size]
+    return [*lines, f"memory: {sum(uses.values()) / _GIB:8.2f} GiB  in total"]
 
 
 def _elements(file: object) -> int:
-    """Number of elements of a safetensors file, from its header alone."""
+    """Number of elements in a safetensors file; reads only its header."""
     from math import prod
 
     from safetensors import safe_open

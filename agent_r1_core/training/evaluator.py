@@ -1,4 +1,4 @@
-"""Evaluates a policy on a run's evaluation sets: amid training, and outside of it with baselines and silenced tools."""
+"""Evaluates a policy on the evaluation sets: during training, or on its own with baselines and silenced tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.assembly import Assembly, Split, assemble
-from agent_r1_core.training.parts import make_tools
+from agent_r1_core.training.components import make_tools
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 Baseline = Literal["closed_book", "naive_rag"]
 
 _CONDITIONS = {
-    "closed_book": "baseline closed_book: the bare question, without tools",
-    "naive_rag": "baseline naive_rag: the question after one search for its very words, without tools",
+    "closed_book": "baseline closed_book: the question alone, without tools",
+    "naive_rag": "baseline naive_rag: the question with the passages of one search for its words, without tools",
     "silence_tools": "silenced tools: every call is answered with 'No passage found.'",
 }
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What is to be evaluated, and how."""
+    """What to evaluate, and how."""
 
     resolved: ResolvedConfig
-    """`model.name` is the model; `tasks.eval` the tasks; `evaluation.greedy` and `evaluation.size` apply."""
+    """Names the model (`model.name`) and the tasks (`tasks.eval`); `evaluation.greedy` and `evaluation.size` apply."""
     samples: int = 1
-    """Episodes per task; several report pass@k, and want `evaluation.greedy=false`."""
+    """Episodes per task; several report pass@k and need `evaluation.greedy=false`."""
     baseline: Baseline | None = None
-    """Ask without tools: `closed_book` the bare question, `naive_rag` after one search for its very words."""
+    """Ask without tools: `closed_book` the question alone, `naive_rag` with passages found for its words."""
     silence_tools: bool = False
-    """Let every tool answer that nothing was found: a policy that still scores guesses."""
+    """Every tool answers that it found nothing; a policy that still scores is guessing."""
 
     @property
     def conditions(self) -> list[str]:
         """What a reader of the report must know."""
-        told = [self.baseline] if self.baseline else []
-        return [_CONDITIONS[name] for name in [*told, *(["silence_tools"] if self.silence_tools else [])]]
+        names = [*([self.baseline] if self.baseline else []), *(["silence_tools"] if self.silence_tools else [])]
+        return [_CONDITIONS[name] for name in names]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is asked in place of a split's own tasks, and what the report states with it."""
+    """What an evaluation set asks, with what its report states."""
 
     tasks: Sequence[Task]
     tools: Mapping[str, dict[str, Any]]
@@ -68,41 +68,42 @@ async def evaluate_splits(
 
     Args:
         assembly: holds the policy, the sets and `evaluation.greedy`.
-        listener: hears how many episodes have ended.
-        prepared: by set, what to ask in place of the set's own tasks.
+        listener: told how many episodes have ended.
+        prepared: by set, what to ask; None: the set's own tasks.
         samples: episodes per task.
 
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
     config, splits = assembly.config, assembly.evaluation
-    asked = prepared or {split.name: Prepared(split.tasks, split.tools.describe()) for split in splits}
-    on_episode = _counter(listener, samples * sum(len(one.tasks) for one in asked.values()))
-    found = {
+    questions = prepared or {split.name: Prepared(split.tasks, split.tools.describe()) for split in splits}
+    on_episode = _counter(listener, samples * sum(len(question_set.tasks) for question_set in questions.values()))
+    evaluations = {
         split.name: await evaluate_tasks(
             assembly.rollouts.collect,
-            asked[split.name].tasks,
+            questions[split.name].tasks,
             split=split.name,
             samples=samples,
             greedy=config.evaluation.greedy,
             sampling=assembly.sampling,
-            tools=asked[split.name].tools,
-            conditions=asked[split.name].conditions,
+            tools=questions[split.name].tools,
+            conditions=questions[split.name].conditions,
             on_episode=on_episode,
         )
         for split in splits
     }
     if not isinstance(config.tasks.eval, dict):
-        return found[splits[0].name]
-    result = combine({name: one.result for name, one in found.items()}, config.evaluation.choose_on)
-    return Evaluation(result, [trajectory for one in found.values() for trajectory in one.trajectories])
+        return evaluations[splits[0].name]
+    results = {name: evaluation.result for name, evaluation in evaluations.items()}
+    trajectories = [trajectory for evaluation in evaluations.values() for trajectory in evaluation.trajectories]
+    return Evaluation(combine(results, config.evaluation.choose_on), trajectories)
 
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Evaluation, Path]:
-    """Evaluate and record the result: in the model's own run, or in a new run directory.
+    """Evaluate a policy and record the result in the model's own run, or in a new run directory.
 
     Raises:
-        AgentR1Error: the plan contradicts itself, or a model, task source or tool cannot be had.
+        AgentR1Error: the plan contradicts itself, or a model, task source or tool is not available.
     """
     _check(plan)
     assembly = assemble(
@@ -115,10 +116,10 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     try:
         await assembly.start()
         prepared = {split.name: await _prepared(plan, assembly, split) for split in assembly.evaluation}
-        found = await evaluate_splits(assembly, listener, prepared, plan.samples)
+        evaluation = await evaluate_splits(assembly, listener, prepared, plan.samples)
     finally:
         await assembly.close()
-    return found, _record(plan, assembly, found)
+    return evaluation, _record(plan, assembly, evaluation)
 
 
 def _counter(listener: Listener, total: int) -> Callable[[Trajectory], None]:
@@ -138,7 +139,7 @@ def _check(plan: EvaluationPlan) -> None:
     if plan.samples > 1 and plan.resolved.config.evaluation.greedy:
         raise ConfigError("several greedy samples of a task are equal; set evaluation.greedy=false, or samples to 1")
     if plan.baseline == "naive_rag" and not plan.resolved.config.tools:
-        raise ConfigError("naive_rag searches with the recipe's first tool, and tools is empty; name a search tool")
+        raise ConfigError("naive_rag searches with the recipe's first tool, but tools is empty; name a search tool")
 
 
 def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
@@ -146,7 +147,7 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
 
 
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
-    """The tasks of a set as the plan asks them."""
+    """What the plan asks of a set."""
     conditions = [*plan.conditions, *assembly.model.chosen_among(split.tasks)]
     if plan.baseline == "closed_book":
         return Prepared([closed_book(task) for task in split.tasks], {}, conditions)
@@ -156,7 +157,7 @@ async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> P
 
 
 async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequence[str]) -> Prepared:
-    """Each question with what the recipe's search tool finds for its very words."""
+    """Each question with the passages that the recipe's search tool finds for its words."""
     tools = make_tools(plan.resolved, 1)
     await tools.start(split.resources)
     try:
@@ -164,7 +165,7 @@ async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequenc
         search = getattr(tool, "search", None)
         if search is None:
             raise ConfigError(
-                f"naive_rag needs a first tool that can search, and {tool.name} has no search(query); name one in tools"
+                f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
             )
         tasks = [naive_rag(task, lambda _, task=task: search(question(task))) for task in split.tasks]  # type: ignore[misc]
         return Prepared(tasks, tools.describe(), conditions)
@@ -172,10 +173,10 @@ async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequenc
         await tools.close()
 
 
-def _record(plan: EvaluationPlan, assembly: Assembly, found: Evaluation) -> Path:
-    """Write the result, and in a run of its own the episodes too."""
+def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
+    """Write the result; a new run also gets the episodes."""
     result = {
-        **found.result.to_json(),
+        **evaluation.result.to_json(),
         "model": assembly.config.model.name,
         "policy": assembly.model.to_json(),
         "baseline": plan.baseline,
@@ -192,11 +193,11 @@ def _record(plan: EvaluationPlan, assembly: Assembly, found: Evaluation) -> Path
         assembly.resolved.registry.to_json(),
         stem=f"eval-{assembly.resolved.recipe}",
     ) as run:
-        run.write_trajectories(0, found.trajectories)
+        run.write_trajectories(0, evaluation.trajectories)
         return _write(run, result)
 
 
 def _write(run: Run, result: dict[str, object]) -> Path:
-    taken = set(run.evaluations())
-    number = next(index for index in range(1, len(taken) + 2) if f"eval_{index}" not in taken)
+    names = set(run.evaluations())
+    number = next(index for index in range(1, len(names) + 2) if f"eval_{index}" not in names)
     return run.write_evaluation(f"eval_{number}", result)

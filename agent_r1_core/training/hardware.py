@@ -1,7 +1,7 @@
-"""Chooses device, precision and threads: by what the machine does fast, measured in about two seconds.
+"""Chooses device, precision and threads by measuring for about two seconds what is fastest on this machine.
 
-A machine measures a model once and remembers the choice in the cache folder, so that a command chooses the same each
-time it is given; the run's configuration records it. In deterministic mode nothing is measured: one thread, float32.
+A machine measures a model once and keeps the choice in the cache folder, so that the same command always chooses the
+same; the run's configuration records it. Deterministic mode measures nothing: one thread, float32.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     import torch
 
 _DECODING, _LEARNING = 64, 512
-"""Rows of the measured products: one decoding step of many episodes, and a small micro-batch."""
+"""Rows of the measured matrix products: a decoding step of many episodes, and a small micro-batch."""
 _UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, ModelError)
-"""What making and running one layer of a model raises whose configuration has names or parts of its own."""
+"""Errors that an unfamiliar model may raise when one layer is built or run."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a run computes with."""
+    """The device, precision and threads of a run."""
 
     device: str
     dtype: str
-    """`float32` or `bfloat16`: the precision of forward passes; master weights are float32 always."""
+    """`float32` or `bfloat16`: the precision of forward passes; the master weights are always float32."""
     threads: int
 
 
@@ -43,14 +43,14 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
     """Resolve `auto` settings for the model in `folder`.
 
     Raises:
-        ConfigError: CUDA is asked for and absent, or asked for in deterministic mode.
+        ConfigError: CUDA is requested but absent, or requested in deterministic mode.
     """
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("model.device is cuda, but torch sees no CUDA device; set model.device=cpu or auto")
     if deterministic and device == "cuda":
-        raise ConfigError("deterministic runs are for the CPU; set model.device=cpu, or deterministic=false")
+        raise ConfigError("deterministic runs need the CPU; set model.device=cpu, or deterministic=false")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() and not deterministic else "cpu"
     if device == "cuda":
@@ -65,7 +65,7 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
 
 
 def apply(hardware: Hardware, deterministic: bool) -> None:
-    """Set torch's global switches, and keep transformers' own progress bars out of the run's display."""
+    """Set torch's global switches, and turn off transformers' progress bars."""
     import torch
     from transformers.utils import logging
 
@@ -95,7 +95,7 @@ def _cpu_dtypes() -> list[str]:
 
 
 def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
-    """The fastest choice, from the cache folder where this machine has measured this model before."""
+    """The fastest choice: from the cache folder if this machine has measured this model before."""
     if len(choices) == 1:
         return choices[0]
     file = cache_dir() / "hardware" / f"{_fingerprint(folder, choices)}.json"
@@ -115,7 +115,7 @@ def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]
 
 
 def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
-    """Names the machine, its libraries and the shape of the model."""
+    """A hash of the machine, its libraries, the model's shape and the choices."""
     import torch
     import transformers
 
@@ -123,13 +123,13 @@ def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
         shape = (folder / "config.json").read_text(encoding="utf-8")
     except OSError:
         shape = str(folder)
-    known = [platform.node(), platform.machine(), torch.__version__, transformers.__version__, shape, choices]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
+    identity = [platform.node(), platform.machine(), torch.__version__, transformers.__version__, shape, choices]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
 def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
-    """Threads and precision with the best time; several threads must win by a tenth to be worth it, and bfloat16, which
-    costs precision, by a fifth."""
+    """The fastest threads and precision. Several threads must win by a tenth; bfloat16, which costs precision, by a
+    fifth."""
     from agent_r1_core.training.probe import Probe
 
     try:
@@ -144,7 +144,7 @@ def _handicap(threads: int, dtype: str) -> float:
 
 
 def _products(threads: int, dtype: str) -> float:
-    """Relative cost of a token by a wide layer's products alone; a backward pass costs twice its forward."""
+    """Relative cost of a token, from a wide layer's matrix products alone; a backward pass costs two forward passes."""
     import torch
 
     torch.set_num_threads(threads)
@@ -153,7 +153,7 @@ def _products(threads: int, dtype: str) -> float:
 
 
 def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float:
-    """Least seconds of a feed-forward block's products on `rows` tokens."""
+    """Shortest measured time of a feed-forward block's products on `rows` tokens, in seconds."""
     import torch
 
     generator = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
-"""Watches a run for collapse: the in-group spread of returns, and steps in which nothing can be learnt.
+"""Watches a run for collapse: the spread of returns within groups, and steps that teach nothing.
 
-Early stop (option `health.early_stop`) follows the onset signs of RAGEN's Echo Trap (arXiv 2504.20073): in-group
-standard deviation below a tenth of its first mean for ten steps, or five steps without a group to train on.
+Early stopping (`health.early_stop`) follows the early signs of RAGEN's Echo Trap (arXiv 2504.20073): a standard
+deviation within groups below a tenth of its initial mean for ten steps, or five steps without a trajectory to train on.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class HealthMonitor:
     bootstraps_told: bool = False
 
     def judge(self, metrics: Mapping[str, float]) -> tuple[list[str], str | None]:
-        """Warnings for this step, and the reason to stop, if early stopping is on and one was reached."""
+        """Warnings for this step, and the reason to stop if early stopping is on and there is one."""
         warnings = []
         if metrics.get(metric.GROUPS_WITHOUT_SPREAD) == 1.0:
-            warnings.append("no group has any spread of rewards: this step cannot teach anything by group baselines")
+            warnings.append("no group has any spread of rewards: with group baselines this step teaches nothing")
         elif metrics.get(metric.RETURN_STD, 1.0) < _NO_SPREAD:
             warnings.append("all episodes have the same return: this step cannot tell good actions from bad ones")
         if metrics.get(metric.UPDATE_TRAJECTORIES, 1.0) == 0:
@@ -43,11 +43,11 @@ class HealthMonitor:
                 "(healthy: below .005)"
             )
         if metrics.get(metric.UPDATE_SKIPPED_NONFINITE, 0.0) > 0:
-            warnings.append("a gradient was not finite: that update was left out")
+            warnings.append("a gradient was not finite: that update was skipped")
         if not self.bootstraps_told and metrics.get(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, 0.0) > 0:
             warnings.append(
-                "an outer limit cut episodes, and the algorithm has no critic to say what they would have brought: "
-                f"they are taken as complete ({metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC} counts them)"
+                "an outer limit cut episodes, and without a critic the algorithm treats them as complete "
+                f"({metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC} counts them)"
             )
         reason = self._reason(metrics)
         return warnings, reason if self.early_stop else None
@@ -61,7 +61,7 @@ class HealthMonitor:
             self.flat = self.flat + 1 if len(self.history) > _FIRST and spread < 0.1 * first else 0
         self.empty = self.empty + 1 if metrics.get(metric.UPDATE_TRAJECTORIES, 1.0) == 0 else 0
         if self.flat >= _PATIENCE:
-            return f"in-group spread of returns stayed below a tenth of its first mean for {_PATIENCE} steps"
+            return f"the spread of returns within groups stayed below a tenth of its initial mean for {_PATIENCE} steps"
         if self.empty >= _EMPTY:
             return f"{_EMPTY} steps in a row had no trajectory to train on"
         return None

@@ -1,4 +1,4 @@
-"""The two roles of a run inside this process: one engine plays, one learner learns, in a thread of its own."""
+"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class LocalRollouts:
     """Rollouts of one engine.
 
     Args:
-        collectors: by the name of the split whose tools they use.
+        collectors: by the name of the split.
     """
 
     def __init__(self, engine: Engine, collectors: Mapping[str, Collector]) -> None:
         self._engine = engine
         self._collectors = collectors
         self._version: int | None = None
-        """Of the weights that are served."""
+        """The version of the served weights; None before the first."""
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
         """Play the request.
 
         Raises:
-            EngineError: it names other weights than those that are served.
+            EngineError: the engine serves another version of the weights than the request names.
         """
         if request.version not in (None, self._version):
             raise EngineError(
-                f"a rollout asks for weights of version {request.version}, and the engine serves {self._version}; "
+                f"a rollout asks for weights of version {request.version}, but the engine serves {self._version}; "
                 "load them first"
             )
         return await self._collectors[request.split].collect(request, on_episode)
@@ -59,7 +59,7 @@ class LocalRollouts:
 
 
 class LocalLearner:
-    """A learner in a thread of its own; the event loop goes on while it computes."""
+    """A learner that computes in its own thread, so that the event loop stays free."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner

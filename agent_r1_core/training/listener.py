@@ -1,4 +1,4 @@
-"""Listener: what a training run tells whoever shows it (a progress display, a notebook)."""
+"""Listener: receives the progress of a run, to show it in a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Hears a run; methods return at once."""
+    """Receives the events of a run. Its methods must return at once."""
 
     def begin(self, done: int, steps: int) -> None:
-        """Training begins: `steps` in all, of which an earlier attempt made `done`."""
+        """Training starts: `steps` in total, of which an earlier attempt completed `done`."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete and recorded."""
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """`done` episodes of the current rollout or evaluation have ended; `of` says which of the two it is."""
+        """`done` episodes of the current rollout or evaluation have ended; `of` says which of the two."""
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """The evaluation of the policy after `step` is complete and recorded."""

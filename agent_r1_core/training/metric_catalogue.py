@@ -1,4 +1,4 @@
-"""Which metrics a run may report: the core's, and those that its components declare."""
+"""The metrics that a run may report: the core's, and those that its components declare."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def catalogue_of(resolved: ResolvedConfig) -> Catalogue:
     """The catalogue of a run with this configuration."""
     config = resolved.config
     blocks = [("algorithm", config.algorithm), ("env", config.env), *(("tool", block) for block in config.tools)]
-    loaded = [(kind, resolved.registry.load(kind, block.name)) for kind, block in blocks]
-    return Catalogue.with_components((kind, one.record.canonical, one.cls) for kind, one in loaded)
+    components = [(kind, resolved.registry.load(kind, block.name)) for kind, block in blocks]
+    return Catalogue.with_components((kind, loaded.record.canonical, loaded.cls) for kind, loaded in components)

@@ -1,4 +1,4 @@
-"""Finds the folder of a model by what a recipe calls it: `tiny`, a run, a folder, or a hub name."""
+"""Finds the folder of a model from its name in a recipe: `tiny`, a run, a folder, or a hub name."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model's weights and tokenizer lie."""
+    """Where a model's weights and tokenizer are."""
 
     folder: Path
     origin: str
-    """How it was found, for reports: `bundled`, `run`, `folder` or `hub`."""
+    """Where it comes from, for reports: `bundled`, `run`, `folder` or `hub`."""
     run: Path | None = None
-    """The run that made it, if one did."""
+    """The run that trained it, if any."""
     policy: RunPolicy | None = None
     """Which of the run's policies it is."""
 
     @property
     def dtype(self) -> str:
-        """The precision that its run computed with; `auto` where no run made it."""
+        """The precision with which its run computed; `auto` for a model without a run."""
         return "auto" if self.run is None else str(Run.open(self.run).config()["model"]["dtype"])
 
     def describe(self) -> str:
@@ -46,13 +46,13 @@ class ModelSource:
         return {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
 
     def chosen_among(self, tasks: Sequence[Task]) -> list[str]:
-        """One sentence where the policy is the best of several checkpoints on some of these very tasks: its score on
-        them is then likely too high, which no interval of the score shows (LAW 12)."""
+        """One sentence if some of these tasks chose the policy among several checkpoints: its score on them is then
+        likely too high, which no confidence interval shows (LAW 12)."""
         if self.run is None or self.policy is None or self.policy.chosen_by is None or self.policy.among < 2:
             return []
         recorded = Run.open(self.run).evaluation_tasks()
-        chose = frozenset() if recorded is None else recorded.behind(self.policy.chosen_by)
-        shared = sum(task.id in chose for task in tasks)
+        choosing = frozenset() if recorded is None else recorded.behind(self.policy.chosen_by)
+        shared = sum(task.id in choosing for task in tasks)
         if not shared:
             return []
         which = "this very set" if shared == len(tasks) else f"{shared} of these {len(tasks)} tasks"
@@ -66,7 +66,7 @@ def find_model(name: str) -> ModelSource:
     else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
 
     Raises:
-        ModelError: nothing answers to that name, or its weights are damaged.
+        ModelError: there is no such model, or its weights are damaged.
         RunError: the run holds no policy yet.
     """
     source = _on_disk(name) or ModelSource(_from_hub(name), "hub")
@@ -75,14 +75,14 @@ def find_model(name: str) -> ModelSource:
 
 
 def find_local_model(name: str) -> ModelSource | None:
-    """The folder of a model as `find_model` finds it, or None where it would have to be downloaded first.
+    """As `find_model`, but return None instead of downloading.
 
     Raises:
         ModelError, RunError: as `find_model`, for a folder or run.
     """
-    found = _on_disk(name)
-    if found is not None:
-        return found
+    source = _on_disk(name)
+    if source is not None:
+        return source
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -93,7 +93,7 @@ def find_local_model(name: str) -> ModelSource | None:
 
 
 def _on_disk(name: str) -> ModelSource | None:
-    """The model that is bundled, a folder or a run; None for what may be a hub name."""
+    """A bundled model, a folder or a run; None for what may be a hub name."""
     bundled = BUNDLED / name
     if "/" not in name and (bundled / "config.json").is_file():
         return ModelSource(bundled, "bundled")
@@ -112,7 +112,7 @@ def _on_disk(name: str) -> ModelSource | None:
 
 
 def _folder(path: Path) -> ModelSource:
-    """A model folder, and its run where it is the final policy or a checkpoint of one."""
+    """A model folder, with its run if it is a run's final policy or checkpoint."""
     for run in path.absolute().parents[:3]:
         policy = Run.open(run).policy_at(path) if Run.is_run(run) else None
         if policy is not None:
@@ -121,10 +121,10 @@ def _folder(path: Path) -> ModelSource:
 
 
 def _check_weights(folder: Path) -> None:
-    """Read the headers of the weights, which say how long the files must be.
+    """Read the headers of the weight files, which state how long the files must be.
 
     Raises:
-        ModelError: one is cut off or damaged.
+        ModelError: a file is cut off or damaged.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -145,6 +145,6 @@ def _from_hub(name: str) -> Path:
     except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
         known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))
         raise ModelError(
-            f"model {name!r} is no folder here and could not be had from the hub ({type(error).__name__}); "
+            f"model {name!r} is not a folder here and could not be downloaded from the hub ({type(error).__name__}); "
             f"check the name and the network, or use a bundled model ({known})"
         ) from error

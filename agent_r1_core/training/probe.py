@@ -1,4 +1,4 @@
-"""Measures what a run spends its time on, decoding and learning, on one layer of the model with random weights."""
+"""Times decoding and learning, where a run spends its time, on one layer of the model with random weights."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from agent_r1_core.learning.policy import Policy
 Choice = tuple[int, str]
 """Threads, and `float32` or `bfloat16`."""
 SECONDS = 1.2
-"""For all measurements together, beside the first pass of each choice."""
+"""Time for all measurements together, not counting the first pass of each choice."""
 _ROWS, _SEQUENCES, _LENGTH = 64, 8, 48
-"""Rows of a decoding step; sequences of a micro-batch and tokens of each."""
+"""Rows of a decoding step; sequences of a micro-batch, and tokens of each."""
 _LARGEST = 2 * 10**7
-"""Weights of a layer; a larger one takes too long to make, and its products decide alone."""
+"""Most weights of a layer; a larger one takes too long to build."""
 
 
 class LayerTooLarge(ValueError):
-    """A layer of the model cannot be tried out in the time there is."""
+    """A layer of the model is too large to be timed."""
 
 
 class Probe:
     """One layer of the model in `folder`, with a small vocabulary.
 
     Raises:
-        LayerTooLarge: it cannot be made or run in the time there is.
+        LayerTooLarge: building and running the layer would take too long.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +43,7 @@ class Probe:
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None
         width = config.hidden_size
         if width * (4 * width + 3 * getattr(config, "intermediate_size", 4 * width)) > _LARGEST:
-            raise LayerTooLarge(f"a layer {width} wide has too many weights to be tried out")
+            raise LayerTooLarge(f"a layer {width} wide has too many weights to be timed")
         generator = torch.Generator().manual_seed(0)
         draw: dict[str, Any] = {"generator": generator}
         self._ids = torch.randint(config.vocab_size, (_SEQUENCES, _LENGTH), **draw)
@@ -55,10 +55,9 @@ class Probe:
         self._packed = _packed(self._ids)
 
     def seconds(self, choices: Iterable[Choice]) -> dict[Choice, float]:
-        """Relative cost of a token that is sampled once and learnt from once, under each choice.
+        """Seconds per token, sampled once and trained on once, for each choice.
 
-        The least of several passes that take turns: other load on the machine meets every choice, and only makes passes
-        slower.
+        The choices take turns and the fastest pass of each counts, since other load on the machine only slows passes.
         """
         costs: dict[Choice, list[float]] = {choice: [] for choice in choices}
         for choice in costs:

@@ -1,7 +1,7 @@
-"""Progress: shows a run on one line that is written over, with notes and evaluations above it.
+"""Progress: shows a run on one line that is rewritten in place, with notes and evaluations above it.
 
-For Python, where nobody passes a listener. It stays silent where nobody watches: stderr is neither a terminal nor a
-notebook's cell.
+It is the default when Python code passes no listener. Nothing is shown if stderr is neither a terminal nor a notebook's
+cell.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _BAR = 20
 _SHOWN = {"reward": "reward/mean", "exact match": "reward/exact_match"}
-"""Metrics of a step that the line shows, by what it calls them."""
+"""Metrics of a step that the line shows, by their labels."""
 
 
 def default_listener() -> Listener:
-    """What shows a run to whoever started it from Python."""
+    """The listener of a run that Python code starts without one."""
     return Progress(sys.stderr) if is_watched(sys.stderr) else Silence()
 
 
 def is_watched(stream: TextIO) -> bool:
-    """Whether a line that is written over makes sense there: in a terminal, or in a notebook."""
+    """Whether the stream is a terminal or a notebook, where a line can be rewritten."""
     notebook = type(stream).__module__.startswith("ipykernel")
     return notebook or (stream.isatty() and os.environ.get("TERM", "") != "dumb")
 
@@ -42,12 +42,12 @@ class Progress:
         self._line = ""
 
     def begin(self, done: int, steps: int) -> None:
-        """Draw the bar as far as an earlier attempt came."""
+        """Draw the bar, with the steps of an earlier attempt filled."""
         self._done, self._steps = done, steps
         self._draw("starting")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Move the bar; after the last step the line stays."""
+        """Advance the bar; after the last step the line stays."""
         self._done = step
         self._figures = "  ".join(f"{label} {metrics[name]:.3f}" for label, name in _SHOWN.items() if name in metrics)
         self._draw("")
@@ -56,7 +56,7 @@ class Progress:
             self._line = ""
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Say how far the current rollout or evaluation is."""
+        """Show how far the current rollout or evaluation is."""
         self._draw(f"{of} {done}/{total}")
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
@@ -70,15 +70,15 @@ class Progress:
         self._stream.write(f"{text}\n")
         self._write(line)
 
-    def _draw(self, doing: str) -> None:
+    def _draw(self, activity: str) -> None:
         bar = ""
         if self._steps:
             filled = _BAR * self._done // self._steps
             bar = f"step {self._done}/{self._steps} [{'#' * filled}{'.' * (_BAR - filled)}]"
-        self._write("  ".join(part for part in (bar, self._figures, doing) if part))
+        self._write("  ".join(part for part in (bar, self._figures, activity) if part))
 
     def _write(self, line: str) -> None:
-        """Put a line in the place of the one that stands there."""
+        """Replace the current line."""
         self._stream.write(f"\r{' ' * len(self._line)}\r{line}" if self._line else line)
         self._stream.flush()
         self._line = line

@@ -1,4 +1,4 @@
-"""What a resumed run must share with the run that was begun: its configuration and its plugins."""
+"""Checks that a resumed run has the configuration and the plugins with which it started."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ CHANGEABLE = (
     *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
     "evaluation.at_end",
 )
-"""What a resumed run may change: how long, and how it is watched; not what it computes, nor what its scores mean."""
+"""What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean."""
 
 
 def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
-    """Refuse to go on with another configuration or other plugins than the run began with."""
+    """Refuse to resume with another configuration or other plugins.
+
+    Raises:
+        RunError: a setting differs that may not; or a plugin differs, without `force`.
+    """
     then, now = run.config(), resolved.dump()
     changed = _differences(then, now)
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
@@ -28,31 +32,31 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
         changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
     if changed:
         raise RunError(
-            f"run {run.path} was begun with other values of {', '.join(changed)}; "
+            f"run {run.path} started with other values of {', '.join(changed)}; "
             f"resume it as it is: agent-r1 train {run.path} --resume"
         )
     sentences = resolved.registry.check_same(run.plugins())
     if sentences and not force:
-        raise RunError(f"{'; '.join(sentences)}; go on all the same with --force")
+        raise RunError(f"{'; '.join(sentences)}; use --force to continue anyway")
 
 
 def held_out_by(run: Run) -> Path | None:
-    """The run itself where it records its held-out tasks; None where it may draw them, since nothing was trained yet.
+    """The run itself if it recorded its held-out tasks; None if it may still draw them, since nothing was trained.
 
     Raises:
-        RunError: it was trained on and records none.
+        RunError: the run was trained but has no record.
     """
     if run.evaluation_tasks() is not None:
         return run.path
     if run.metrics():
         raise RunError(
-            f"run {run.path} has lost its evaluation_tasks.json, which says what it does not train on; put it back"
+            f"run {run.path} has lost its evaluation_tasks.json, which lists its held-out tasks; restore the file"
         )
     return None
 
 
 def hardware_choices(saved: dict[str, Any]) -> dict[str, Any]:
-    """Hardware choices that the run made when it began; measuring again might choose otherwise."""
+    """The hardware choices of the first start; measuring again might choose differently."""
     return {
         "threads": saved["threads"],
         "model.dtype": saved["model"]["dtype"],
@@ -61,20 +65,20 @@ def hardware_choices(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-    """Keys whose values differ, beside those that may."""
-    found = []
+    """Keys whose values differ, except those that may."""
+    different = []
     for key in sorted(then.keys() | now.keys()):
         name = f"{prefix}{key}"
         if name in CHANGEABLE or name == "sources" or _chosen(name, now.get(key)):
             continue
         old, new = then.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += _differences(old, new, f"{name}.")
+            different += _differences(old, new, f"{name}.")
         elif old != new:
-            found.append(name)
-    return found
+            different.append(name)
+    return different
 
 
 def _chosen(name: str, value: Any) -> bool:
-    """Whether the run's own choice (threads, precision, device) stands in for `auto`."""
+    """Whether `auto` stands for a choice that the run has made (threads, precision, device)."""
     return value == "auto" and name in ("threads", "model.dtype", "model.device")

@@ -1,4 +1,4 @@
-"""The two roles that the trainer knows: rollouts play tasks, the learner turns groups into better weights.
+"""The two roles that the trainer uses: rollouts play tasks, the learner turns groups into better weights.
 
 In one process they are plain objects (in_process.py). Neither blocks the trainer's event loop.
 """
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Rollouts(Protocol):
-    """Plays tasks under the weights that it was given last."""
+    """Plays tasks with the latest weights that it was given."""
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
-        """Play the request; `on_episode` hears of each episode as it ends.
+        """Play the request; `on_episode` is called as each episode ends.
 
         Raises:
-            EngineError: the request names other weights than those that are served.
-            ConfigError, ModelError, PluginError: what no retry can mend.
+            EngineError: the request names another version of the weights than the one served.
+            ConfigError, ModelError, PluginError: a retry would not help.
         """
 
     async def rest(self) -> None:
-        """Nothing is asked for before the next `load_weights`: lend the learner what memory that frees."""
+        """Free memory for the learner: no request comes before the next `load_weights`."""
 
     async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Serve these weights from now on."""
@@ -42,11 +42,11 @@ class LearnerRole(Protocol):
         """The groups that the algorithm wants to learn from."""
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm asks for, given the groups that it kept of so many tasks."""
+        """How many further tasks the algorithm wants, given the groups that it kept from `tasks` tasks."""
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
-        """Learn from the groups of a step. When it is cancelled it stops between two micro-batches; its weights are
-        then those of no step."""
+        """Learn from the groups of a step. A cancelled update stops between two micro-batches and leaves weights that
+        belong to no step."""
 
     def snapshot(self) -> Mapping[str, Tensor]:
         """The policy's weights as they are now; later updates do not change them."""
@@ -55,12 +55,12 @@ class LearnerRole(Protocol):
         """Write the policy as a plain Hugging Face folder.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: writing fails (disk full, read-only).
         """
 
     def save_state(self, file: Path) -> None:
         """Write everything else that an exact resume needs.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: writing fails (disk full, read-only).
         """

@@ -1,4 +1,4 @@
-"""Runs a coroutine to its end from ordinary code: a script, a command, or a notebook whose event loop is busy."""
+"""Runs a coroutine from synchronous code: a script, a command, or a notebook, whose event loop is already running."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where a loop runs already (a notebook): in a thread of its own then."""
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; in a separate thread if an event loop is already running, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_interruptible(work))
-    return _in_thread(work)
+        return asyncio.run(_interruptible(coroutine))
+    return _in_thread(coroutine)
 
 
-async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Await; a second interruption, which ends some task wherever it is, is not reported as that task's failure."""
+async def _interruptible(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Await, and do not report a second interruption as the failure of the task that it hits."""
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
     asyncio.get_running_loop().set_exception_handler(report)
-    return await work
+    return await coroutine
 
 
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread; an interruption of this one is passed on, and waits for the work to end."""
+def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread; an interruption of this thread cancels it and waits for its end."""
     outcome: dict[str, Any] = {}
-    ended = threading.Event()  # an interrupted `Thread.join` takes a thread that goes on for one that ended
+    ended = threading.Event()  # after an interruption `Thread.join` may report a running thread as ended
 
     async def watched() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         outcome["cancel"] = lambda: loop.call_soon_threadsafe(task.cancel) if task is not None else None
-        return await work
+        return await coroutine
 
     def target() -> None:
         try:

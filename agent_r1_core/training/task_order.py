@@ -1,4 +1,4 @@
-"""Which tasks a step trains on: a pure function of the seed and the step, so that a resumed run skips none (LAW 10)."""
+"""Chooses the tasks of a step, from the seed and the step alone, so that a resumed run skips none (LAW 10)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuffle: bool) -> list[T]:
-    """The tasks of `step` (counted from 1): `per_step` of them, or all where there are fewer; no task twice.
+    """The tasks of `step` (counted from 1): `per_step` of them, or all if there are fewer; no task twice.
 
-    Epochs follow one another without a gap: a step in which one ends goes on with the next one's first tasks. Every
-    task comes once an epoch, and each epoch has an order of its own.
+    A step in which an epoch ends continues with the first tasks of the next epoch. Every task comes once per epoch, and
+    each epoch has its own order.
     """
     size = min(per_step, len(tasks))
     places: list[int] = []
@@ -28,17 +28,17 @@ def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuff
 
 
 def further_tasks(tasks: Sequence[Task], used: Iterable[Task], count: int, seed: int, round: str) -> list[Task]:
-    """At most `count` tasks for a further rollout of a step, none that the step has used; `round` names it."""
-    taken = {task.id for task in used}
-    left = [task for task in tasks if task.id not in taken]
-    return random.Random(f"{seed}/{round}").sample(left, min(count, len(left)))
+    """At most `count` tasks that the step has not used, for its extra rollout `round`."""
+    used_ids = {task.id for task in used}
+    unused = [task for task in tasks if task.id not in used_ids]
+    return random.Random(f"{seed}/{round}").sample(unused, min(count, len(unused)))
 
 
 @lru_cache(maxsize=2)
 def _epoch_order(count: int, per_step: int, seed: int, epoch: int) -> list[int]:
-    """The order of an epoch: shuffled, with the tasks of the step in which it begins put off until after that step.
+    """The order of an epoch: shuffled, except that a step shared with the previous epoch repeats none of its tasks.
 
-    It depends on the epochs before it only back to the last one that began with a step, at most `per_step` of them.
+    It depends on earlier epochs only back to the last one that started with a step, at most `per_step` epochs.
     """
     first = epoch
     while first * count % per_step:
@@ -56,7 +56,7 @@ def _epoch_order(count: int, per_step: int, seed: int, epoch: int) -> list[int]:
 
 
 def hold_out(tasks: Sequence[T], size: int, seed: int) -> tuple[list[T], list[T]]:
-    """Split tasks into (train, eval): `size` of them at most, and a tenth at most, are held out, chosen by the seed."""
+    """Split tasks into (train, eval): the seed chooses at most `size` tasks, and at most a tenth, to hold out."""
     count = max(1, min(size, len(tasks) // 10)) if len(tasks) > 1 else 0
     held = set(random.Random(f"{seed}/held-out").sample(range(len(tasks)), count))
     train = [task for index, task in enumerate(tasks) if index not in held]

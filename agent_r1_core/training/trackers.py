@@ -1,4 +1,4 @@
-"""The run's trackers as one: an exception of a tracker is reported once and never stops training (LAW 9)."""
+"""Calls all trackers of a run; a tracker's exception is reported once and never stops training (LAW 9)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Trackers:
-    """Hands every call to each tracker that still works."""
+    """Forwards every call to each tracker that still works."""
 
     trackers: Sequence[Tracker]
     report: Callable[[str], None]
     broken: set[int] = field(default_factory=set)
 
     def open(self, run: RunInfo) -> None:
-        """Begin, or go on with, a run.
+        """Start or continue a run.
 
         Raises:
-            AgentR1Error: a tracker says that it cannot be used here, as by a missing package; nothing has begun yet.
+            AgentR1Error: a tracker reports that it cannot be used here, for example because a package is missing.
         """
         self._each("open", run, expected=AgentR1Error)
 
@@ -50,6 +50,6 @@ class Trackers:
             except Exception as error:
                 self.broken.add(index)
                 self.report(
-                    f"tracker {tracker.name} failed in {method} ({type(error).__name__}: {error}) and is left out from "
-                    f"here on; metrics.jsonl has everything"
+                    f"tracker {tracker.name} failed in {method} ({type(error).__name__}: {error}) and is not used "
+                    f"any more; metrics.jsonl has everything"
                 )

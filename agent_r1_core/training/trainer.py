@@ -1,6 +1,6 @@
-"""Trainer: collect a rollout, learn from it, serve the new weights, evaluate, record, keep checkpoints; again.
+"""Trainer: each step collects a rollout, learns from it, serves the new weights, evaluates, records and checkpoints.
 
-One policy version at a time: every group of a step is sampled by the weights that the step before left (LAW 7).
+Training is on policy: the weights that the previous step produced sample every group of a step (LAW 7).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Group, Task, Trajectory
 
 _SHOWN = 4
-"""Trajectories of a step that trackers get to show."""
+"""Trajectories of a step that are passed to trackers."""
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Trainer:
     run: Run
     listener: Listener
     done: int = 0
-    """Steps that are complete and recorded."""
+    """Number of completed and recorded steps."""
     resumed: bool = False
-    """Whether an earlier attempt, of however many steps, goes on."""
-    learnt: int | None = field(init=False)
-    """The step whose update the policy holds; None amid an update."""
+    """Whether this continues an earlier attempt, even one without a step."""
+    learned_step: int | None = field(init=False)
+    """The step whose update the policy holds; None during an update."""
     trackers: Trackers = field(init=False)
     health: HealthMonitor = field(init=False)
     catalogue: Catalogue = field(init=False)
@@ -57,7 +57,7 @@ class Trainer:
     """Metrics of the last recorded step."""
 
     def __post_init__(self) -> None:
-        self.learnt = self.done
+        self.learned_step = self.done
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.health = HealthMonitor(self.assembly.config.health.early_stop)
@@ -69,11 +69,11 @@ class Trainer:
     async def fit(self) -> None:
         """Train to the last step, then write the final policy.
 
-        An interruption (a cancelled task) lets the step at hand come to its end and leaves a checkpoint behind, as does
-        the error.
+        After an interruption (a cancelled task) the current step is finished. Then, as after the error below, the
+        trainer saves a checkpoint.
 
         Raises:
-            EpisodeError: all episodes of the first step, or of two in a row, failed for good.
+            EpisodeError: all episodes of the first step, or of two consecutive steps, failed permanently.
         """
         config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
@@ -94,7 +94,7 @@ class Trainer:
             self.run.write_model(self.assembly.learner.save_policy)
             if not config.deterministic:
                 self.listener.note(
-                    "another run with this seed will differ a little; deterministic=true repeats exactly"
+                    "another run with this seed will differ slightly; deterministic=true repeats exactly"
                 )
         except (asyncio.CancelledError, EpisodeError):
             self._checkpoint()
@@ -115,22 +115,22 @@ class Trainer:
                 return
 
     async def _step(self, step: int) -> str | None:
-        """One step; returns the reason to stop early, if there is one."""
+        """Train one step; returns the reason to stop early, if there is one."""
         started = time.perf_counter()
         rollout, groups = await self._collect(step)
         self._tell_failures(step, rollout)
-        # From the update to its record the step is one piece: an interruption waits for its end.
-        rest = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, started))
+        # Update and record belong together: an interruption waits for both.
+        remainder = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, started))
         try:
-            return await asyncio.shield(rest)
+            return await asyncio.shield(remainder)
         except asyncio.CancelledError:
             self.listener.note(f"finishing step {step} before stopping")
-            await rest
+            await remainder
             raise
 
     async def _collect(self, step: int) -> tuple[RolloutResult, list[Group]]:
-        """The step's episodes and the groups to learn from, after as many further rollouts as the algorithm asks for
-        and training.extra_rollouts allows."""
+        """The step's episodes and the groups to learn from, with the extra rollouts that the algorithm asks for and
+        training.extra_rollouts allows."""
         config, tasks, learner = self.assembly.config, self.assembly.train.tasks, self.assembly.learner
         training = config.training
         played = tasks_of_step(tasks, step, training.tasks_per_step, config.seed, training.shuffle)
@@ -147,13 +147,13 @@ class Trainer:
         return rollout, groups
 
     async def _play(self, step: int, tasks: Sequence[Task], round: int | str) -> RolloutResult:
-        """Play tasks under the weights that the step before left."""
+        """Play tasks with the weights that the previous step produced."""
         samples = self.assembly.config.training.samples_per_task
         request = RolloutRequest(tasks, samples, round, split=TRAIN, version=step - 1)
         return await self.assembly.rollouts.collect(request, self._counter(len(tasks) * samples, "rollout"))
 
     def _counter(self, total: int, of: str) -> Callable[[Trajectory], None]:
-        """Tells the listener how many of `total` episodes have ended."""
+        """A callback that tells the listener how many of `total` episodes have ended."""
         ended = itertools.count(1)
         return lambda _: self.listener.episodes(next(ended), total, of)
 
@@ -164,17 +164,17 @@ class Trainer:
         if not rollout.groups and not self.last.get(metric.ROLLOUT_EPISODES):
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
         total = failed + len(rollout.trajectories)
-        self.listener.note(f"step {step}: {failed} of {total} episodes failed for good and are left out: {reason}")
+        self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     async def _learn_and_record(
         self, step: int, rollout: RolloutResult, groups: list[Group], started: float
     ) -> str | None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
-        self.learnt = None
+        self.learned_step = None
         await rollouts.rest()
         update = await learner.update(groups, step)
-        self.learnt = step
+        self.learned_step = step
         learned = time.perf_counter()
         await rollouts.load_weights(learner.snapshot(), step)
         metrics = {
@@ -201,11 +201,11 @@ class Trainer:
         return reason
 
     def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Say once, in the first step, which metrics nobody declared."""
+        """Name, once, in the first step, the metrics that no component declares."""
         names = self.catalogue.undeclared(metrics) if step == 1 else []
         if names:
             self.listener.note(
-                f"the metrics {', '.join(names)} are reported and not declared; declare each as a Metric, with its "
+                f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
                 "meaning, in `metrics` of the component that reports it"
             )
 
@@ -229,10 +229,10 @@ class Trainer:
         return evaluation.result
 
     def _checkpoint(self) -> None:
-        """Save the step that was recorded last, unless a second interruption came between its successor's update and
-        record: the policy is no longer that step's then."""
+        """Save the last recorded step, unless a second interruption came between the next step's update and its
+        record: the policy is then no longer that of the recorded step."""
         latest = self.run.checkpoints.latest()
-        if self.done and self.learnt == self.done and (latest is None or latest.step < self.done):
+        if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
             config = self.assembly.config
             save_checkpoint(
                 self.assembly.learner,

@@ -43,7 +43,7 @@ def test_every_recipe_shows_itself(
     done = agent_r1("train", recipe, "--dry-run", f"model.name={noise}")
     assert done.exit_code == 0, done.stderr
     assert "plugins: arithmetic, calculator, " in done.stderr
-    assert "GiB  in all" in done.stderr
+    assert "GiB  in total" in done.stderr
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "shown.yaml").write_text(done.stdout)
     assert load_config("shown.yaml").dump() == load_config(recipe, [f"model.name={noise}"]).dump()

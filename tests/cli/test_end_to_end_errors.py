@@ -33,7 +33,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["-p", "gone.py"], 2, "plugins[1] (-p gone.py) names no file"),
         ("default", ["-p", "broken.py"], 3, "names the plugin broken, which is failed: importing"),
         ("default", ["model.name=./gone"], 1, "is neither a Hugging Face folder (no config.json) nor a run"),
-        ("default", ["model.name=nobody/nothing"], 1, "could not be had from the hub"),
+        ("default", ["model.name=nobody/nothing"], 1, "could not be downloaded from the hub"),
         ("hotpotqa-tiny", ["tasks.train.path=gone.json"], 1, "/gone.json; give the path of an existing file"),
         ("hotpotqa-tiny", ["tasks.train.path=empty.json"], 1, "empty.json holds no record"),
         ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an"),
@@ -80,15 +80,13 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     before = files(tmp_path)
     again = agent_r1("train", "default", *small)
     assert again.exit_code == 1
-    assert again.stderr == (
-        "error: runs/small exists already; continue it with --resume, or replace it with --force\n"
-    )
+    assert again.stderr == ("error: runs/small exists already; continue it with --resume, or replace it with --force\n")
     as_recipe = agent_r1("train", "runs/small")
     assert as_recipe.exit_code == 1
-    assert "runs/small is a run, not a recipe; go on with it by --resume" in as_recipe.stderr
+    assert "runs/small is a run, not a recipe; continue it with --resume" in as_recipe.stderr
     other = agent_r1("train", "runs/small", "--resume", "training.lr=1e-3")
     assert other.exit_code == 1
-    assert "was begun with other values of training.lr; resume it as it is" in other.stderr
+    assert "started with other values of training.lr; resume it as it is" in other.stderr
     broken = agent_r1("train", "default", "--force", *[f"{text}x" if "model.name" in text else text for text in small])
     assert broken.exit_code == 1
     assert files(tmp_path) == before, "not even --force deletes a run before its successor could begin"
@@ -109,9 +107,9 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
         (
             ["runs/none", "--resume"],
             1,
-            "runs/none is no run, so there is nothing to go on with; name a run's directory",
+            "runs/none is not a run, so there is nothing to resume; name a run's directory",
         ),
-        ([".", "--resume"], 1, ". is no run, so there is nothing to go on with"),
+        ([".", "--resume"], 1, ". is not a run, so there is nothing to resume"),
         (["default", "--resume"], 2, "--resume needs to know which run to go on with"),
         (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
     ],

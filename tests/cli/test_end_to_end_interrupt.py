@@ -54,7 +54,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed
     assert len(made) >= 2
     assert made == list(range(1, len(made) + 1))
     last = narration.splitlines()[-1]
-    assert last == f"stopped after step {len(made)} of 100000; go on with: agent-r1 train runs/small --resume"
+    assert last == f"stopped after step {len(made)} of 100000; continue with: agent-r1 train runs/small --resume"
     assert "Traceback" not in narration
     assert answer == ""
     saved = run.checkpoints.latest()
@@ -101,7 +101,7 @@ def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(chang
     hand.start()
     loop = asyncio.new_event_loop()
     try:
-        with pytest.raises(KeyboardInterrupt, match=r"go on with: agent-r1 train runs/small --resume"):
+        with pytest.raises(KeyboardInterrupt, match=r"continue with: agent-r1 train runs/small --resume"):
             loop.run_until_complete(cell())
     finally:
         over.set()

@@ -43,7 +43,7 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, 
     assert narration[0] == "writing to runs/small"
     assert narration[1].startswith("evaluation before training: exact_match")
     assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
-    assert narration[-2].startswith("another run with this seed will differ a little")
+    assert narration[-2].startswith("another run with this seed will differ slightly")
     assert narration[-1] == "next: agent-r1 eval runs/small | agent-r1 rollout runs/small"
     run = Run.open("runs/small")
     assert {"config.yaml", "plugins.json", "metrics.jsonl", "model", "run.json"} <= {p.name for p in run.path.iterdir()}
@@ -181,7 +181,7 @@ def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
     refused = agent_r1("train", "runs/small", "--resume", "training.steps=3")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: plugin 'own_reward' is another than when the run began: file hash ")
-    assert refused.stderr.endswith("go on all the same with --force\n")
+    assert refused.stderr.endswith("use --force to continue anyway\n")
     forced = agent_r1("train", "runs/small", "--resume", "--force", "training.steps=3")
     assert forced.exit_code == 0, forced.stderr
     own.unlink()
@@ -201,7 +201,7 @@ def test_a_finished_run_says_how_to_train_it_further(agent_r1: Invoke, small: li
     assert agent_r1("train", *small).exit_code == 0
     done = agent_r1("train", "runs/small", "--resume")
     assert done.exit_code == 0
-    assert done.stderr.startswith("runs/small has made all its 2 steps; for more of them set training.steps\n")
+    assert done.stderr.startswith("runs/small has completed all its 2 steps; set training.steps for more\n")
 
 
 def test_a_run_without_rewards_is_told_before_it_begins(agent_r1: Invoke, changed: Changed) -> None:

@@ -84,7 +84,9 @@ def small(tmp_path: Path) -> list[str]:
 
 def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "env.max_tokens=513"], plugins=[tmp_path / "parts.py"])
-    with pytest.raises(ConfigError, match=r"env.max_tokens is 513 .* reads 512 tokens at most; set env.max_tokens=512"):
+    with pytest.raises(
+        ConfigError, match=r"env.max_tokens is 513, .* reads at most 512 tokens; set env.max_tokens=512"
+    ):
         assemble(resolved, learning=False, splits=("eval",))
 
 
@@ -146,7 +148,7 @@ def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_pa
 
 def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
-    with pytest.raises(TaskError, match=r"tasks.train \(twins\) holds several tasks of the id 'one'"):
+    with pytest.raises(TaskError, match=r"tasks.train \(twins\) has several tasks with the id 'one'"):
         assemble(resolved, learning=False, splits=("train",))
 
 

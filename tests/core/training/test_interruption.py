@@ -43,7 +43,7 @@ def trainer(tmp_path: Path) -> Trainer:
 async def interrupted_amid_step_two(trainer: Trainer, times: int) -> None:
     """Cancel the training so many times, from when step 2 has updated the policy and is not recorded yet."""
     training = asyncio.create_task(trainer.fit())
-    while not (trainer.learnt == 2 and trainer.done == 1):
+    while not (trainer.learned_step == 2 and trainer.done == 1):
         await asyncio.sleep(0)
         assert not training.done()
     for _ in range(times):

@@ -117,7 +117,7 @@ def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -
         await rollouts.load_weights({}, 7)
         await rollouts.collect(RolloutRequest([], version=7))
         await rollouts.collect(RolloutRequest([]))
-        with pytest.raises(EngineError, match="version 8, and the engine serves 7"):
+        with pytest.raises(EngineError, match="version 8, but the engine serves 7"):
             await rollouts.collect(RolloutRequest([], version=8))
 
     asyncio.run(work())

@@ -52,7 +52,7 @@ def test_held_out_tasks_are_drawn_once_and_then_those_of_the_run(run: Path) -> N
 
 def test_what_the_run_did_not_hold_out_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        TaskError, match=r"held out 20 tasks, and tasks.train \(arithmetic\) holds \d+ of them; give it the data"
+        TaskError, match=r"held out 20 tasks, but tasks.train \(arithmetic\) has only \d+ of them; give it the data"
     ):
         load(recipe("tasks.train.size=40"), "eval", run=run)
     with Run.create(tmp_path, "other", {}, []) as other:

@@ -1,4 +1,4 @@
-"""Makes the components of a run from its configuration: learner, rewards, tools, environments."""
+"""Makes single components of a run from its configuration: learner, rewards, tools, environments."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def make_learner(
     sampling: Sampling,
     checkpoint: Checkpoint | None = None,
 ) -> Learner:
-    """The policy with its algorithm, and the critic and reference that the algorithm needs.
+    """The learner: the policy, its algorithm, and the critic and reference that the algorithm needs.
 
-    Adapters are added to the run's first model and their state is put back; a policy without them is the
-    checkpoint's folder.
+    A resumed policy is loaded from the checkpoint's folder. With LoRA it is the initial model, and the checkpoint
+    restores the adapters.
     """
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
@@ -38,14 +38,14 @@ def make_learner(
     config = resolved.config
     algorithm = resolved.make("algorithm", config.algorithm)
     lora = config.model.lora
-    place: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
-    begun_from = source.folder if checkpoint is None or lora is not None else checkpoint.policy
+    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
+    folder = source.folder if checkpoint is None or lora is not None else checkpoint.policy
     policy = Policy.load(
-        begun_from, **place, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
+        folder, **precision, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
     )
     reference = None
     if "reference" in algorithm.roles() and lora is None:
-        reference = Policy.load(source.folder, **place).freeze()
+        reference = Policy.load(source.folder, **precision).freeze()
     learner = Learner(
         policy, algorithm, config.training, reference=reference, temperature=sampling.temperature, seed=config.seed
     )
@@ -64,7 +64,7 @@ def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
 def make_tools(
     resolved: ResolvedConfig, max_concurrency: int, wrap: Callable[[Tool], Tool] | None = None
 ) -> ToolRunner:
-    """A runner over fresh instances of the recipe's tools; they are opened by its `start`."""
+    """A runner of new instances of the recipe's tools; its `start` opens them."""
     tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
     return ToolRunner(
         {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
@@ -75,7 +75,7 @@ def make_tools(
 
 
 def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:
-    """A maker of environments; one instance serves one episode."""
+    """A function that makes environments; one instance serves one episode."""
     block = resolved.config.env
     loaded = resolved.registry.load("env", block.name)
     cls: Any = loaded.cls
@@ -89,6 +89,6 @@ def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:
 
 
 def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
-    """The tool format that the environment names; None where it names none."""
+    """The tool format that the environment names; None if it names none."""
     block = resolved.config.env.tool_format
     return None if block is None else resolved.make("tool_format", block)

@@ -1,0 +1,56 @@
+"""Split: the training tasks or an evaluation set, with everything that plays them except the shared engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_r1_core.contracts.tool import Tool, ToolResources
+from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
+from agent_r1_core.training.components import make_env, make_rewards, make_tool_format, make_tools
+from agent_r1_core.training.task_sets import TaskSet, tool_resources
+
+if TYPE_CHECKING:
+    from agent_r1_core.chat import ChatTokenizer
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.engine import Engine
+    from agent_r1_core.trajectory import Task
+
+
+@dataclass
+class Split:
+    """The training tasks or an evaluation set, with tools over its own corpus."""
+
+    name: str
+    tasks: Sequence[Task]
+    tools: ToolRunner
+    resources: ToolResources
+    collector: Collector
+
+
+def make_split(
+    name: str,
+    tasks: Mapping[str, TaskSet],
+    resolved: ResolvedConfig,
+    engine: Engine,
+    tokenizer: ChatTokenizer,
+    wrap_tool: Callable[[Tool], Tool] | None,
+) -> Split:
+    """The split `name`, with a collector over the shared engine."""
+    config, options = resolved.config, resolved.config.engine.config
+    tools = make_tools(resolved, options.max_episodes, wrap_tool)
+    settings = RolloutSettings(
+        make_env=make_env(resolved),
+        tools=tools,
+        tool_format=make_tool_format(resolved),
+        rewards=make_rewards(resolved),
+        max_episodes=options.max_episodes,
+        sampling=options.sampling,
+        max_retries=config.training.max_retries,
+        seed=config.seed,
+        deterministic=config.deterministic,
+        model=config.model.name,
+    )
+    resources = tool_resources(resolved, tasks, name)
+    return Split(name, tasks[name].tasks, tools, resources, Collector(engine, tokenizer, settings))
