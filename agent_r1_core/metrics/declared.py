@@ -43,6 +43,9 @@ ROLLOUT_HUNG = Metric(
 ROLLOUT_TOKENS_PER_SECOND = Metric(
     "rollout/tokens_per_second", "sampled tokens a second, waiting for tools included", unit="tokens/s", better="higher"
 )
+ROLLOUT_MIXED_GROUPS = Metric(
+    "rollout/mixed_groups", "groups whose episodes were sampled by several versions of the weights", better="lower"
+)
 ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that the algorithm's filter kept", unit="share")
 
 # Tools.

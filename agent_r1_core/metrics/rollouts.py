@@ -27,6 +27,7 @@ def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
         metric.ROLLOUT_EPISODES: float(len(episodes)),
         metric.ROLLOUT_FAILED: float(len(rollout.dropped)),
         metric.ROLLOUT_RETRIES: float(sum(attempts)),
+        metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in rollout.groups)),
         metric.ROLLOUT_HUNG: float(rollout.tools.hung + rollout.hung),
         metric.ROLLOUT_TOKENS_PER_SECOND: sampled / rollout.seconds if rollout.seconds > 0 else 0.0,
         **tool_metrics(rollout.tools),

@@ -42,6 +42,11 @@ class HealthMonitor:
                 f"engine and learner disagree by {metrics[metric.PROB_GAP]:.4f} in mean probability "
                 "(healthy: below .005)"
             )
+        if metrics.get(metric.ROLLOUT_MIXED_GROUPS, 0.0) > 0:
+            warnings.append(
+                f"{metrics[metric.ROLLOUT_MIXED_GROUPS]:.0f} groups mix episodes of several versions of the policy, "
+                "which a group baseline must not compare"
+            )
         if metrics.get(metric.UPDATE_SKIPPED_NONFINITE, 0.0) > 0:
             warnings.append("a gradient was not finite: that update was skipped")
         if not self.bootstraps_told and metrics.get(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, 0.0) > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
         RunError: a setting differs that may not; or a plugin differs, without `force`.
     """
     then, now = run.config(), resolved.dump()
-    changed = _differences(then, now)
+    changed = _differences(then, now, resolved.sources)
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
     if schedule != "constant" and steps != then["training"]["steps"]:
         changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
@@ -64,16 +65,19 @@ def hardware_choices(saved: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-    """Keys whose values differ, except those that may."""
+def _differences(then: dict[str, Any], now: dict[str, Any], set_now: Collection[str], prefix: str = "") -> list[str]:
+    """Keys whose values differ, except those that may. A key that the run's record lacks, since agent-r1 had no such
+    option then, differs only where somebody sets it now."""
     different = []
     for key in sorted(then.keys() | now.keys()):
         name = f"{prefix}{key}"
         if name in CHANGEABLE or name == "sources" or _chosen(name, now.get(key)):
             continue
+        if key not in then and not any(one == name or one.startswith(f"{name}.") for one in set_now):
+            continue
         old, new = then.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            different += _differences(old, new, f"{name}.")
+            different += _differences(old, new, set_now, f"{name}.")
         elif old != new:
             different.append(name)
     return different

@@ -6,6 +6,7 @@ from agent_r1_core.metrics import Catalogue
 from agent_r1_core.metrics.rollouts import reward_metrics, tool_metrics
 from agent_r1_core.rollout import RolloutResult, ToolCount, ToolCounts
 from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group
 
 
@@ -43,3 +44,15 @@ def test_two_rollouts_of_a_step_count_as_one() -> None:
     assert (metrics["reward/mean"], metrics["rollout/episodes"], metrics["rollout/failed"]) == (0.5, 2.0, 1.0)
     assert metrics["time/rollout"] == 3.0
     assert Catalogue().undeclared(metrics) == []
+
+
+def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
+    pure, mixed = ([make_trajectory(sample=sample) for sample in range(2)] for _ in range(2))
+    for trajectory in (*pure, *mixed):
+        for turn in trajectory.turns:
+            turn.versions = ((3, turn.tokens),)
+    mixed[1].turns[0].versions = ((3, 1), (4, mixed[1].turns[0].tokens - 1))
+    metrics = RolloutResult([Group(make_task("a"), pure), Group(make_task("b"), mixed)]).metrics
+    assert metrics["rollout/mixed_groups"] == 1.0
+    warnings, _ = HealthMonitor(early_stop=False).judge(metrics)
+    assert any("1 groups mix episodes of several versions" in warning for warning in warnings)
