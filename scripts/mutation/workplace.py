@@ -101,12 +101,13 @@ class Workplace:
 
     def _settings(self, packages: list[str]) -> str:
         """The project's own settings of pytest, and mutmut's."""
+        without = ["-k", f"not ({self.room.without})"] if self.room.without else []
         settings = {
             "source_paths": packages,
             "only_mutate": [str(path) for path in self.files],
             "also_copy": [*TEST_FILES, FASTEST_FIRST.name],
             "pytest_add_cli_args_test_selection": [name for name in self.room.tests if (self.root / name).exists()],
-            "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", FASTEST_FIRST.stem],
+            "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", FASTEST_FIRST.stem, *without],
             "process_isolation": "forkserver",
             "track_dependencies": False,
             "use_git_change_detection": False,
