@@ -1,9 +1,9 @@
 """Conversation: the messages of one episode as token ids, exact and incremental (LAW 1).
 
-Only new messages become ids. The text so far is remembered as the template and the policy wrote it; a new rendering
-that begins with it adds its rest, and one that does not (the template dropped earlier thinking, or trimmed an action)
-opens a new segment, which the engine then really sees; so does an environment that begins the conversation anew. Ids
-are never decoded and encoded again.
+Only new messages become ids. The text so far is kept as the template and the policy wrote it. If a new rendering begins
+with it, only the rest is encoded. If not (the template dropped earlier thinking, or trimmed an action), or if the
+environment begins the conversation anew, a new segment opens, which the engine then really sees. Ids are never decoded
+and encoded again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Conversation:
         self._schemas = list(schemas)
         self._tools_text = tools_text
         self._messages: list[Message] = []
-        self._known: tuple[str, ...] = ()
-        """Texts that a rendering may begin with to be an extension: all of the last segment, or all of it but the
-        end-of-turn token (a policy may close with another one than the template writes)."""
+        self._prefixes: tuple[str, ...] = ()
+        """A rendering that begins with one of these extends the last segment: its whole text, or all but its
+        end-of-turn token (a policy may close with another token than the template writes)."""
 
     @property
     def context(self) -> list[int]:
-        """Ids that the engine must continue: those of the current segment."""
+        """The ids that the engine must continue: those of the current segment."""
         return list(self.segments[-1].ids) if self.segments else []
 
     def observe(self, messages: Sequence[Message], limit: int | None = None, new_context: bool = False) -> bool:
@@ -45,11 +45,11 @@ class Conversation:
 
         Args:
             messages: what is new to the policy.
-            limit: ids that the context may have.
-            new_context: forget the conversation so far; it begins anew with these messages, in a new segment.
+            limit: most ids in the context.
+            new_context: drop the conversation so far and begin anew with these messages, in a new segment.
 
         Returns:
-            False, with nothing changed, where the context would be longer than `limit` ids.
+            False, with nothing changed, if the context would be longer than `limit` ids.
 
         Raises:
             ModelError: the template refuses the conversation.
@@ -66,8 +66,8 @@ class Conversation:
         closed = bool(ids) and ids[-1] in self._tokenizer.eos_ids
         text = self._tokenizer.decode(ids[:-1] if closed else ids)
         closing = self._tokenizer.decode(ids[-1:]) if closed else ""
-        before = self._known[0]
-        self._known = (before + text + closing, before + text)
+        before = self._prefixes[0]
+        self._prefixes = (before + text + closing, before + text)
         self._messages.append({"role": "assistant", "content": text})
         return len(self.segments) - 1, start, stop, text
 
@@ -82,31 +82,32 @@ class Conversation:
 
         Args:
             messages: what the environment said last.
-            limit: ids that the segment may have.
-            continues: the world goes on (a bootstrap follows): end with the generation prompt, where values are read.
-            new_context: it goes on without what was before: the messages make a segment without action, which nothing
-                but the bootstrap reads.
+            limit: most ids in the segment.
+            continues: the environment was cut (a bootstrap follows): end with the generation prompt, where the critic
+                reads the value.
+            new_context: the messages begin a new context: they make a segment without action, which only the bootstrap
+                reads.
 
         Returns:
-            False, with nothing changed, where they do not fit, or do not follow what was before.
+            False, with nothing changed, if they do not fit or do not extend the conversation.
         """
         return self._append(messages, limit, new_context, continues, may_open=new_context and continues)
 
     def _append(
         self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
     ) -> bool:
-        every = list(messages) if new_context else [*self._messages, *messages]
-        rendered = self._tokenizer.template.render(every, self._schemas, self._tools_text, generation_prompt)
-        known = None if new_context else next((text for text in self._known if rendered.startswith(text)), None)
-        if known is None and not may_open:
+        conversation = list(messages) if new_context else [*self._messages, *messages]
+        rendered = self._tokenizer.template.render(conversation, self._schemas, self._tools_text, generation_prompt)
+        prefix = None if new_context else next((text for text in self._prefixes if rendered.startswith(text)), None)
+        if prefix is None and not may_open:
             return False
-        ids = self._tokenizer.encode(rendered[len(known or "") :])
-        before = len(self.segments[-1].ids) if known is not None else 0
+        ids = self._tokenizer.encode(rendered[len(prefix or "") :])
+        before = len(self.segments[-1].ids) if prefix is not None else 0
         if limit is not None and before + len(ids) > limit:
             return False
-        if known is None:
+        if prefix is None:
             self.segments.append(Segment())
         self.segments[-1].append_context(ids)
-        self._messages = every
-        self._known = (rendered,)
+        self._messages = conversation
+        self._prefixes = (rendered,)
         return True

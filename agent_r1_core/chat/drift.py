@@ -1,7 +1,7 @@
 """DriftGuard: compares what the engine saw and sampled with what will be trained (LAW 1).
 
-The engine's side is the checksum of its own records; where that alone differs, the token cannot be named more closely
-than by the action that it preceded.
+The engine reports only a checksum of the ids that it saw. Where nothing but the checksum differs, the error names the
+last token before the action, since the token at fault is not known.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DriftGuard:
             )
         for turn, generation in zip(trajectory.turns, sampled, strict=True):
             self._check_turn(trajectory, turn, generation)
-        self._check_rest(trajectory)
+        self._check_context(trajectory)
 
     def _check_turn(self, trajectory: Trajectory, turn: Turn, generation: Sampled) -> None:
         segment = trajectory.segments[turn.segment]
@@ -58,18 +58,18 @@ class DriftGuard:
             token = self._token(kept, turn.start - 1 if differs is None else differs)
             cause = "the engine conditioned on other ids than it was sent" if differs is None else "the context changed"
             raise DriftError(f"{where}, {token}: {cause}, so training would see other ids than sampling did")
-        actions = segment.ids[turn.start : turn.stop]
-        differs = _first_difference(generation.ids, actions)
+        action = segment.ids[turn.start : turn.stop]
+        differs = _first_difference(generation.ids, action)
         if differs is not None:
             token = self._token(segment.ids, turn.start + differs)
             raise DriftError(f"{where}, {token}: the action's ids are not those that were sampled")
         mask = segment.mask[turn.start : turn.stop]
-        masked = [turn.start + offset for offset, value in enumerate(mask) if value != 1]
-        if masked:
-            raise DriftError(f"{where}, {self._token(segment.ids, masked[0])}: a sampled id has action mask 0")
+        excluded = [turn.start + offset for offset, value in enumerate(mask) if value != 1]
+        if excluded:
+            raise DriftError(f"{where}, {self._token(segment.ids, excluded[0])}: a sampled id has action mask 0")
 
-    def _check_rest(self, trajectory: Trajectory) -> None:
-        """Outside the actions nothing has action mask 1: it would be trained, and nobody sampled it."""
+    def _check_context(self, trajectory: Trajectory) -> None:
+        """Refuse action mask 1 outside the actions: such ids would be trained, though the engine never sampled them."""
         for number, segment in enumerate(trajectory.segments):
             turns = [turn for turn in trajectory.turns if turn.segment == number]
             if sum(segment.mask) == sum(turn.tokens for turn in turns):
@@ -90,8 +90,8 @@ class DriftGuard:
 
 
 def _first_difference(first: Sequence[int], second: Sequence[int]) -> int | None:
-    """Index of the first id that differs, also where one sequence ends early; None where they are equal."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
+    """Index of the first id that differs, or at which one sequence ends; None if they are equal."""
+    for index, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
             return index
     return None if len(first) == len(second) else min(len(first), len(second))

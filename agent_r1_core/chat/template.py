@@ -1,7 +1,7 @@
-"""ChatTemplate: messages to text by the model's own template, with fallbacks for what the template lacks.
+"""ChatTemplate: turns messages into text with the model's own template, with fallbacks for what the template lacks.
 
-What a template can do is probed once: the roles `system` and `tool`, tool schemas, two user messages in a row. What it
-cannot do is written into the messages that it can.
+Each ability is probed once: the roles `system` and `tool`, tool schemas, two user messages in a row. What the template
+cannot render is moved into messages that it can.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ChatTemplate:
     def _try(
         self, messages: list[Message], schemas: Sequence[dict[str, Any]] = (), generation_prompt: bool = True
     ) -> str:
-        """The rendering of a probe; empty where the template refuses it."""
+        """The rendering of a probe; empty if the template refuses it."""
         try:
             return self._render(messages, list(schemas), generation_prompt)
         except Exception:
@@ -116,7 +116,7 @@ def _with_system(messages: list[Message], text: str) -> list[Message]:
 
 
 def _system_as_user(messages: list[Message]) -> list[Message]:
-    """The messages with the system's text before the first user's."""
+    """The messages with the system message's text before that of the first user message."""
     system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     others = [message for message in messages if message["role"] != "system"]
     if not system:
@@ -127,7 +127,7 @@ def _system_as_user(messages: list[Message]) -> list[Message]:
 
 
 def _tools_as_user(messages: list[Message]) -> list[Message]:
-    """The messages with each run of tool messages as one user message."""
+    """The messages with consecutive tool messages joined into one user message."""
     adapted: list[Message] = []
     for role, run in groupby(messages, key=lambda message: message["role"]):
         if role != "tool":
@@ -139,7 +139,7 @@ def _tools_as_user(messages: list[Message]) -> list[Message]:
 
 
 def _merged_users(messages: list[Message]) -> list[Message]:
-    """The messages with each run of user messages as one."""
+    """The messages with consecutive user messages joined into one."""
     adapted: list[Message] = []
     for role, run in groupby(messages, key=lambda message: message["role"]):
         if role == "user":

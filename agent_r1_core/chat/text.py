@@ -8,14 +8,14 @@ _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def clip_text(text: str, limit: int) -> str:
-    """The text, cut to `limit` characters; a cut one ends with a marker that says how much is missing."""
+    """The text, cut to `limit` characters; a marker at the end of a cut text says how many are missing."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... [{len(text) - limit} characters cut]"
 
 
 def without_thinking(text: str) -> str:
-    """The text without its `<think>` blocks: also an unclosed one, and one that the generation prompt opened."""
+    """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened."""
     start = text.find("</think>")
     if start >= 0 and "<think>" not in text[:start]:
         text = text[start + len("</think>") :]

@@ -1,7 +1,7 @@
 """ChatTokenizer: a Hugging Face tokenizer, its chat template, and the ids that end a turn.
 
-Text from tools and tasks is encoded together with the template's text, so a document that holds the spelling of a
-special token (`<|im_end|>`) becomes that token: a limit shared with the templates themselves.
+Text from tools and tasks is encoded together with the template's text, so a document that spells out a special token
+(`<|im_end|>`) produces that token: a limit of the templates themselves.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import Any
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.errors import ModelError
 
-_KEPT = 256
-"""Texts whose ids are kept: the samples of a group share their prompt, and often observations."""
+_CACHED_TEXTS = 256
+"""Texts whose ids are cached: the samples of a group share their prompt, and often observations."""
 
 
 class ChatTokenizer:
     """Wraps a tokenizer: ids in and out without added or dropped special tokens."""
 
     def __init__(self, raw: Any, eos_ids: Iterable[int] = (), name: str = "") -> None:
-        """Wrap `raw`; `eos_ids` are end-of-turn ids beside its own end token and the one that the template writes.
+        """Wrap `raw`; `eos_ids` are end-of-turn ids besides its own end token and the one that the template writes.
 
         Raises:
             ModelError: the tokenizer has no chat template.
         """
         self.raw = raw
-        self._ids_of = lru_cache(_KEPT)(self._encode)
+        self._encode_cached = lru_cache(_CACHED_TEXTS)(self._encode)
         self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")
         self.template = ChatTemplate(raw, self.name)
-        known = {int(index) for index in eos_ids}
+        end_ids = {int(index) for index in eos_ids}
         if raw.eos_token_id is not None:
-            known.add(int(raw.eos_token_id))
-        known.update(self._closing_ids())
-        if not known:
+            end_ids.add(int(raw.eos_token_id))
+        end_ids.update(self._closing_ids())
+        if not end_ids:
             raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
-        self.eos_ids: tuple[int, ...] = tuple(sorted(known))
+        self.eos_ids: tuple[int, ...] = tuple(sorted(end_ids))
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> ChatTokenizer:
         """Load the tokenizer of a model folder.
 
-        A `tokenizer.json` is read as it is: `AutoTokenizer` may replace its pre-tokeniser by that of the model's class.
+        A `tokenizer.json` is read directly: `AutoTokenizer` may replace its pre-tokeniser with that of the model class.
 
         Raises:
             ModelError: the folder holds no usable tokenizer, or no chat template.
@@ -62,13 +62,13 @@ class ChatTokenizer:
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"the tokenizer in {path} cannot be loaded ({reason}); check its files") from error
-        if not raw.encode("a"):  # AutoTokenizer makes an empty one where a folder has none
-            raise ModelError(f"{path} holds no tokenizer; copy tokenizer.json there from the model that it was made of")
+        if not raw.encode("a"):  # AutoTokenizer returns an empty one for a folder that has none
+            raise ModelError(f"{path} holds no tokenizer; copy tokenizer.json there from the model that it comes from")
         return cls(raw, _generation_eos(path), str(path))
 
     @property
     def pad_id(self) -> int:
-        """An id to fill with; often equal to an end-of-turn id, so padding is never found by id."""
+        """The id for padding; often also an end-of-turn id, so never look for padding by id."""
         return int(self.raw.pad_token_id) if self.raw.pad_token_id is not None else self.eos_ids[0]
 
     @cached_property
@@ -77,8 +77,8 @@ class ChatTokenizer:
         return len(self.raw)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text: nothing added, special tokens read as such, characters that UTF-8 refuses replaced."""
-        return list(self._ids_of(text))
+        """Ids of a text; adds nothing, reads special tokens as such, replaces characters that UTF-8 cannot encode."""
+        return list(self._encode_cached(text))
 
     def _encode(self, text: str) -> tuple[int, ...]:
         if not text:

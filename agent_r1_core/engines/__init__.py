@@ -1,1 +1,1 @@
-"""What engines share: the thread that drives one, checks of requests and weights, and an engine from one function."""
+"""What engines share: the thread that drives a backend, checks of requests and weights, an engine from one function."""

@@ -1,4 +1,4 @@
-"""EngineBackend: what an engine does itself; a ThreadedEngine owns the thread, the queue and the futures around it."""
+"""EngineBackend: the part of an engine that computes; a ThreadedEngine owns the thread, the queue and the futures."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """What a request must keep to."""
+    """Limits on every request."""
 
     vocabulary: int
-    """Ids of the model."""
+    """Number of ids that the model knows."""
     positions: int | None
-    """Ids that a context may have in all, the generated ones included; None: no bound."""
+    """Longest context in ids, generated ones included; None: no limit."""
 
 
 class EngineBackend:
-    """Generates. Every method but `check` and `counts` runs in one thread, so that a backend needs no locks.
+    """Generates. Every method but `check` and `counts` runs in one thread, so a backend needs no locks.
 
-    An EngineError of `add` or `load_weights` goes to its caller alone. Any other exception stops the engine for good:
-    everything that waits or runs fails with it.
+    An EngineError raised by `add` or `load_weights` goes to its caller alone. Any other exception stops the engine for
+    good, and all waiting and running requests fail with it.
     """
 
     def open(self, model: EngineModel) -> EngineLimits:
         """Load the model and become ready.
 
         Raises:
-            EngineError: it cannot be served; `close` is not called then.
+            EngineError: it cannot be served; `close` is then not called.
         """
         raise TypeError(f"{type(self).__name__} defines no open(model); add one")
 
     def check(self, request: Request) -> None:
-        """Refuse a request that keeps to the limits but can never run here; the caller's thread calls it.
+        """Refuse a request that is within the limits but can never run here; the caller's thread calls this.
 
         Raises:
             EngineError: why, and what to change.
         """
 
     def add(self, key: int, request: Request) -> None:
-        """Queue a request, whose budget is within the positions, under a key that no other has.
+        """Queue a request under a unique key; its budget fits within the positions.
 
         Raises:
-            EngineError: the request cannot be served; the others go on.
+            EngineError: the request cannot be served; the others continue.
         """
         raise TypeError(f"{type(self).__name__} defines no add(key, request); add one")
 
     def step(self) -> Iterable[tuple[int, Generation | EngineError]]:
-        """Compute one step; called while added requests have neither ended nor been aborted.
+        """Compute one step; called as long as some requests have neither ended nor been aborted.
 
         Returns:
-            The requests that ended, by key, each with its result or the reason why it has none.
+            The requests that ended, by key, each with its result or its error.
         """
         raise TypeError(f"{type(self).__name__} defines no step(); add one")
 
@@ -66,10 +66,10 @@ class EngineBackend:
         raise TypeError(f"{type(self).__name__} defines no abort(key); add one")
 
     def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Serve these weights from the next step on, as `Engine.load_weights` says: a copy, all of it or nothing.
+        """Serve these weights from the next step on, as in `Engine.load_weights`: copy all of them or none.
 
         Raises:
-            EngineError: they do not fit the model, which keeps its own.
+            EngineError: they do not fit the model; the engine keeps the old ones.
         """
         raise TypeError(f"{type(self).__name__} defines no load_weights(weights, version); add one")
 
@@ -77,11 +77,11 @@ class EngineBackend:
         """The episode is over: drop what is kept for it."""
 
     def sleep(self) -> None:
-        """No step comes before the next `load_weights`: free memory for the learner."""
+        """No steps until the next `load_weights`: free memory for the learner."""
 
     def counts(self) -> dict[str, int]:
         """Statistics since the start, for logs; any thread may call it."""
         return {}
 
     def close(self) -> None:
-        """Release everything; requests that run are dropped."""
+        """Release everything; drop running requests."""

@@ -1,6 +1,6 @@
-"""FunctionEngine: an engine made of one method that generates with a transformers model.
+"""FunctionEngine: an engine made from one method that generates with a transformers model.
 
-It batches what waits at once and keeps nothing between turns: requests that arrive meanwhile wait until the method
+It batches all waiting requests and keeps nothing between turns; requests that arrive later wait until the method
 returns. For speed, write an EngineBackend.
 """
 
@@ -30,19 +30,19 @@ Row = tuple[Sequence[int], Sequence[float]]
 
 
 class FunctionEngine(ThreadedEngine):
-    """Define `generate_rows`. The model, its weights, stops, cancellation and errors are taken care of."""
+    """Define `generate_rows`. This class handles the model, its weights, stops, cancellation and errors."""
 
     def generate_rows(self, module: Any, requests: Sequence[Request]) -> Sequence[Row]:
         """Continue every request; runs without gradients, in a thread of the engine.
 
         Args:
             module: a model of the transformers library, with the newest weights, in the run's dtype, on its device.
-            requests: at most `max_episodes`. What a row samples may depend on its request alone, its `seed` included
-                (LAW 11), and obeys its `sampling`.
+            requests: at most `max_episodes`. A row must obey its request's `sampling` and depend on nothing but its
+                request, `seed` included (LAW 11).
 
         Returns:
-            For each request the sampled ids, `sampling.max_new_tokens` of them or up to a stop, and for each id
-            log softmax(logits / temperature), before top-p and top-k (LAW 2). What follows a stop is cut off.
+            For each request the sampled ids, `sampling.max_new_tokens` of them or fewer with a stop among them, and for
+            each id log softmax(logits / temperature), before top-p and top-k (LAW 2). Ids after a stop are cut off.
         """
         raise TypeError(f"engine {type(self).__name__} defines no generate_rows(module, requests); add one")
 
@@ -51,7 +51,7 @@ class FunctionEngine(ThreadedEngine):
 
 
 class _FunctionBackend(EngineBackend):
-    """One step serves everything that waits, to its end."""
+    """Serves all waiting requests to their end in one step."""
 
     def __init__(self, generate_rows: Callable[[Any, Sequence[Request]], Sequence[Row]], max_rows: int) -> None:
         self._generate_rows = generate_rows

@@ -43,7 +43,7 @@ def load_module(model: EngineModel) -> PreTrainedModel:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the progress bar of transformers: the run narrates for itself."""
+    """Hide the progress bar of transformers; the run has its own."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -56,6 +56,6 @@ def _quiet() -> Iterator[None]:
 
 
 def vocabulary_size(module: PreTrainedModel) -> int:
-    """Ids that the model can read: rows of its embedding."""
+    """Number of ids that the model can read: the rows of its embedding."""
     embedding: Any = module.get_input_embeddings()
     return int(embedding.num_embeddings)

@@ -1,8 +1,8 @@
 """Sampling from logits with a stream of random numbers per request, and exact log-probs.
 
-A sample depends on its request's seed and position alone, not on the rows beside it (LAW 11), up to the rounding of the
-logits themselves: a matrix product of another height may round differently, which matters only where a random number
-falls within about 1e-7 of a border.
+A sample depends only on its request's seed and position, not on the other rows (LAW 11), up to rounding of the logits:
+a matrix product of another height may round differently, which matters only where a random number falls within about
+1e-7 of a boundary.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def _mix(values: np.ndarray) -> np.ndarray:
 
 
 def uniforms(seeds: Sequence[int], positions: Sequence[int]) -> np.ndarray:
-    """Random numbers in (0, 1), float64 [rows]: number `position` of the stream that `seed` names (SplitMix64)."""
-    mask = (1 << 64) - 1
+    """Random numbers in (0, 1), float64 [rows]: per row, number `position` of the stream of `seed` (SplitMix64)."""
+    low_bits = (1 << 64) - 1
     with np.errstate(over="ignore"):
-        start = _mix(np.array([seed & mask for seed in seeds], dtype=np.uint64) + _GOLDEN)
+        start = _mix(np.array([seed & low_bits for seed in seeds], dtype=np.uint64) + _GOLDEN)
         state = start + _GOLDEN * (np.array(positions, dtype=np.uint64) + np.uint64(1))
         return ((_mix(state) >> np.uint64(16)).astype(np.float64) + 0.5) * 2.0**-48
 
 
 def keep_likely(probabilities: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Zero what top-k, then top-p on the rest, exclude; `probabilities` is one distribution [vocabulary].
+    """Zero the ids that top-k, then top-p among the rest, exclude; `probabilities` is one distribution [vocabulary].
 
     Top-p keeps the smallest set of likeliest ids whose share reaches `top_p`, and at least one
     (nucleus sampling, arXiv 1904.09751).
@@ -62,13 +62,13 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
         at temperature 0 the likeliest id and its log-prob at temperature 1.
     """
     logits = logits.float()
-    asked = [request.sampling.temperature for request in requests]
-    if any(temperature not in (0.0, 1.0) for temperature in asked):
-        temperatures = torch.tensor([temperature or 1.0 for temperature in asked], device=logits.device)
-        logits = logits / temperatures[:, None]
+    temperatures = [request.sampling.temperature for request in requests]
+    if any(temperature not in (0.0, 1.0) for temperature in temperatures):
+        divisors = torch.tensor([temperature or 1.0 for temperature in temperatures], device=logits.device)
+        logits = logits / divisors[:, None]
     logits = logits - logits.amax(-1, keepdim=True)
     normaliser = logits.logsumexp(-1)
-    greedy = [temperature == 0.0 for temperature in asked]
+    greedy = [temperature == 0.0 for temperature in temperatures]
     if all(greedy):
         chosen = logits.argmax(-1)
     else:

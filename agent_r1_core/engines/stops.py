@@ -1,4 +1,4 @@
-"""Where an answer stops that was sampled whole."""
+"""Finds where an answer stops among ids that were sampled past it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def stop_length(ids: Sequence[int], request: Request, decode: Callable[[list[int]], str] | None) -> int | None:
-    """How many of the sampled ids belong to the answer: up to and with the first one that is a stop id or completes a
-    stop string. None: there is no stop.
+    """How many of the sampled ids belong to the answer: all up to and including the first one that is a stop id or
+    completes a stop string. None: there is no stop.
 
-    Decodes every beginning anew, so it is for short answers. `decode` may be None where there are no stop strings.
+    Decodes every prefix anew, so use it for short answers. `decode` may be None if there are no stop strings.
     """
     for length in range(1, len(ids) + 1):
         if ids[length - 1] in request.stop_ids:

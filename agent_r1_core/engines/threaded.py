@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class ThreadedEngine(Engine):
-    """Define `make_backend`; the rest of the contract is here."""
+    """Define `make_backend`; this class keeps the rest of the contract."""
 
     _worker: Worker | None = None
 
     def make_backend(self) -> EngineBackend:
-        """A new backend, with what it needs of `self.config`; cheap, since `EngineBackend.open` loads the model."""
+        """A new backend, made from `self.config`; keep it cheap, since `EngineBackend.open` loads the model."""
         raise TypeError(f"engine {type(self).__name__} defines no make_backend(); add one")
 
     async def start(self, model: EngineModel) -> None:
@@ -34,7 +34,7 @@ class ThreadedEngine(Engine):
         try:
             await asyncio.wrap_future(worker.limits)
         except BaseException:
-            worker.stop()  # also for a caller who was cancelled: the thread ends when the model is loaded
+            worker.stop()  # also when the caller was cancelled: the thread ends once the model is loaded
             raise
         self._worker = worker
 
@@ -42,10 +42,10 @@ class ThreadedEngine(Engine):
         return (await self.generate_batch([request]))[0]
 
     async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
-        """Serve requests that are admitted together in this order; one that is cancelled is aborted.
+        """Serve requests that are admitted together in this order; abort those that are cancelled.
 
         Raises:
-            EngineError: one of them cannot be served (none is, then), or the engine has stopped.
+            EngineError: one of them cannot be served (then none is), or the engine has stopped.
         """
         worker = self._running()
         checked = [_checked(request, worker) for request in requests]
@@ -55,7 +55,7 @@ class ThreadedEngine(Engine):
     async def release(self, episode: str) -> None:
         worker = self._worker
         if worker is not None:
-            with suppress(EngineError):  # one that has stopped keeps nothing
+            with suppress(EngineError):  # a stopped engine keeps nothing
                 worker.call(lambda: worker.backend.release(episode))
 
     async def sleep(self) -> None:
@@ -66,7 +66,7 @@ class ThreadedEngine(Engine):
         """Serve these weights from the next token on, also to requests in flight, whose contexts are read again.
 
         Raises:
-            EngineError: names or shapes do not fit the model (it keeps its weights, then), or the engine has stopped.
+            EngineError: names or shapes do not fit the model (it then keeps its weights), or the engine has stopped.
         """
         worker = self._running()
         await asyncio.wrap_future(worker.call(lambda: worker.backend.load_weights(weights, version)))
@@ -92,7 +92,7 @@ class ThreadedEngine(Engine):
 
 
 def _checked(request: Request, worker: Worker) -> Request:
-    """The request, with a budget that the positions leave to its context."""
+    """The request, with its budget cut to the positions that its context leaves."""
     limits, decodes = worker.limits.result(), worker.model.tokenizer is not None
     check_request(request, vocabulary=limits.vocabulary, positions=limits.positions, decodes=decodes)
     if limits.positions is not None:

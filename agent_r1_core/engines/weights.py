@@ -1,4 +1,4 @@
-"""KnownWeights: what new weights are held against before an engine writes any of them."""
+"""KnownWeights: checks new weights against the served model before an engine writes any of them."""
 
 from __future__ import annotations
 
@@ -27,57 +27,57 @@ class KnownWeights:
         """Describe a model.
 
         Args:
-            shapes: by Hugging Face name; of tied names, one is enough.
-            ties: names that stand for one tensor, the one to load it by first.
-            optional: names that may be left out.
+            shapes: by Hugging Face name; one of several tied names is enough.
+            ties: groups of names that stand for one tensor; the tensor is loaded under the first.
+            optional: names that may be missing.
         """
         self._shapes = {name: list(shape) for name, shape in shapes.items()}
-        self._home: dict[str, str] = {}
-        """Of each tied name: the one that its tensor is loaded by."""
+        self._primary: dict[str, str] = {}
+        """For each tied name, the one that its tensor is loaded under."""
         for names in ties:
             first, *others = names
-            self._home |= dict.fromkeys(names, first)
+            self._primary |= dict.fromkeys(names, first)
             self._shapes |= dict.fromkeys(others, self._shapes[first])
         self._optional = frozenset(optional)
 
     @classmethod
     def of_module(cls, module: nn.Module) -> KnownWeights:
-        """Those of a torch module; what its names share is tied, and persistent buffers are optional."""
+        """The weights of a torch module: names that share memory are tied, persistent buffers are optional."""
         state = module.state_dict(keep_vars=True)
-        by_place: dict[int, list[str]] = {}
+        by_address: dict[int, list[str]] = {}
         for name, tensor in state.items():
-            by_place.setdefault(tensor.data_ptr(), []).append(name)
+            by_address.setdefault(tensor.data_ptr(), []).append(name)
         return cls(
             {name: tensor.shape for name, tensor in state.items()},
-            [names for names in by_place.values() if len(names) > 1],
+            [names for names in by_address.values() if len(names) > 1],
             [name for name, tensor in state.items() if not isinstance(tensor, torch.nn.Parameter)],
         )
 
     def checked(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors to load, by the name to load each by.
+        """The tensors to load, each under the name that it is loaded by.
 
-        A tied tensor may come under any one of its names, or under several with equal values.
+        A tied tensor may come under any of its names, or under several with equal values.
 
         Raises:
             EngineError: a name is unknown or missing, a shape differs, or tied names carry different values.
         """
         self._check_names(weights)
-        given: dict[str, str] = {}
+        sources: dict[str, str] = {}
         for name, value in weights.items():
             self._check_shape(name, value)
-            twin = given.setdefault(self._home.get(name, name), name)
+            twin = sources.setdefault(self._primary.get(name, name), name)
             if twin != name and weights[twin].data_ptr() != value.data_ptr() and not torch.equal(weights[twin], value):
                 raise EngineError(
                     f"new weights give different values for {twin} and {name}, which the engine's model ties together; "
                     "send one of them, or serve a model whose configuration does not tie them"
                 )
-        needed = [name for name in self._shapes if self._home.get(name, name) == name and name not in self._optional]
-        missing = [name for name in needed if name not in given]
+        needed = [name for name in self._shapes if self._primary.get(name, name) == name and name not in self._optional]
+        missing = [name for name in needed if name not in sources]
         if missing:
             raise EngineError(
                 f"new weights lack {len(missing)} of the model's parameters, first {missing[0]}; send all of them"
             )
-        return {home: weights[name] for home, name in given.items()}
+        return {primary: weights[name] for primary, name in sources.items()}
 
     def _check_names(self, weights: Mapping[str, Tensor]) -> None:
         unknown = [name for name in weights if name not in self._shapes]
@@ -98,12 +98,12 @@ class KnownWeights:
 
 
 def copy_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a module, converted to its dtype; nothing is written unless everything fits.
+    """Copy weights into a module, converted to its dtype; write nothing unless all of them fit.
 
     Raises:
-        EngineError: they do not fit, as `KnownWeights.checked` says.
+        EngineError: they do not fit, as in `KnownWeights.checked`.
     """
-    checked, own = KnownWeights.of_module(module).checked(weights), module.state_dict(keep_vars=True)
+    checked, state = KnownWeights.of_module(module).checked(weights), module.state_dict(keep_vars=True)
     with torch.no_grad():
         for name, value in checked.items():
-            own[name].copy_(value)
+            state[name].copy_(value)

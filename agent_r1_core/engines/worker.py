@@ -1,7 +1,7 @@
-"""Worker: the thread that drives a backend. It admits requests between steps and answers each at its end.
+"""Worker: the thread that drives a backend. It admits requests between steps and answers each one when it ends.
 
-In deterministic mode jobs run one after the other, each batch to its end, so that the shapes of all computations depend
-on the requests alone (LAW 11).
+In deterministic mode batches run one after the other, each to its end, so that the shapes of all computations depend on
+the requests alone (LAW 11).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Admission:
 
 @dataclass(frozen=True)
 class _Call:
-    """Something else to do between two steps."""
+    """Any other call of the backend, made between two steps."""
 
     action: Callable[[], object]
     future: Future[Any]
@@ -42,7 +42,7 @@ class Worker:
     """Runs a backend in a daemon thread of its own."""
 
     def __init__(self, engine: str, backend: EngineBackend, model: EngineModel) -> None:
-        """Start the thread; `engine` is what errors call the engine."""
+        """Start the thread; `engine` is the engine's name in errors."""
         self.backend = backend
         self.model = model
         self.limits: Future[EngineLimits] = Future()
@@ -57,7 +57,7 @@ class Worker:
         self._cancelled: deque[int] = deque()
         self._thread = threading.Thread(target=self._run, name=f"agent-r1-{engine}", daemon=True)
         self._thread.start()
-        # A thread that is inside torch while the interpreter goes down aborts the process: stop it before.
+        # A thread that is inside torch while the interpreter shuts down aborts the process, so stop it before that.
         atexit.register(self.close)
 
     # Called from outside.
@@ -78,7 +78,7 @@ class Worker:
         return [future for _, _, future in entries]
 
     def call(self, action: Callable[[], object]) -> Future[Any]:
-        """Do something between two steps.
+        """Run `action` in the thread, between two steps.
 
         Raises:
             EngineError: the worker has stopped.
@@ -88,13 +88,13 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """End the thread after the step that is running; what waits or runs fails."""
+        """End the thread after the current step; waiting and running requests fail."""
         with self._arrival:
             self._closing = True
             self._arrival.notify()
 
     def close(self) -> None:
-        """Stop, and wait for the end of the thread."""
+        """Stop, and wait until the thread has ended."""
         self.stop()
         self._thread.join()
         atexit.unregister(self.close)
@@ -122,7 +122,7 @@ class Worker:
             self.limits.set_result(limits)
             while self._receive():
                 for key, outcome in self.backend.step():
-                    if key in self._running:  # an answer may cross an abortion
+                    if key in self._running:  # it may have been aborted during the step
                         _settle(self._running.pop(key), outcome)
         except BaseException as raised:
             error = self._stopped_by(raised)
@@ -135,7 +135,7 @@ class Worker:
             self._fail_all(error)
 
     def _receive(self) -> bool:
-        """Handle what has arrived since the last step; wait while there is nothing to do. False: stop."""
+        """Handle what has arrived since the last step; wait while there is nothing to do. Returns False to stop."""
         while True:
             self._abort_cancelled()
             with self._arrival:
@@ -203,7 +203,7 @@ class Worker:
 
 
 def _settle(future: Future[Any], outcome: object) -> None:
-    """Hand a result or an error over, unless the future was cancelled."""
+    """Set a future's result or error, unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, EngineError):

@@ -1,4 +1,4 @@
-"""Every metric of a run is declared here once; producers, monitors, displays and trackers look it up."""
+"""Declares every metric of a run once; producers, monitors, displays and trackers look it up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalogue: looks declared metrics up by name, those of the core and those that a run's components declare."""
+"""Catalogue: looks up declared metrics by name, those of the core and those of a run's components."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component
 
 PREFIXES = {"algorithm": "update/", "env": "env/", "tool": "tools/{name}/"}
-"""Where the metrics that a component declares appear, by its kind."""
+"""Prefix of a component's own metrics, by its kind."""
 
 
 class Catalogue:
     """The metrics that a run may report."""
 
     def __init__(self, metrics: Iterable[Metric] = ()) -> None:
-        """The core's metrics, and `metrics` beside them; of two with one name the later one holds."""
+        """The core's metrics and `metrics`; a later declaration of a name replaces an earlier one."""
         self._declared = {str(metric): metric for metric in (*DECLARED, *metrics)}
 
     @classmethod
@@ -43,7 +43,7 @@ class Catalogue:
         return isinstance(name, str) and self.get(name) is not None
 
     def __getitem__(self, name: str) -> Metric:
-        """The metric of that name; of a member of a family, the family's declaration under the member's name.
+        """The metric of that name; for a member of a family, the family's declaration under the member's name.
 
         Raises:
             ConfigError: no metric has that name.
@@ -62,7 +62,7 @@ class Catalogue:
         return family and Metric(name, family.meaning, unit=family.unit, better=family.better)
 
     def undeclared(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that nobody declared."""
+        """The names that are not declared."""
         return [name for name in names if name not in self]
 
     @cached_property
@@ -71,7 +71,7 @@ class Catalogue:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """`reward/<name>` matches `reward/` and one more part."""
+    """A pattern in which each `<part>` matches one part of a name: `reward/<name>` matches `reward/f1`."""
     return re.compile(
         "".join("[^/]+" if part.startswith("<") else re.escape(part) for part in re.split("(<.*?>)", name))
     )

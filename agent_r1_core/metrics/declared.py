@@ -1,7 +1,7 @@
 """The metrics of the core: what training steps and evaluations report, each declared once.
 
-A step's metrics stand in `metrics.jsonl`; those of its evaluation, if it had one, under `eval/`, and under
-`eval/<set>/` where there are several sets.
+A step's metrics are in `metrics.jsonl`; those of its evaluation, if it had one, are under `eval/`, or under
+`eval/<set>/` if there are several sets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROLLOUT_EPISODES = Metric("rollout/episodes", "episodes that did not fail", bett
 ROLLOUT_FAILED = Metric("rollout/failed", "episodes that failed at every attempt and are left out", better="lower")
 ROLLOUT_RETRIES = Metric("rollout/retries", "attempts beyond each episode's first", better="lower")
 ROLLOUT_HUNG = Metric(
-    "rollout/hung", "calls of tools, environments and rewards that did not return in their time", better="lower"
+    "rollout/hung", "calls of tools, environments and rewards that did not return in time", better="lower"
 )
 ROLLOUT_TOKENS_PER_SECOND = Metric(
     "rollout/tokens_per_second", "sampled tokens a second, waiting for tools included", unit="tokens/s", better="higher"
@@ -51,13 +51,13 @@ ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that the algorithm's
 # Tools.
 TOOL_CALLS = Metric("tools/calls", "tool calls of the step")
 TOOL_ERRORS = Metric("tools/errors", "tool calls that were answered with an error", better="lower")
-TOOL_TIMEOUTS = Metric("tools/timeouts", "tool calls that were given up at their time-out", better="lower")
+TOOL_TIMEOUTS = Metric("tools/timeouts", "tool calls that exceeded their time-out", better="lower")
 CALLS_OF_TOOL = Metric("tools/<tool>/calls", "calls of this tool")
 ERRORS_OF_TOOL = Metric("tools/<tool>/errors", "calls of this tool that were answered with an error", better="lower")
 SECONDS_OF_TOOL = Metric("tools/<tool>/seconds", "mean time of a call of this tool", unit="s", better="lower")
 
 # The environment's own numbers.
-ENV = Metric("env/<key>", "mean over turns of a number that the environment noted in a turn's `info`")
+ENV = Metric("env/<key>", "mean over turns of a number in the environment's `info`")
 
 # Health.
 RETURN_STD = Metric("health/return_std", "standard deviation (n - 1) of the returns of all episodes")
@@ -95,7 +95,7 @@ UPDATE_MEASURED_SHARE = Metric(
 )
 UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC = Metric(
     "update/bootstrapped_without_critic",
-    "episodes that an outer limit cut, taken as complete since no critic says what they would have brought",
+    "episodes that an outer limit cut, taken as complete because there is no critic to value the rest",
     better="lower",
 )
 UPDATE_SURPRISAL = Metric("update/surprisal", "mean negative log-prob of the sampled tokens", unit="nats")
@@ -130,7 +130,7 @@ CRITIC_SKIPPED_ZERO = Metric("update/critic_skipped_zero", "steps of the critic 
 # Time of a step.
 TIME_STEP = Metric("time/step", "the whole step, evaluation included", unit="s", better="lower")
 TIME_ROLLOUT = Metric("time/rollout", "collecting the episodes", unit="s", better="lower")
-TIME_TOOLS = Metric("time/tools", "sum over tool calls, which overlap", unit="s", better="lower")
+TIME_TOOLS = Metric("time/tools", "sum over tool calls, which may overlap", unit="s", better="lower")
 TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
 TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")
 TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
@@ -158,7 +158,7 @@ SCORES: tuple[Metric, ...] = (
 """What an evaluation reports, under these bare names in its own file."""
 
 EVALUATION = "eval/"
-"""What stands before a score's name in a step's metrics."""
+"""The prefix of a score in a step's metrics."""
 
 
 def evaluated(score: str, of: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The metrics of a rollout: rewards, episodes, tools, and the spread that health watches."""
+"""The metrics of a rollout: rewards, episodes, tools, and the spread of returns that the health monitor reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
-    """Everything that a rollout says, by declared name."""
+    """All metrics of a rollout, by declared name."""
     episodes = rollout.trajectories
     attempts = [trajectory.attempts - 1 for trajectory in (*episodes, *rollout.dropped)]
     sampled = sum(trajectory.action_tokens for trajectory in episodes)
@@ -47,8 +47,8 @@ def reward_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Spread of returns inside groups and over all episodes (standard deviations with n - 1, in reward units), and the
-    share of groups without any; groups of one have none to speak of."""
+    """Spread of returns within groups and over all episodes (standard deviations with n - 1, in reward units), and the
+    share of groups without spread; groups of one episode do not count."""
     returns = [value for group in groups for value in group.returns]
     metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
     several = [group for group in groups if len(group.trajectories) > 1]
@@ -59,7 +59,7 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def tool_metrics(tools: ToolCounts) -> dict[str, float]:
-    """Calls, errors and time, of all tools together and of each one, and what each one recorded itself."""
+    """Calls, errors and time, of all tools together and of each tool, and each tool's own metrics."""
     metrics: dict[str, float] = {
         metric.TOOL_CALLS: float(tools.calls),
         metric.TOOL_ERRORS: float(tools.errors),
@@ -76,24 +76,24 @@ def tool_metrics(tools: ToolCounts) -> dict[str, float]:
 
 
 def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Means over episodes and shares of turns, and what the environment noted."""
+    """Means over episodes, shares of turns, and the environment's own numbers."""
     if not trajectories:
         return {}
     n, turns = len(trajectories), [turn for trajectory in trajectories for turn in trajectory.turns]
     metrics: dict[str, float] = {
         metric.EPISODE_TURNS: len(turns) / n,
-        metric.EPISODE_ACTION_TOKENS: sum(one.action_tokens for one in trajectories) / n,
-        metric.EPISODE_TOKENS: sum(one.tokens for one in trajectories) / n,
-        metric.EPISODE_SEGMENTS: sum(len(one.segments) for one in trajectories) / n,
-        metric.EPISODE_TERMINATED: sum(one.status is EndStatus.TERMINATED for one in trajectories) / n,
-        metric.EPISODE_ANSWERED: sum(one.answer is not None for one in trajectories) / n,
+        metric.EPISODE_ACTION_TOKENS: sum(episode.action_tokens for episode in trajectories) / n,
+        metric.EPISODE_TOKENS: sum(episode.tokens for episode in trajectories) / n,
+        metric.EPISODE_SEGMENTS: sum(len(episode.segments) for episode in trajectories) / n,
+        metric.EPISODE_TERMINATED: sum(episode.status is EndStatus.TERMINATED for episode in trajectories) / n,
+        metric.EPISODE_ANSWERED: sum(episode.answer is not None for episode in trajectories) / n,
         metric.EPISODE_CUT_ACTIONS: sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
         metric.EPISODE_MALFORMED: sum(bool(turn.errors) for turn in turns) / max(1, len(turns)),
     }
-    judged = [float(one.success) for one in trajectories if one.success is not None]
+    judged = [float(episode.success) for episode in trajectories if episode.success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
-    return metrics | _noted(turns)
+    return metrics | _env_metrics(turns)
 
 
 def _rewards(trajectory: Trajectory) -> dict[str, float]:
@@ -105,8 +105,8 @@ def _rewards(trajectory: Trajectory) -> dict[str, float]:
     return rewards
 
 
-def _noted(turns: Iterable[Turn]) -> dict[str, float]:
-    """The mean of each number that environments noted in `info`, over the turns that have it."""
+def _env_metrics(turns: Iterable[Turn]) -> dict[str, float]:
+    """The mean of each number in the turns' `info`, over the turns that have it."""
     values: dict[str, list[float]] = {}
     for turn in turns:
         for key, value in turn.info.items():

@@ -1,4 +1,4 @@
-"""How components are found, named, reported and made; nothing here imports pydantic or a component until it must."""
+"""Finds, names, reports and makes components; imports neither pydantic nor a component before it must."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Static checks of a component against the contract of its kind; `plugins doctor` and the contract tests share them.
 
-They look at a class and make one instance with default options; whether it does its work well is for its own tests.
+They look at a class and make one instance with default options; they cannot say whether it works well.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} 
     ("reward", "score"),
     ("reward", "score_turn"),
 }
-"""Methods that may be sync or async; every other one is what the contract's own method is."""
+"""Methods that may be sync or async; every other method must be what the contract's own is."""
 
 
 def check_component(kind: str, cls: Any) -> list[str]:
-    """What is wrong with a class as a component of `kind`: one sentence each, empty when nothing is."""
+    """What is wrong with a class as a component of `kind`: one sentence per problem."""
     base = KINDS[kind].base()
     if not (isinstance(cls, type) and issubclass(cls, base)):
         return [f"{getattr(cls, '__name__', cls)!r} does not subclass {base.__name__}"]
@@ -54,7 +54,7 @@ def check_component(kind: str, cls: Any) -> list[str]:
 
 
 def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
-    """What is wrong with a registered name: its target, its contract, the options that its preset sets."""
+    """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
@@ -63,22 +63,22 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
         return []
     if record.preset is None:
         return check_component(record.kind, loaded.cls)
-    missing_is_fine = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
+    required = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
     problems = validate(loaded.cls.Config, loaded.preset_config)[1]
-    return [f"preset option {problem}" for problem in problems if problem.key not in missing_is_fine]
+    return [f"preset option {problem}" for problem in problems if problem.key not in required]
 
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
-    """Why a sound component cannot be used on this machine with its default options; None where it can."""
+    """Why a valid component cannot be used on this machine with its default options; None if it can."""
     loaded = registry.load(record.kind, record.qualified)
     config, problems = validate(loaded.cls.Config, loaded.preset_config)
     return None if problems else loaded.cls.unavailable(config)
 
 
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
-    config, wanted = cls.Config, base.Config
-    if not (isinstance(config, type) and issubclass(config, wanted)):
-        return [f"Config does not subclass {wanted.__name__}; write class Config({wanted.__name__})"]
+    config, required = cls.Config, base.Config
+    if not (isinstance(config, type) and issubclass(config, required)):
+        return [f"Config does not subclass {required.__name__}; write class Config({required.__name__})"]
     problems = [
         f"Config switches {key} off; leave {key}={value!r} of ComponentConfig"
         for key, value in (("extra", "forbid"), ("frozen", True))
@@ -90,9 +90,9 @@ def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
         default = config()
         again = config.model_validate(json.loads(default.model_dump_json()))
     except (ValueError, TypeError) as error:
-        return [*problems, f"the defaults of Config do not survive a trip through the run's config.yaml: {error}"]
+        return [*problems, f"the defaults of Config cannot be written to config.yaml and read again: {error}"]
     if again != default:
-        problems.append("the defaults of Config change on a trip through the run's config.yaml; use JSON-able types")
+        problems.append("the defaults of Config change when written to config.yaml and read again; use JSON-able types")
     return problems
 
 
@@ -104,7 +104,7 @@ def _check_methods(kind: str, cls: type[Component], base: type[Component]) -> li
         if name.startswith("_") or function is original:
             continue
         if function is None or isinstance(method, (staticmethod, classmethod)):
-            problems.append(f"{name} is no method; write it as def {name}{_signature(base, name)}")
+            problems.append(f"{name} is not a method; write it as def {name}{_signature(base, name)}")
             continue
         if not _accepts(function, len(inspect.signature(original).parameters)):
             given = inspect.signature(function)
@@ -138,7 +138,7 @@ def _signature(base: type, name: str) -> str:
 
 
 def _instance(cls: type[Component], problems: list[str]) -> Component | None:
-    """An instance with default options, or None where an option has no default; adds what it finds to `problems`."""
+    """An instance with default options, or None if an option has no default; appends to `problems`."""
     config = cls.Config
     if any(field.is_required() for field in config.model_fields.values()):
         return None
@@ -155,7 +155,7 @@ def _instance(cls: type[Component], problems: list[str]) -> Component | None:
     except Exception as error:
         problems.append(f"idle_options raised {type(error).__name__}: {error}")
     else:
-        problems += [f"idle_options names {name!r}, which is no option" for name in sorted(unknown)]
+        problems += [f"idle_options names {name!r}, which is not an option" for name in sorted(unknown)]
     try:
         reason = cls.unavailable(instance.config)
     except Exception as error:
@@ -169,21 +169,21 @@ def _instance(cls: type[Component], problems: list[str]) -> Component | None:
 def _check_tool(tool: Any) -> list[str]:
     arguments = tool.Arguments
     if not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
-        return ["Arguments is no pydantic model; write class Arguments(ToolArguments)"]
+        return ["Arguments is not a pydantic model; write class Arguments(ToolArguments)"]
     problems = []
     if arguments.model_config.get("extra") != "forbid":
-        problems.append("Arguments takes unknown arguments in silence; subclass ToolArguments, which forbids them")
+        problems.append("Arguments silently accepts unknown arguments; subclass ToolArguments, which forbids them")
     try:
         schema = tool.schema()
         json.dumps(schema)
         function = schema["function"]
         described, parameters = function["description"].strip(), function["parameters"]
     except Exception as error:
-        return [*problems, f"schema() is no function schema in JSON: {type(error).__name__}: {error}"]
+        return [*problems, f"schema() is not a function schema in JSON: {type(error).__name__}: {error}"]
     if not described:
         problems.append("the model is told nothing about it; give the class a docstring or a description")
     if parameters.get("type") != "object":
-        problems.append("the parameters of its schema are no object")
+        problems.append("the parameters of its schema are not an object")
     return problems
 
 
@@ -193,7 +193,7 @@ def _check_reward(reward: Any) -> list[str]:
         problems.append(f"scope is {reward.scope!r}; use 'episode' or 'turn'")
     other = {"episode": "score_turn", "turn": "score"}.get(reward.scope)
     if other is not None and getattr(type(reward), other) is not getattr(RewardFn, other):
-        problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that is meant")
+        problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that you mean")
     try:
         low, high = (float(bound) for bound in reward.range)
     except (TypeError, ValueError):
@@ -207,7 +207,7 @@ def _check_algorithm(algorithm: Any) -> list[str]:
     roles = algorithm.roles()
     known = {"policy", "critic", "reference"}
     if "policy" not in roles or not set(roles) <= known:
-        return [f"roles() is {sorted(roles)}; it needs 'policy', and may have 'critic' and 'reference'"]
+        return [f"roles() is {sorted(roles)}; it must have 'policy', and may have 'critic' and 'reference'"]
     return []
 
 
@@ -215,7 +215,7 @@ def _check_tool_format(tool_format: Any) -> list[str]:
     stops = tool_format.stop_strings
     problems = []
     if not isinstance(stops, tuple) or not all(isinstance(stop, str) and stop for stop in stops):
-        problems.append(f"stop_strings is {stops!r}; use a tuple of strings that are not empty")
+        problems.append(f"stop_strings is {stops!r}; use a tuple of non-empty strings")
     if not isinstance(tool_format.template_tools, bool):
         problems.append(f"template_tools is {tool_format.template_tools!r}; use True or False")
     return problems

@@ -1,4 +1,4 @@
-"""Whether the plugins of this environment are those of a run's plugins.json."""
+"""Compares the plugins of this environment with those in a run's plugins.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMPARED = {"status": "status", "distribution": "distribution", "version": "ver
 
 
 def compare(plugins: Sequence[PluginRecord], saved: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence per plugin that differs; plugins that are loaded on neither side do not count."""
+    """One sentence per plugin that differs; ignores plugins that are loaded neither here nor in the run."""
     now = _by_name(plugin.to_json() for plugin in plugins)
     then = _by_name(saved)
     sentences = []
@@ -22,7 +22,7 @@ def compare(plugins: Sequence[PluginRecord], saved: Sequence[Mapping[str, Any]])
             origin = f"{name!r} ({_origin(now[name])})"
             sentences.append(f"plugin {origin} is loaded here and was not when the run began; -P {name} leaves it out")
         elif difference := _difference(then[name], now[name]):
-            sentences.append(f"plugin {name!r} is another than when the run began: {difference}")
+            sentences.append(f"plugin {name!r} has changed since the run began: {difference}")
     return sentences
 
 
@@ -36,9 +36,11 @@ def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         for key, title in _COMPARED.items()
         if then.get(key) != now.get(key)
     ]
-    names = [{(part["kind"], part["name"]) for part in side["components"]} for side in (then, now)]
-    changes += [f"{kind} {name!r} is gone" for kind, name in sorted(names[0] - names[1])]
-    changes += [f"{kind} {name!r} is new" for kind, name in sorted(names[1] - names[0])]
+    before, after = (
+        {(component["kind"], component["name"]) for component in plugin["components"]} for plugin in (then, now)
+    )
+    changes += [f"{kind} {name!r} is gone" for kind, name in sorted(before - after)]
+    changes += [f"{kind} {name!r} is new" for kind, name in sorted(after - before)]
     return ", ".join(changes)
 
 

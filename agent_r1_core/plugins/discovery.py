@@ -1,4 +1,4 @@
-"""From candidates to records: what is loaded, and what became of the rest. One broken plugin stops nothing."""
+"""Turns candidates into records of what is loaded, and why the rest is not. One broken plugin stops nothing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from agent_r1_core.plugins.sources import Candidate, candidates
 
 
 def discover(local_files: Sequence[Path | str], disabled: Collection[str]) -> list[PluginRecord]:
-    """Find and read every plugin; of several with one name the first in order is loaded, the others are shadowed.
+    """Find and read every plugin; if several have one name, the first is loaded and the others are shadowed.
 
     Args:
         local_files: Python files to load as plugins, named by their stem.
         disabled: plugins not to import, by name or `distribution/name`.
 
     Raises:
-        ConfigError: a local file does not exist, or a name to disable is no plugin's.
+        ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
     """
-    found = candidates(local_files)
-    _check_disabled(found, disabled)
+    plugins = candidates(local_files)
+    _check_disabled(plugins, disabled)
     records: list[PluginRecord] = []
     taken: dict[str, PluginRecord] = {}
-    for candidate in found:
-        record = _blank(candidate)
+    for candidate in plugins:
+        record = _unread(candidate)
         if candidate.name in disabled or f"{candidate.distribution}/{candidate.name}" in disabled:
             record = replace(record, status=PluginStatus.DISABLED, reason="it was disabled by the user")
         elif candidate.name in taken:
@@ -43,7 +43,7 @@ def discover(local_files: Sequence[Path | str], disabled: Collection[str]) -> li
     return records
 
 
-def _blank(candidate: Candidate) -> PluginRecord:
+def _unread(candidate: Candidate) -> PluginRecord:
     return PluginRecord(
         name=candidate.name,
         distribution=candidate.distribution or None,
@@ -72,7 +72,8 @@ def _read(candidate: Candidate, record: PluginRecord) -> PluginRecord:
     return replace(record, components=components)
 
 
-def _check_disabled(found: Sequence[Candidate], disabled: Collection[str]) -> None:
-    known = {candidate.name for candidate in found} | {f"{c.distribution}/{c.name}" for c in found if c.distribution}
+def _check_disabled(plugins: Sequence[Candidate], disabled: Collection[str]) -> None:
+    known = {plugin.name for plugin in plugins}
+    known |= {f"{plugin.distribution}/{plugin.name}" for plugin in plugins if plugin.distribution}
     for name in sorted(set(disabled) - known):
         raise ConfigError(f"no plugin called {name!r} can be disabled{did_you_mean(name, known)}")

@@ -1,4 +1,4 @@
-"""Reading one plugin: its API number, its hooks, its specs; every rule that is broken has a sentence of its own."""
+"""Reads one plugin: its API number, its hooks, its specs; each rule has its own error message."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_+]*")
-"""What names of components, presets and aliases look like."""
+"""The form of names of components, presets and aliases."""
 
 
 class IncompatiblePlugin(Exception):
-    """The module was written for another plugin API, or does not say for which."""
+    """The module was written for another plugin API, or does not say for which one."""
 
 
 class BrokenPlugin(Exception):
@@ -31,7 +31,7 @@ class BrokenPlugin(Exception):
 
 
 def read_api(plugin: Any) -> int:
-    """The plugin's API number; raises IncompatiblePlugin where it is missing or another than ours."""
+    """The plugin's API number; raises IncompatiblePlugin if it is missing or differs from ours."""
     api = getattr(plugin, "AGENT_R1_PLUGIN_API", None)
     if api is None:
         raise IncompatiblePlugin(
@@ -54,7 +54,7 @@ def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecor
         local: whether it is a local file, whose targets may be `:Class`.
 
     Raises:
-        BrokenPlugin: a hook is misspelt, undecorated, takes arguments, raises, or returns something else than specs.
+        BrokenPlugin: a hook is misspelt, undecorated, takes arguments, raises, or returns anything but specs.
     """
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -72,7 +72,7 @@ def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecor
 
 
 def _hooks(manager: pluggy.PluginManager, plugin: Any) -> Iterator[tuple[str, Any]]:
-    """The plugin's hook implementations by hook; raises BrokenPlugin where one would be ignored or cannot be called."""
+    """The plugin's hook implementations by hook; raises BrokenPlugin if one would be ignored or cannot be called."""
     for name in sorted(dir(plugin)):
         function: Any = getattr(plugin, name, None)
         options = manager.parse_hookimpl_opts(plugin, name)
@@ -91,7 +91,7 @@ def _hooks(manager: pluggy.PluginManager, plugin: Any) -> Iterator[tuple[str, An
 
 
 def _looks_like_hook(plugin: Any, name: str, function: Any) -> bool:
-    """Whether an unmarked function was meant to be a hook; functions that a module imported were not."""
+    """Whether an unmarked function was meant as a hook; functions that the module only imports were not."""
     if not name.startswith("register_") or not inspect.isroutine(function):
         return False
     return not isinstance(plugin, ModuleType) or getattr(function, "__module__", None) == plugin.__name__
@@ -104,17 +104,17 @@ def _refuse_plain_function(name: str) -> None:
 
 
 def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
-    wanted = f"a list of {kind.spec.__name__}"
+    expected = f"a list of {kind.spec.__name__}"
     try:
-        answer = function()
-        specs = None if isinstance(answer, (str, Mapping)) or not isinstance(answer, Iterable) else list(answer)
+        result = function()
+        specs = None if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable) else list(result)
     except Exception as error:
         raise BrokenPlugin(f"hook {hook} raised {type(error).__name__}: {error}{raised_at(error)}") from error
     if specs is None:
-        raise BrokenPlugin(f"hook {hook} returned {type(answer).__name__}; return {wanted}")
+        raise BrokenPlugin(f"hook {hook} returned {type(result).__name__}; return {expected}")
     for spec in specs:
         if not isinstance(spec, kind.spec):
-            raise BrokenPlugin(f"hook {hook} returned a list with a {type(spec).__name__}; return {wanted}")
+            raise BrokenPlugin(f"hook {hook} returned a list with a {type(spec).__name__}; return {expected}")
     return specs
 
 

@@ -18,11 +18,11 @@ class Kind:
 
     name: str
     plural: str
-    """For people."""
+    """The name in messages and lists."""
     hook: str
     spec: type[specs.ComponentSpec]
     home: str
-    """`module:Class` of the contract, imported only when a component is."""
+    """`module:Class` of the contract; imported when a component is."""
 
     def base(self) -> type[Component]:
         """The class that components of this kind subclass (imports it)."""

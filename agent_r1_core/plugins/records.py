@@ -1,4 +1,4 @@
-"""What the loader knows after discovery: one record per plugin found, one per name of a component."""
+"""Records of discovery: one per plugin found, one per name of a component."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PluginStatus(StrEnum):
     FAILED = "failed"
     """It cannot be imported, or its hooks break the rules; `reason` says which."""
     INCOMPATIBLE = "incompatible"
-    """Its module was written for another plugin API, or does not say for which."""
+    """Its module was written for another plugin API, or does not say for which one."""
     SHADOWED = "shadowed"
     """Another plugin of the same name comes first; it was not imported."""
     DISABLED = "disabled"
@@ -27,7 +27,7 @@ class PluginStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ComponentRecord:
-    """One name under which a component may be asked for."""
+    """One name of a component."""
 
     kind: str
     name: str
@@ -36,7 +36,7 @@ class ComponentRecord:
     preset: Preset | None = None
     """Set where the name is a preset's."""
     alias_of: str | None = None
-    """The component's own name, where this is an alias."""
+    """The component's own name, if this is an alias."""
 
     @property
     def qualified(self) -> str:
@@ -45,7 +45,7 @@ class ComponentRecord:
 
     @property
     def canonical(self) -> str:
-        """The name that an instance bears, and under which it is logged: aliases resolve, presets keep theirs."""
+        """The name of an instance, and of its logs: an alias becomes the component's name, a preset keeps its own."""
         return self.alias_of or self.name
 
     @property
@@ -70,7 +70,7 @@ class ComponentRecord:
 
 @dataclass(frozen=True)
 class PluginRecord:
-    """One plugin that was found, whatever became of it."""
+    """One plugin that was found, loaded or not."""
 
     name: str
     distribution: str | None
@@ -82,7 +82,7 @@ class PluginRecord:
     reason: str = ""
     """One sentence; empty when the status is ok."""
     api: int | None = None
-    """`AGENT_R1_PLUGIN_API` of its module, where that was read."""
+    """`AGENT_R1_PLUGIN_API` of its module, if it was read."""
     components: tuple[ComponentRecord, ...] = ()
     file_hash: str | None = None
     """SHA-256 of a local file."""
@@ -116,4 +116,4 @@ class LoadedComponent:
     record: ComponentRecord
     cls: type[Component]
     preset_config: dict[str, Any]
-    """Options that the preset sets; empty for a name that is no preset."""
+    """Options that the preset sets; empty if the name is not a preset's."""

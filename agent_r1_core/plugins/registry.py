@@ -1,6 +1,6 @@
 """The registry: every plugin and component by name, and the only place where components are made.
 
-Names offered twice are an error at use, never "last wins": a silently replaced reward invalidates a run.
+Using a name that two plugins offer is an error, never "last wins": a silently replaced reward invalidates a run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DISABLE_VARIABLE = "AGENT_R1_DISABLE_PLUGINS"
 
 
 class Registry:
-    """What was found, under which names."""
+    """All plugins that were found, and their components by name."""
 
     def __init__(self, plugins: Sequence[PluginRecord]) -> None:
         self.plugins = list(plugins)
@@ -40,21 +40,21 @@ class Registry:
 
     @classmethod
     def discover(cls, local_files: Sequence[Path | str] = (), disabled: Collection[str] = ()) -> Registry:
-        """Find every plugin; imports plugin modules, and no component.
+        """Find every plugin; imports plugin modules but no component.
 
         Args:
             local_files: Python files to load as plugins.
             disabled: plugins not to import, by name or `distribution/name`; `AGENT_R1_DISABLE_PLUGINS` adds to them.
 
         Raises:
-            ConfigError: a local file does not exist, or a name to disable is no plugin's.
+            ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
         """
         names = [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")]
         return cls(discover(local_files, {*disabled, *filter(None, names)}))
 
     @property
     def local_files(self) -> list[str]:
-        """Absolute paths of the local files, for a worker that discovers for itself."""
+        """Absolute paths of the local files, for a worker process that discovers plugins itself."""
         return [plugin.value for plugin in self.plugins if plugin.file_hash]
 
     def components(self, kind: str | None = None) -> list[ComponentRecord]:
@@ -64,27 +64,27 @@ class Registry:
         return sorted(records, key=lambda record: (order.index(record.kind), record.name, record.plugin))
 
     def find(self, kind: str, name: str) -> ComponentRecord:
-        """The component that `name` or `plugin/name` means.
+        """The component called `name` or `plugin/name`.
 
         Raises:
-            UnknownComponent: nobody offers it.
+            UnknownComponent: no plugin offers it.
             AmbiguousComponent: several plugins do.
         """
         of_kind = self.components(_kind(kind).name)
-        found = [record for record in of_kind if name == (record.qualified if "/" in name else record.name)]
-        if not found:
+        matches = [record for record in of_kind if name == (record.qualified if "/" in name else record.name)]
+        if not matches:
             raise UnknownComponent(self._unknown(kind, name, of_kind))
-        if len(found) > 1:
-            choices = " or ".join(repr(record.qualified) for record in found)
-            raise AmbiguousComponent(f"{len(found)} plugins offer the {kind} {name!r}; say {choices}")
-        return found[0]
+        if len(matches) > 1:
+            choices = " or ".join(repr(record.qualified) for record in matches)
+            raise AmbiguousComponent(f"{len(matches)} plugins offer the {kind} {name!r}; say {choices}")
+        return matches[0]
 
     def load(self, kind: str, name: str) -> LoadedComponent:
         """Import a component.
 
         Raises:
             UnknownComponent, AmbiguousComponent: as `find`.
-            ComponentLoadError: its target cannot be imported or is no class of the kind.
+            ComponentLoadError: its target cannot be imported or is not a class of the kind.
         """
         record = self.find(kind, name)
         key = (kind, record.qualified)
@@ -96,7 +96,7 @@ class Registry:
     def configure(
         self, kind: str, block: Mapping[str, Any] | str, where: str = ""
     ) -> tuple[LoadedComponent, ComponentConfig]:
-        """Load the component that a block names and validate its options, which go over those of a preset.
+        """Load the component that a block names and validate its options, which override those of a preset.
 
         Raises:
             PluginError: as `load`.
@@ -140,7 +140,7 @@ class Registry:
         return next(plugin for plugin in self.plugins if record in plugin.components)
 
     def not_loaded(self) -> str:
-        """For the end of a sentence: the plugins that might have offered more, or an empty string."""
+        """The end of a sentence that names the plugins that are not loaded; empty if all are."""
         names = [plugin.name for plugin in self.plugins if plugin.status != PluginStatus.OK]
         return f" (not loaded: plugin {', '.join(names)}; see `agent-r1 plugins doctor`)" if names else ""
 
@@ -149,7 +149,7 @@ class Registry:
         return [plugin.to_json() for plugin in self.plugins]
 
     def check_same(self, saved: Sequence[Mapping[str, Any]]) -> list[str]:
-        """How this environment differs from a saved `to_json()`: one sentence per plugin; empty when it does not."""
+        """How this environment differs from a saved `to_json()`: one sentence per plugin that differs."""
         from agent_r1_core.plugins.comparison import compare
 
         return compare(self.plugins, saved)

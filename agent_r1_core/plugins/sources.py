@@ -1,4 +1,4 @@
-"""Where plugins come from: entry points of installed distributions, and local Python files. Finding imports nothing."""
+"""Finds plugins in the entry points of installed distributions and in local Python files; imports nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_r1_core.hookspecs import PROJECT
 
 @dataclass(frozen=True, order=True)
 class Candidate:
-    """A plugin that may be loaded; candidates sort by name, distribution and value, and a local file comes first."""
+    """A plugin that may be loaded; sorts by name, distribution and value, so a local file comes before others."""
 
     name: str
     distribution: str
@@ -38,13 +38,13 @@ class Candidate:
 
 
 def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
-    """Every plugin in sight, sorted, exact repeats dropped.
+    """Every plugin that can be found, sorted, without exact repeats.
 
     Raises:
-        ConfigError: a local file does not exist or is no Python file.
+        ConfigError: a local file does not exist or is not a Python file.
     """
-    found = {_from_entry_point(entry) for entry in metadata.entry_points(group=PROJECT)}
-    return sorted(found | {_from_file(Path(path)) for path in local_files})
+    installed = {_from_entry_point(entry) for entry in metadata.entry_points(group=PROJECT)}
+    return sorted(installed | {_from_file(Path(path)) for path in local_files})
 
 
 def _from_entry_point(entry: metadata.EntryPoint) -> Candidate:
@@ -56,13 +56,13 @@ def _from_entry_point(entry: metadata.EntryPoint) -> Candidate:
 def _from_file(path: Path) -> Candidate:
     path = path.expanduser()
     if path.suffix != ".py" or not path.is_file():
-        what = "is no Python file" if path.exists() else "does not exist"
+        what = "is not a Python file" if path.exists() else "does not exist"
         raise ConfigError(f"plugin file {path} {what}; give the path of a .py file")
     return Candidate(path.stem, "", str(path.resolve()), content=path.read_bytes())
 
 
 def _import_file(path: Path, content: bytes) -> Any:
-    """Import a file under a name of its own, so that it hides no module and no other file of the same name."""
+    """Import a file under a unique name, so that it hides no module and no other file of the same name."""
     digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:12]
     name = f"agent_r1_local_{digest}_{path.stem}"
     if name in sys.modules:

@@ -1,4 +1,4 @@
-"""From a spec's target to the class that it names."""
+"""Imports the class that a spec's target names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def import_target(record: ComponentRecord, plugin: PluginRecord) -> type[Compone
     """Import a component's class.
 
     Raises:
-        ComponentLoadError: the module cannot be imported, lacks the name, or the name is no class of the kind.
+        ComponentLoadError: the module cannot be imported, lacks the name, or the name is not a class of the kind.
     """
     who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
     module_name, _, path = record.spec.target.partition(":")
@@ -34,12 +34,12 @@ def import_target(record: ComponentRecord, plugin: PluginRecord) -> type[Compone
     if inspect.isfunction(value) and record.kind == "tool":
         raise ComponentLoadError(f"{who} is a plain function; put @tool (from agent_r1_core) above {path}")
     if not (isinstance(value, type) and issubclass(value, base)):
-        raise ComponentLoadError(f"{who} is no {base.__name__}; make {path} a class that subclasses it")
+        raise ComponentLoadError(f"{who} is not a {base.__name__}; make {path} a class that subclasses it")
     return value
 
 
 def _module(name: str, plugin: PluginRecord, who: str) -> Any:
-    """The module of a target; in a local file, no name or the file's own name means the file itself."""
+    """The module of a target; for a local file, an empty name or the file's own name means the file itself."""
     if plugin.distribution is None and name in ("", Path(plugin.value).stem):
         return plugin.module
     try:

@@ -1,4 +1,4 @@
-"""From pydantic's complaints to one sentence per wrong key: where it is, what is allowed, the nearest valid key."""
+"""Turns pydantic's errors into one sentence per wrong key: where it is, what is allowed, the nearest valid key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Problem:
     key: str
     """With its path, e.g. `tools[0].top_k`."""
     message: str
-    """What is wrong and what is allowed; reads on from the key."""
+    """What is wrong and what is allowed, to follow the key."""
 
     def __str__(self) -> str:
         return f"{self.key} {self.message}"
@@ -27,7 +27,7 @@ class Problem:
 def validate(
     model: type[BaseModel], options: Mapping[str, Any], where: str = ""
 ) -> tuple[BaseModel | None, list[Problem]]:
-    """Validate options; returns the model or None, and every problem that was found."""
+    """Validate options; returns the model or None, and all problems."""
     try:
         return model.model_validate(dict(options)), []
     except ValidationError as error:
@@ -50,7 +50,7 @@ def _problem(model: type[BaseModel], details: Any, where: str) -> Problem:
 
 
 def _keys(model: type[BaseModel], location: Sequence[int | str]) -> list[int | str]:
-    """The keys in pydantic's location, which also names validators and the members of unions, e.g. `list[str]`."""
+    """The keys in pydantic's location, without the names of validators and of union members, e.g. `list[str]`."""
     keys: list[int | str] = []
     current: Any = model
     for part in location:
@@ -79,7 +79,7 @@ def _join(where: str, location: Sequence[int | str]) -> str:
 
 
 def _fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Names of the fields at a path into nested models; empty where the path leads out of them."""
+    """Names of the fields at a path into nested models; empty if the path leaves the models."""
     current: Any = model
     for part in path:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""What a plugin author tests with: contract classes and fakes; names load on first access."""
+"""Contract classes and fakes for the tests of plugin authors; names load on first access."""
 
 from __future__ import annotations
 

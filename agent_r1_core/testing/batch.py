@@ -1,4 +1,4 @@
-"""A rollout at random as the tensors that an algorithm sees; no model computes them."""
+"""A random rollout as the tensors that an algorithm sees; no model computes them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def tiny_batch(seed: int = 0, groups: int = 3, size: int = 4) -> Batch:
 def loss_tokens(
     batch: Batch, advantages: Advantages, algorithm: Algorithm, rows: Sequence[int] | None = None, moved: float = 0.0
 ) -> LossTokens:
-    """The loss tokens of some trajectories of an update, with leaves for `logprobs` and `values`, and for `entropy`
-    where the algorithm asks for its gradient.
+    """The loss tokens of some trajectories of an update. `logprobs` and `values` are leaves with a gradient, and so is
+    `entropy` if the algorithm needs its gradient.
 
     Args:
         advantages: the algorithm's.
-        rows: trajectories of the micro-batch; all where None. Weights are those of the whole update either way.
-        moved: standard deviation, in nats, by which the policy has moved since the update began.
+        rows: trajectories of the micro-batch; None: all. Weights are always those of the whole update.
+        moved: standard deviation, in nats, of the change of log-probs since the update began.
     """
     roles = algorithm.roles()
     mask = batch.action_mask if algorithm.config.loss_mask else batch.response_mask
     weights = aggregation_weights(mask, algorithm.config.aggregation, algorithm.config.horizon)
     value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
-    in_a_loss = (mask | value_mask) if "critic" in roles else mask
-    chosen = torch.zeros_like(in_a_loss)
+    in_any_loss = (mask | value_mask) if "critic" in roles else mask
+    chosen = torch.zeros_like(in_any_loss)
     chosen[list(range(batch.size)) if rows is None else list(rows)] = True
-    chosen &= in_a_loss
+    chosen &= in_any_loss
     assert batch.old_logprobs is not None
     assert batch.values is not None
     assert batch.reference_logprobs is not None

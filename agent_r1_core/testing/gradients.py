@@ -1,6 +1,7 @@
-"""The gradient of one update, for tests of algorithms and of the learner: micro-batches and savings must not change it.
+"""The gradient of one update, for tests of algorithms and the learner: micro-batches and savings must not change it.
 
-The learner's own code makes it; only the optimiser's step is replaced by one that keeps the gradient and moves nothing.
+The learner's own code computes it; only the optimiser's step is replaced, by one that keeps the gradient and leaves the
+weights as they are.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from agent_r1_core.trajectory import Group
 
 
 class KeptGradients(Optimiser):
-    """An optimiser that keeps every gradient that it is given, as one flat vector each, and takes no step."""
+    """An optimiser that keeps every gradient as one flat vector and takes no step."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: TrainingConfig) -> None:
         super().__init__(parameters, settings.lr, settings, OF_POLICY)
         self.kept: list[Tensor] = []
 
     def step(self, step: int, meter: Meter) -> None:
-        """Keep the gradient; zeros where a weight got none."""
-        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
-        self.kept.append(torch.cat([part.flatten() for part in parts]))
+        """Keep the gradient; zeros for a weight that has none."""
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        self.kept.append(torch.cat([gradient.flatten() for gradient in gradients]))
         self.clear()
 
 
@@ -45,11 +46,11 @@ def update_gradients(
     critic_head: float = 0.5,
     **settings: Any,
 ) -> list[Tensor]:
-    """Gradients of one update on a copy of `model`: one flat vector per mini-batch, policy's and critic's end to end.
+    """Gradients of one update on a copy of `model`: one flat vector per mini-batch, the policy's before the critic's.
 
     Args:
-        reference: for algorithms with a KL; the model itself, its weights a little larger, where None.
-        critic_head: every weight of the critic's head, so that values differ and reach its decoder.
+        reference: for algorithms with a KL; None: the model with slightly larger weights.
+        critic_head: value of all weights of the critic's head, so that values differ and gradients reach its decoder.
         settings: fields of TrainingConfig.
     """
     policy = Policy(copy.deepcopy(model))
@@ -63,10 +64,10 @@ def update_gradients(
         learner.update(groups, 1)
         return actor.kept
     nn.init.constant_(learner.critic.head.weight, critic_head / learner.critic.head.in_features**0.5)
-    judge = KeptGradients(learner.critic.parameters(), training)
-    learner.critic_optimiser = judge
+    critic = KeptGradients(learner.critic.parameters(), training)
+    learner.critic_optimiser = critic
     learner.update(groups, 1)
-    return [torch.cat(pair) for pair in zip(actor.kept, judge.kept, strict=True)]
+    return [torch.cat(pair) for pair in zip(actor.kept, critic.kept, strict=True)]
 
 
 def relative_difference(gradient: Tensor, expected: Tensor) -> float:

@@ -1,6 +1,6 @@
 """A random Qwen2 model of a few thousand parameters in a folder, with its tokenizer: enough to run everything for real.
 
-It has learnt nothing: what it generates is noise.
+It is untrained, so it generates noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def tiny_model(seed: int = 0, tie: bool = True, **config: Any) -> Any:
 
     Args:
         seed: of the weights.
-        tie: whether input and output embeddings are one matrix.
+        tie: whether input and output embeddings share one matrix.
         config: further fields of `Qwen2Config`, e.g. `hidden_size=64`.
     """
     import torch
@@ -45,7 +45,7 @@ def tiny_model(seed: int = 0, tie: bool = True, **config: Any) -> Any:
 def tiny_model_folder(
     path: str | Path, seed: int = 0, tie: bool = True, chat_template: str = CHAT_TEMPLATE, **config: Any
 ) -> Path:
-    """Write `tiny_model` and `tiny_tokenizer` to a Hugging Face folder (made if missing) and return its path."""
+    """Write `tiny_model` and `tiny_tokenizer` to a Hugging Face folder (created if missing) and return its path."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     tiny_model(seed, tie, **config).save_pretrained(folder)

@@ -18,6 +18,6 @@ def make_request(
     top_k: int = 0,
     **more: Any,
 ) -> Request:
-    """A Request; `more` are its fields beside `ids`, `sampling` and `seed`."""
+    """A Request; `more` are its fields besides `ids`, `sampling` and `seed`."""
     sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k, max_new_tokens=max_new_tokens)
     return Request(tuple(ids), sampling, seed, **more)

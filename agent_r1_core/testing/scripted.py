@@ -18,12 +18,12 @@ LOGPROB = -0.5
 
 @dataclass(frozen=True)
 class Cue:
-    """What a script may look at before it speaks."""
+    """What a script sees before it answers."""
 
     prompt: str
     """The whole context, decoded."""
     turn: int
-    """How often the episode asked before."""
+    """Number of the episode's earlier requests."""
     request: Request
 
 
@@ -75,7 +75,7 @@ class ScriptedPolicy(Engine):
         )
 
     async def release(self, episode: str) -> None:
-        """The episode begins anew when it asks again."""
+        """Forget the episode; its next request is turn 0 again."""
         self._turns.pop(episode, None)
         self.released.append(episode)
 

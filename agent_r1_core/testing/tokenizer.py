@@ -1,6 +1,6 @@
-"""A tokenizer in memory: bytes, a few tags, a Qwen-like chat template. Every text goes to ids and back unchanged.
+"""A tokenizer in memory: bytes, a few tags, a Qwen-like chat template. Every text survives encoding and decoding.
 
-It has no merges, so a text is as long in tokens as in UTF-8 bytes: good for tests, not for training.
+It has no merges, so a text has as many tokens as UTF-8 bytes: good for tests, not for training.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHAT_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}
 """
-"""Appends only: the text of a conversation is a prefix of the text of every continuation of it."""
+"""It only appends: the text of a conversation is a prefix of the text of each of its continuations."""
 
 
 def tiny_tokenizer(chat_template: str = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:

@@ -1,4 +1,4 @@
-"""Trajectories, groups and tasks made by hand or at random, for tests that need no model."""
+"""Makes trajectories, groups and tasks, given or random, for tests that need no model."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def make_trajectory(
 
     Args:
         turns: a pair (observation ids, action ids) per turn.
-        task: `make_task()` where None.
-        turn_rewards: each turn's process reward; zeros where None.
-        reward: the outcome reward (weighted sum); `rewards` its components.
-        logprobs: nats of each turn's action ids; -1.0 for every id where None.
-        texts: each action's text; its ids in words where None.
+        task: None: `make_task()`.
+        turn_rewards: each turn's process reward; None: zeros.
+        reward: the outcome reward (weighted sum); `rewards` are its components.
+        logprobs: of each turn's action ids, in nats; None: -1.0 for every id.
+        texts: each action's text; None: its ids as text.
         closing: ids after the last action, with mask 0.
         new_segment_at: indices of turns that open a new segment (the first always does).
         more: further fields of `Trajectory`.
@@ -83,9 +83,9 @@ def random_trajectory(
     """A trajectory with random ids below `vocabulary`, log-probs and rewards; the same seed gives the same one.
 
     Args:
-        turns: number of turns; 1 to 4 at random where None.
+        turns: number of turns; None: 1 to 4 at random.
         longest: most ids in one observation or action.
-        more: arguments of `make_trajectory`, over the random ones.
+        more: arguments of `make_trajectory`, which override the random ones.
     """
     rng = random.Random(seed)
     count = rng.randint(1, 4) if turns is None else turns
@@ -94,19 +94,19 @@ def random_trajectory(
         return [rng.randrange(vocabulary) for _ in range(rng.randint(1, longest))]
 
     pairs = [(some_ids(), some_ids()) for _ in range(count)]
-    made: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "turn_rewards": [round(rng.uniform(-0.5, 0.5), 3) for _ in pairs],
         "reward": round(rng.uniform(0.0, 1.0), 3),
         "logprobs": [[-rng.expovariate(1.0) for _ in action] for _, action in pairs],
     }
-    return make_trajectory(pairs, **(made | more))
+    return make_trajectory(pairs, **(drawn | more))
 
 
 def random_group(seed: int = 0, size: int = 4, *, task: Task | None = None, **more: Any) -> Group:
     """A group of `size` random trajectories of one task."""
     shared = task or make_task(f"task-{seed}")
-    made = [random_trajectory(seed * 1000 + sample, task=shared, sample=sample, **more) for sample in range(size)]
-    return Group(task=shared, trajectories=made)
+    samples = [random_trajectory(seed * 1000 + index, task=shared, sample=index, **more) for index in range(size)]
+    return Group(task=shared, trajectories=samples)
 
 
 def _words(ids: Sequence[int]) -> str:

@@ -180,7 +180,7 @@ def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
     own.write_text(own.read_text().replace("aeiou", "xyz"))
     refused = agent_r1("train", "runs/small", "--resume", "training.steps=3")
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("error: plugin 'own_reward' is another than when the run began: file hash ")
+    assert refused.stderr.startswith("error: plugin 'own_reward' has changed since the run began: file hash ")
     assert refused.stderr.endswith("use --force to continue anyway\n")
     forced = agent_r1("train", "runs/small", "--resume", "--force", "training.steps=3")
     assert forced.exit_code == 0, forced.stderr

@@ -1,4 +1,4 @@
-"""What the contract classes share, and the test class of a whole plugin module."""
+"""The base of the contract classes, and the test class of a whole plugin module."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from agent_r1_core.plugins.targets import import_target
 class ComponentContract:
     """Base of the contract classes; subclass that of your component's kind and set at least `component`.
 
-    A component of a local plugin file is set by the file and its name: `plugin_file = "my_tool.py"; name = "multiply"`.
+    For a component of a local plugin file, set file and name instead: `plugin_file = "my_tool.py"; name = "multiply"`.
     """
 
     kind: ClassVar[str]
     component: ClassVar[type[Component]]
     """The class under test; for a function under `@tool`, the function."""
     plugin_file: ClassVar[str | Path | None] = None
-    """In place of `component`: a local plugin file, relative to the folder of the test."""
+    """Instead of `component`: a local plugin file, relative to the folder of the test."""
     config: ClassVar[Mapping[str, Any]] = {}
-    """Options to make it with, as a recipe would say them."""
+    """Its options, as in a recipe."""
     name: ClassVar[str] = "under_test"
-    """The name that its spec will give it."""
+    """The name in its spec."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Load `component` from `plugin_file`.
@@ -63,9 +63,11 @@ class ComponentContract:
         assert not problems, "; ".join(problems)
 
     def test_it_is_made_with_its_options(self) -> None:
-        made = self.make()
+        instance = self.make()
         for key in self.config:
-            assert hasattr(made.config, key), f"option {key!r} did not reach self.config; call super().__init__(config)"
+            assert hasattr(instance.config, key), (
+                f"option {key!r} did not reach self.config; call super().__init__(config)"
+            )
 
 
 class PluginContract:
@@ -90,7 +92,7 @@ def _load_local(path: Path, kind: str, name: str) -> LoadedComponent:
     registry = Registry.discover(local_files=[path])
     plugin = next(plugin for plugin in registry.plugins if plugin.file_hash)
     if plugin.status != PluginStatus.OK:
-        raise ComponentLoadError(f"{path} is no plugin that can be loaded: {plugin.reason}")
+        raise ComponentLoadError(f"{path} cannot be loaded as a plugin: {plugin.reason}")
     return registry.load(kind, f"{plugin.name}/{name}")
 
 
@@ -99,10 +101,10 @@ def _problems(component: ComponentRecord, plugin: PluginRecord) -> list[str]:
 
 
 async def settle(value: Any) -> Any:
-    """The value, awaited where a component answered with an awaitable."""
+    """The value, awaited if it is an awaitable."""
     return await value if inspect.isawaitable(value) else value
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end in a loop of its own."""
+    """Run a coroutine to its end in a new event loop."""
     return asyncio.run(coroutine)

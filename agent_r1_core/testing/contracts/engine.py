@@ -18,11 +18,11 @@ PROMPTS = ("Who?", "What is 1+1?", "A longer question, so that the rows of a bat
 
 
 class EngineContract(ComponentContract):
-    """Set `component`; `tolerance` where the engine is not exact."""
+    """Set `component`; set `tolerance` if the engine is not exact."""
 
     kind = "engine"
     tolerance: ClassVar[float] = 1e-4
-    """Largest difference of a log-prob to a plain forward pass in float32, nats (LAW 2)."""
+    """Largest difference, in nats, between a log-prob and that of a plain forward pass in float32 (LAW 2)."""
     sizes: ClassVar[Mapping[str, Any]] = {}
     """Fields of the tiny model's configuration, for an engine whose kernels need larger heads."""
 
@@ -45,8 +45,9 @@ class EngineContract(ComponentContract):
         return run(session())
 
     def test_generations_are_well_formed(self, tmp_path: Path) -> None:
-        made = self.serve(tmp_path, lambda engine: _all(engine, [_request(prompt) for prompt in PROMPTS]))
-        for prompt, generation in zip(PROMPTS, made, strict=True):
+        requests = [_request(prompt) for prompt in PROMPTS]
+        generations = self.serve(tmp_path, lambda engine: _generate_together(engine, requests))
+        for prompt, generation in zip(PROMPTS, generations, strict=True):
             assert 1 <= len(generation.ids) <= 8
             assert len(generation.logprobs) == len(generation.ids)
             assert all(value <= 1e-6 for value in generation.logprobs)
@@ -55,8 +56,8 @@ class EngineContract(ComponentContract):
 
     def test_log_probs_are_those_of_a_plain_forward_pass(self, tmp_path: Path) -> None:
         requests = [_request(prompt, temperature=temperature) for prompt in PROMPTS for temperature in (1.0, 0.7)]
-        made = self.serve(tmp_path, lambda engine: _all(engine, requests))
-        for request, generation in zip(requests, made, strict=True):
+        generations = self.serve(tmp_path, lambda engine: _generate_together(engine, requests))
+        for request, generation in zip(requests, generations, strict=True):
             self._compare(request, generation, seed=0)
 
     def test_new_weights_are_copied_and_served_with_their_version(self, tmp_path: Path) -> None:
@@ -81,17 +82,17 @@ class EngineContract(ComponentContract):
 
     def test_a_sample_depends_on_its_seed_alone(self, tmp_path: Path) -> None:
         requests = [_request(prompt, seed=seed) for seed, prompt in enumerate(PROMPTS * 2)]
-        together = self.serve(tmp_path, lambda engine: _all(engine, requests))
-        alone = self.serve(tmp_path, lambda engine: _one_by_one(engine, list(reversed(requests))))
-        assert [one.ids for one in together] == [one.ids for one in reversed(alone)], (
-            "company changed a sample (LAW 11)"
+        together = self.serve(tmp_path, lambda engine: _generate_together(engine, requests))
+        alone = self.serve(tmp_path, lambda engine: _generate_in_turn(engine, list(reversed(requests))))
+        assert [generation.ids for generation in together] == [generation.ids for generation in reversed(alone)], (
+            "other requests changed a sample (LAW 11)"
         )
-        assert len({one.ids for one in together}) > 1
+        assert len({generation.ids for generation in together}) > 1
 
     def test_greedy_takes_the_likeliest(self, tmp_path: Path) -> None:
         request, single = _request(PROMPTS[1], temperature=0.0), _request(PROMPTS[1], top_k=1)
-        generation, only = self.serve(tmp_path, lambda engine: _all(engine, [request, single]))
-        assert only.ids == generation.ids, "top_k=1 leaves the likeliest id alone, and another one was sampled"
+        generation, only = self.serve(tmp_path, lambda engine: _generate_together(engine, [request, single]))
+        assert only.ids == generation.ids, "top_k=1 leaves only the likeliest id, but another one was sampled"
         logprobs = self._logprobs(request.ids, generation.ids, 1.0, seed=0)
         for position, token in enumerate(generation.ids):
             best = float(logprobs[position].max())
@@ -100,11 +101,11 @@ class EngineContract(ComponentContract):
     def test_an_episode_may_go_on(self, tmp_path: Path) -> None:
         async def use(engine: Engine) -> tuple[Request, Generation]:
             first = _request(PROMPTS[0], episode="one")
-            said = await engine.generate(first)
-            second = _request("", ids=(*first.ids, *said.ids, *_ids(" And then?")), episode="one")
-            answer = await engine.generate(second)
+            answer = await engine.generate(first)
+            second = _request("", ids=(*first.ids, *answer.ids, *_ids(" And then?")), episode="one")
+            continued = await engine.generate(second)
             await engine.release("one")
-            return second, answer
+            return second, continued
 
         request, generation = self.serve(tmp_path, use)
         assert generation.context == context_digest(request.ids)
@@ -155,9 +156,9 @@ def _request(prompt: str, *, ids: tuple[int, ...] | None = None, seed: int = 7, 
     return make_request(ids or _ids(prompt), seed=seed, **more)
 
 
-async def _all(engine: Engine, requests: list[Request]) -> list[Generation]:
+async def _generate_together(engine: Engine, requests: list[Request]) -> list[Generation]:
     return list(await asyncio.gather(*(engine.generate(request) for request in requests)))
 
 
-async def _one_by_one(engine: Engine, requests: list[Request]) -> list[Generation]:
+async def _generate_in_turn(engine: Engine, requests: list[Request]) -> list[Generation]:
     return [await engine.generate(request) for request in requests]

@@ -18,21 +18,21 @@ from agent_r1_core.trajectory import Task
 
 ROLES = {"system", "user", "assistant", "tool"}
 NOISE = ("", " ", "\n\n", "no sense at all", "<answer>", "</tool_call>", '{"name": 1}', "\x00", "x" * 5000, "🙂")
-"""Actions that a policy may well come up with; an environment answers them with an observation."""
+"""Malformed actions that a policy may produce; an environment answers them with an observation."""
 
 
 class ToolEnvContract(ComponentContract):
-    """Set `component` and `actions`; `task` and `tools` where it needs them."""
+    """Set `component` and `actions`; set `task` and `tools` if it needs them."""
 
     kind = "env"
     actions: ClassVar[Sequence[str]] = ()
-    """Actions, turn by turn, that bring an episode of `task` to its end."""
+    """Actions, turn by turn, that end an episode of `task`."""
     task: ClassVar[Task] = make_task()
     tools: ClassVar[Sequence[Tool]] = ()
     tool_format: ClassVar[ToolFormat | None] = None
 
     def services(self, seed: int = 0) -> EnvServices:
-        """What the environment draws on; tools are called one after the other, without time-outs."""
+        """What the environment uses; tools are called one after the other, without time-outs."""
         tools = {tool.name: tool for tool in self.tools}
         rng = random.Random(seed)
 
@@ -70,7 +70,7 @@ class ToolEnvContract(ComponentContract):
                 assert steps, f"the episode ended before the action {text[:20]!r}"
                 _check_step(steps[0])
                 if not (steps[0].terminated or steps[0].truncated):
-                    assert steps[0].observation.messages, f"the action {text[:20]!r} was answered with silence (LAW 8)"
+                    assert steps[0].observation.messages, f"the action {text[:20]!r} got no message in answer (LAW 8)"
 
     def test_the_same_seed_and_actions_give_the_same_episode(self) -> None:
         once, again = (run(_play(self.make(), self.task, self.actions)) for _ in range(2))
@@ -79,7 +79,7 @@ class ToolEnvContract(ComponentContract):
     def test_every_episode_of_a_task_begins_alike(self) -> None:
         begun = [run(_play(self.make(seed), self.task, ()))[0].messages for seed in range(3)]
         assert all(messages == begun[0] for messages in begun), (
-            "episodes of one task begin differently, so that their rewards do not compare; draw the start from "
+            "episodes of one task begin differently, so their rewards cannot be compared; draw the start from "
             "task.seed and not from services.rng (LAW 7)"
         )
 
@@ -88,7 +88,7 @@ class ToolEnvContract(ComponentContract):
         first, second = self.make(), self.make()
 
         async def interleaved() -> list[Any]:
-            opening = [await settle(env.reset(self.task)) for env in (first, second)]
+            observations = [await settle(env.reset(self.task)) for env in (first, second)]
             steps = []
             for text in self.actions:
                 steps.append([await settle(env.step(Action(text))) for env in (first, second)])
@@ -96,9 +96,9 @@ class ToolEnvContract(ComponentContract):
                     break
             for env in (first, second):
                 await settle(env.close())
-            return [opening[1], *(pair[1] for pair in steps)]
+            return [observations[1], *(pair[1] for pair in steps)]
 
-        assert _values(run(interleaved())) == _values(alone), "two episodes at once disturb one another"
+        assert _values(run(interleaved())) == _values(alone), "two episodes at once affect each other"
 
     def test_its_schemas_and_stop_strings_are_plain(self) -> None:
         env = self.make()
@@ -143,7 +143,7 @@ def _check_observation(observation: Any) -> None:
 
 
 def _values(record: Sequence[Any]) -> list[Any]:
-    """Observations and steps without the times that they took."""
+    """Observations and steps without their times."""
     first, *steps = record
     return [
         first,

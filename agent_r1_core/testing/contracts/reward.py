@@ -20,16 +20,16 @@ OUT_OF_BUDGET = make_trajectory(status=EndStatus.TRUNCATED, reason="max_turns", 
 
 
 class RewardContract(ComponentContract):
-    """Set `component`, and `cases` to trajectories of your own with the scores they should get."""
+    """Set `component`, and `cases` to your own trajectories with the scores that they should get."""
 
     kind = "reward"
     cases: ClassVar[Sequence[tuple[Trajectory, float]]] = ()
-    """Trajectories and their scores; of a process reward, the score of the last turn."""
+    """Trajectories and their scores; for a process reward, the score of the last turn."""
     examples: ClassVar[Sequence[Trajectory]] = (ANSWERED, WRONG, EMPTY, OUT_OF_BUDGET)
-    """Further trajectories, whose scores must merely be in range."""
+    """Further trajectories, whose scores need only be in range."""
 
     def score(self, reward: RewardFn, trajectory: Trajectory) -> Any:
-        """The score, as a rollout asks for it."""
+        """The score, as in a rollout."""
         if reward.scope == "turn":
             return run(settle(reward.score_turn(trajectory.turns[-1], trajectory)))
         return run(settle(reward.score(trajectory)))
@@ -39,7 +39,7 @@ class RewardContract(ComponentContract):
         low, high = reward.range
         for trajectory in (*self.examples, *(trajectory for trajectory, _ in self.cases)):
             score = self.score(reward, trajectory)
-            assert isinstance(score, Real), f"scored {score!r}, which is no number; return a float"
+            assert isinstance(score, Real), f"scored {score!r}, which is not a number; return a float"
             assert math.isfinite(score), f"scored {score!r}"
             assert low <= score <= high, f"scored {score}, outside its range {low} to {high}"
 

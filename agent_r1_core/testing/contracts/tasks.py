@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.testing.contracts.base import ComponentContract
@@ -11,7 +12,7 @@ from agent_r1_core.trajectory import Task
 
 
 class TaskSourceContract(ComponentContract):
-    """Set `component`, and `config` to options with which it loads (a small file of your tests, say)."""
+    """Set `component`, and `config` to options with which it loads, for example a small file of your tests."""
 
     kind = "tasks"
 
@@ -23,23 +24,23 @@ class TaskSourceContract(ComponentContract):
             assert isinstance(task.id, str), f"a task has the id {task.id!r}"
             assert task.id, "a task has an empty id"
             assert task.prompt, f"task {task.id!r} asks nothing"
-            assert isinstance(task.answers, tuple), f"the answers of task {task.id!r} are no tuple"
+            assert isinstance(task.answers, tuple), f"the answers of task {task.id!r} are not a tuple"
             assert all(isinstance(answer, str) for answer in task.answers)
             json.dumps(dict(task.metadata))
 
     def test_ids_are_unique(self) -> None:
         ids = [task.id for task in self.make().load()]
-        twice = sorted({one for one in ids if ids.count(one) > 1})[:3] if len(set(ids)) < len(ids) else []
-        assert not twice, f"several tasks have one id: {twice}"
+        repeated = sorted(task_id for task_id, count in Counter(ids).items() if count > 1)[:3]
+        assert not repeated, f"several tasks have the same id: {repeated}"
 
     def test_the_same_options_give_the_same_tasks(self) -> None:
         first, second = list(self.make().load()), list(self.make().load())
-        assert first == second, "two sources with the same options load other tasks, or in another order"
+        assert first == second, "two sources with the same options load different tasks, or in a different order"
 
     def test_its_corpus_holds_passages(self) -> None:
         corpus = self.make().corpus()
         if corpus is None:
             return
-        some = list(itertools.islice(corpus, 100))
-        assert some, "its corpus is empty; return None where there is none"
-        assert all(isinstance(passage, Passage) and passage.text for passage in some)
+        passages = list(itertools.islice(corpus, 100))
+        assert passages, "its corpus is empty; return None if there is none"
+        assert all(isinstance(passage, Passage) and passage.text for passage in passages)

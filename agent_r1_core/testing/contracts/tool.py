@@ -20,7 +20,7 @@ _NOT_GIVEN = object()
 
 
 class ToolContract(ComponentContract):
-    """Set `component` and `arguments`; `expected` and `refused` where they make sense."""
+    """Set `component` and `arguments`; set `expected` and `refused` where they make sense."""
 
     kind = "tool"
     arguments: ClassVar[Mapping[str, Any]] = {}
@@ -56,7 +56,7 @@ class ToolContract(ComponentContract):
             self.make().Arguments.model_validate({**self.arguments, "an_argument_that_no_tool_has": 1})
         except ValidationError:
             return
-        raise AssertionError("an unknown argument was taken in silence; make Arguments a subclass of ToolArguments")
+        raise AssertionError("an unknown argument was silently accepted; make Arguments a subclass of ToolArguments")
 
     def test_a_call_answers_with_something_to_show(self, tmp_path: Path) -> None:
         tool = self.make()
@@ -76,7 +76,7 @@ class ToolContract(ComponentContract):
             first, second = (self.call(tool, self.arguments) for _ in range(2))
         finally:
             tool.close()
-        assert first == second, f"the same call in two episodes brought {first!r} and {second!r}; keep state in context"
+        assert first == second, f"the same call in two episodes gave {first!r} and {second!r}; keep state in context"
 
     def test_a_refusal_is_a_sentence_for_the_model(self, tmp_path: Path) -> None:
         if self.refused is None:
@@ -84,13 +84,13 @@ class ToolContract(ComponentContract):
         tool = self.make()
         tool.open(self.resources(tmp_path))
         try:
-            said = f"the answer {self.call(tool, self.refused)!r}"
+            outcome = f"the answer {self.call(tool, self.refused)!r}"
         except ToolError as error:
-            said = str(error).strip() and "a ToolError"
+            outcome = str(error).strip() and "a ToolError"
         finally:
             tool.close()
-        assert said == "a ToolError", (
-            f"{dict(self.refused)} got {said or 'an empty ToolError'}; raise ToolError(reason)"
+        assert outcome == "a ToolError", (
+            f"{dict(self.refused)} got {outcome or 'an empty ToolError'}; raise ToolError(reason)"
         )
 
     def test_it_closes_without_having_opened(self) -> None:

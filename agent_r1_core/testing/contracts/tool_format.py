@@ -19,7 +19,7 @@ SCHEMA = {
 
 
 class ToolFormatContract(ComponentContract):
-    """Set `component`; `malformed` to texts that are broken calls."""
+    """Set `component`, and `malformed` to texts that are broken calls."""
 
     kind = "tool_format"
     schemas: ClassVar[Sequence[dict[str, Any]]] = (SCHEMA,)
@@ -29,13 +29,13 @@ class ToolFormatContract(ComponentContract):
     )
     """Calls that the format can write."""
     malformed: ClassVar[Sequence[str]] = ()
-    """Texts that are meant as calls and are none; each must give an error and no call."""
+    """Broken calls; each must give an error and no call."""
 
     def make(self) -> Any:
         """An instance that knows `schemas`."""
-        made = super().make()
-        made.bind(self.schemas)
-        return made
+        tool_format = super().make()
+        tool_format.bind(self.schemas)
+        return tool_format
 
     def test_what_it_writes_it_reads(self) -> None:
         tool_format = self.make()
@@ -59,7 +59,7 @@ class ToolFormatContract(ComponentContract):
                 assert call not in tool_format.parse(text[:stop]).calls or text[:stop].strip() == text.strip()
         for text in self.malformed:
             parsed = tool_format.parse(text)
-            assert parsed.errors, f"the broken call {text!r} was passed over in silence (LAW 8)"
+            assert parsed.errors, f"the broken call {text!r} was silently ignored (LAW 8)"
             assert not parsed.calls, f"the broken call {text!r} was read as {parsed.calls}"
 
     def test_its_prompt_tells_how_to_answer(self) -> None:

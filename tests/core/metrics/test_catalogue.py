@@ -43,7 +43,7 @@ def test_every_declaration_says_what_it_means() -> None:
         ("eval/wiki/reward/mean", "return"),
         ("eval/pass@8", "k samples"),
         ("tools/wiki_search/seconds", "this tool"),
-        ("env/score", "noted"),
+        ("env/score", "number"),
     ],
 )
 def test_members_of_a_family_are_found(name: str, of: str) -> None:

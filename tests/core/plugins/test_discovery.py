@@ -131,7 +131,9 @@ def test_a_file_that_changes_is_read_again(local_plugin: Write) -> None:
     assert before.file_hash != after.file_hash
 
 
-@pytest.mark.parametrize(("name", "complaint"), [("gone.py", "does not exist"), ("conftest.txt", "is no Python file")])
+@pytest.mark.parametrize(
+    ("name", "complaint"), [("gone.py", "does not exist"), ("conftest.txt", "is not a Python file")]
+)
 def test_a_file_that_cannot_be_a_plugin_is_an_error(tmp_path: Path, name: str, complaint: str) -> None:
     (tmp_path / "conftest.txt").touch()
     with pytest.raises(ConfigError, match=complaint):

@@ -115,7 +115,7 @@ def test_a_name_offered_twice_is_an_error_that_offers_both(local_plugin: Write) 
     [
         ("gone", "':Goen' has no 'Goen'"),
         ("whisper", "is a plain function; put @tool"),
-        ("reward", "is no Tool; make Length a class that subclasses it"),
+        ("reward", "is not a Tool; make Length a class that subclasses it"),
         ("absent", "importing a_module_that_is_not_there.inner raised ModuleNotFoundError"),
     ],
 )
@@ -158,7 +158,7 @@ def test_other_plugins_are_told_apart(registry: Registry, local_plugin: Write) -
     local_plugin(PLUGIN.replace('"gone"', '"lost"'))
     changed = Registry.discover(registry.local_files)
     [sentence] = changed.check_same(saved)
-    assert sentence.startswith("plugin 'mine' is another than when the run began: file hash ")
+    assert sentence.startswith("plugin 'mine' has changed since the run began: file hash ")
     assert sentence.endswith("tool 'gone' is gone, tool 'lost' is new")
     assert Registry.discover().check_same(saved)[0].startswith("plugin 'mine' of the run")
     assert "was not when the run began" in changed.check_same(Registry.discover().to_json())[0]

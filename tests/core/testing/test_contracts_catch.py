@@ -276,10 +276,10 @@ class Ascends(GRPO):
     ("algorithm", "fault"),
     [
         (CreditsAll, "advantages_are_finite_constants_and_stand_on_credited_tokens"),
-        (LooksAside, "what_stands_outside_the_action_mask_changes_nothing"),
+        (LooksAside, "values_outside_the_action_mask_change_nothing"),
         (OwnNormaliser, "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts"),
         (OwnNormaliser, "micro_batches_add_up"),
-        (PullsBack, "what_has_a_gradient_without_an_advantage_is_not_skipped"),
+        (PullsBack, "no_trajectory_with_a_gradient_is_skipped"),
         (Ascends, "a_good_action_becomes_likelier"),
     ],
 )
