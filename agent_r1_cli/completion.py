@@ -1,4 +1,4 @@
-"""What the Tab key offers: recipes, runs, components, kinds and plugins; imports no component, so it is quick."""
+"""What the Tab key offers: recipes, runs, components, kinds and plugins. Imports no component, so it is quick."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COMPONENT_KEYS = {
     "tasks.eval": "tasks",
     "tasks.train": "tasks",
 }
-"""Keys of a recipe whose value names a component, with its kind."""
+"""Keys of a recipe whose value names a component, with the kind of it."""
 
 
 def recipe_arguments(ctx: typer.Context, incomplete: str) -> list[Offer]:
-    """For `[RECIPE] [KEY=VALUE]...`: first recipes and runs, then components where a key names one."""
+    """For `[RECIPE] [KEY=VALUE]...`: recipes and runs first, then components for the keys that name one."""
     given = [str(word) for word in ctx.params.get("arguments") or ()]
     if given[-1:] == ["="]:  # bash splits words at `=`
         return _components(_COMPONENT_KEYS.get(given[-2], "")) if len(given) > 1 else []
@@ -43,7 +43,7 @@ def models(incomplete: str) -> list[Offer]:
 
 
 def component_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
-    """For `plugins show`: the components, of one kind where `--kind` says so."""
+    """For `plugins show`: the components, of one kind if `--kind` is given."""
     return _components(ctx.params.get("kind"))
 
 
@@ -68,7 +68,7 @@ def _recipes() -> Iterator[Offer]:
 
 
 def _runs() -> Iterator[Offer]:
-    """Runs where recipes put them unless told otherwise."""
+    """Runs in the default place, `runs`."""
     return ((str(file.parent), "run") for file in sorted(Path("runs").glob("*/run.json")))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 _NARROWEST, _WIDEST = 60, 100
 """Columns of the page."""
 _NAMES = 26
-"""Columns for the names of options; a longer one stands on a line of its own."""
+"""Columns for the names of options; a longer name gets its own line."""
 
 
 def print_page(answer: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ def _settings(config: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as a recipe writes it."""
+    """A value as it is written in a recipe."""
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
@@ -81,7 +81,7 @@ def _metric(metric: dict[str, Any]) -> str:
 
 
 def _print_entries(title: str, entries: Sequence[tuple[str, Iterable[str]]]) -> None:
-    """Names in a column, with paragraphs beside them."""
+    """Print names in a column, with paragraphs beside them."""
     print(title)
     column = min(_NAMES, 4 + max(len(name) for name, _ in entries))
     for name, paragraphs in entries:
@@ -96,7 +96,7 @@ def _print_entries(title: str, entries: Sequence[tuple[str, Iterable[str]]]) -> 
 
 
 def _prose(text: str) -> str:
-    """A docstring, its plain paragraphs filled to the width of the page."""
+    """A docstring with its plain paragraphs filled to the width of the page."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(part if "\n " in f"\n{part}" else _wrapped(part) for part in paragraphs)
 

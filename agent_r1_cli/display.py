@@ -1,4 +1,4 @@
-"""Shows a training run while it runs, on stderr: a live bar on a terminal, else one plain line a step."""
+"""Shows a running training on stderr: a live bar on a terminal, else one plain line per step."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
 
 _RECENT = 8
-"""Steps whose mean duration predicts the rest: early steps are slower."""
+"""Recent steps whose mean duration predicts the time left; early steps are slower."""
 
 
 class TrainDisplay:
-    """Listens to a run (see training/listener.py) and shows it; use it as a context manager."""
+    """A listener (see training/listener.py) that shows the run; use it as a context manager."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class TrainDisplay:
         stream: TextIO | None = None,
         live: bool | None = None,
     ) -> None:
-        """Prepare; nothing is shown yet.
+        """Prepare the display; shows nothing yet.
 
         Args:
             waiting: what a terminal shows until there is progress.
-            stream: where to; None: stderr.
-            live: a bar that moves; None: where the stream is a terminal.
+            stream: where to write; None: stderr.
+            live: whether to draw a live bar; None: if the stream is a terminal.
         """
         self.total = 0
-        """Steps of the whole run; 0: there are none, and the bar counts episodes."""
+        """Steps of the whole run; 0: it has none, and the bar counts episodes."""
         self.done = 0
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
@@ -60,7 +60,7 @@ class TrainDisplay:
         self._bar = None
 
     def begin(self, done: int, steps: int) -> None:
-        """Training begins: `steps` in all, of which an earlier attempt made `done`."""
+        """Training starts: `steps` in total, of which an earlier attempt completed `done`."""
         self.done, self.total = done, steps
         if self._bar is not None:
             self._bar.show(done, steps, "starting", "")
@@ -77,7 +77,7 @@ class TrainDisplay:
             self._print("  ".join(part for part in (f"step {step}/{self.total}", self._figures, self._left()) if part))
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Episodes of the current rollout or evaluation; a plain display leaves them out."""
+        """Show the episodes of the current rollout or evaluation; a plain display skips them."""
         if self._bar is None:
             return
         if not self.total:
@@ -85,8 +85,8 @@ class TrainDisplay:
             return
         training = of == "rollout"
         share = done / total / 2 if training else 0.0
-        doing = "learning" if training and done == total else f"{of} {done}/{total}"
-        self._bar.show(self.done + share, self.total, "  ".join(filter(None, (self._left(), doing))), self._figures)
+        activity = "learning" if training and done == total else f"{of} {done}/{total}"
+        self._bar.show(self.done + share, self.total, "  ".join(filter(None, (self._left(), activity))), self._figures)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """An evaluation is complete."""
@@ -111,7 +111,7 @@ class TrainDisplay:
 
 
 class _Bar:
-    """A bar, with the last step's figures on the line below, drawn by rich; until there is progress, a spinner."""
+    """A bar by rich, with the last step's figures on the line below; a spinner until there is progress."""
 
     def __init__(self, waiting: str, stream: TextIO) -> None:
         from rich.console import Console
@@ -122,9 +122,9 @@ class _Bar:
         self._progress = Progress(
             TextColumn("{task.fields[step]}/{task.total:.0f}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[doing]}", markup=False),
+            TextColumn("{task.fields[activity]}", markup=False),
         )
-        self._task = self._progress.add_task("", step=0, doing="")
+        self._task = self._progress.add_task("", step=0, activity="")
         self._waiting: RenderableType | None = Spinner("dots", waiting)
         self._figures = ""
         console = Console(file=stream, force_terminal=True)
@@ -138,10 +138,10 @@ class _Bar:
         self._live.transient = self._waiting is not None
         self._live.stop()
 
-    def show(self, done: float, total: int, doing: str, figures: str) -> None:
-        """Move the bar; `done` counts the part of a step that is under way."""
+    def show(self, done: float, total: int, activity: str, figures: str) -> None:
+        """Move the bar; `done` includes the fraction of the current step."""
         self._waiting = None
-        self._progress.update(self._task, completed=done, step=int(done), doing=doing, total=total)
+        self._progress.update(self._task, completed=done, step=int(done), activity=activity, total=total)
         self._figures = figures
 
     def note(self, text: str) -> None:
@@ -158,7 +158,7 @@ class _Bar:
 
 
 def summary(metrics: Mapping[str, float]) -> list[str]:
-    """The figures of a step that a person follows, as short texts; those that were not measured are left out."""
+    """The figures of a step that a person follows, as short texts; unmeasured ones are left out."""
     shown = [
         ("reward", "reward/mean", "{:.3f}"),
         ("exact match", "reward/exact_match", "{:.3f}"),
@@ -171,7 +171,7 @@ def summary(metrics: Mapping[str, float]) -> list[str]:
 
 
 def _seconds(metrics: Mapping[str, float]) -> list[str]:
-    """How long a step took, without its evaluation."""
+    """The duration of a step, without its evaluation."""
     if not {"time/rollout", "time/update", "time/weights"} <= metrics.keys():
         return []
     seconds = metrics["time/rollout"] + metrics["time/update"] + metrics["time/weights"]
@@ -189,5 +189,5 @@ def duration(seconds: float) -> str:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether colours and moving lines make sense there."""
+    """Whether the stream is a terminal that supports colours and live lines."""
     return stream.isatty() and os.environ.get("TERM", "") != "dumb"

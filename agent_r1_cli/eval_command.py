@@ -19,18 +19,23 @@ def score(
     model: ModelName = None,
     samples: Annotated[
         int,
-        typer.Option("--samples", metavar="N", min=1, help="Episodes per task; several are sampled and report pass@k."),
+        typer.Option(
+            "--samples",
+            metavar="N",
+            min=1,
+            help="Episodes per task; several are sampled and report pass@k.",
+        ),
     ] = 1,
     baseline: Annotated[
         Literal["closed_book", "naive_rag"] | None,
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="Ask without tools: `closed_book` the bare question, `naive_rag` after one search for it.",
+            help="Ask without tools: `closed_book` the question alone, `naive_rag` with passages found for it.",
         ),
     ] = None,
     silence_tools: Annotated[
-        bool, typer.Option("--silence-tools", help="Let tools answer that nothing was found: does the policy guess?")
+        bool, typer.Option("--silence-tools", help="Let tools answer that they found nothing: does the policy guess?")
     ] = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
@@ -51,26 +56,26 @@ def score(
 
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
         plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
-        found, path = evaluate(plan, display)
+        evaluation, path = evaluate(plan, display)
     if as_json:
-        print_json({**found.result.to_json(), "file": str(path)})
+        print_json({**evaluation.result.to_json(), "file": str(path)})
         return
-    print_table(("metric", "mean", "95 % interval", "method", "n"), found.result.rows())
-    for line in _footer(found.result):
+    print_table(("metric", "mean", "95 % interval", "method", "n"), evaluation.result.rows())
+    for line in _footer(evaluation.result):
         print(line)
     say(f"written to {path}")
 
 
 def _footer(result: EvaluationResult) -> list[str]:
-    """What belongs to the scores: conditions, scorers, corpora, sampling."""
+    """What a reader needs with the scores: scorers, sampling, corpora, conditions."""
     lines = [f"{name}: {scorer}" for name, scorer in result.scorers.items()]
     lines.append(f"sampling: {_listed(result.sampling)}")
     if result.choosing_set is not None:
-        lines.append(f"{result.choosing_set}: the set that chooses checkpoints, in no mean over the sets")
-    for name, one in result.sets.items() or [("", result)]:
+        lines.append(f"{result.choosing_set}: the set that chooses checkpoints; it is in no mean over the sets")
+    for name, scores in result.sets.items() or [("", result)]:
         label = f"{name}: " if name else ""
-        lines += [f"{label}{tool}: {_listed(facts)}" for tool, facts in one.tools.items()]
-        lines += [f"{label}{condition}" for condition in one.conditions]
+        lines += [f"{label}{tool}: {_listed(facts)}" for tool, facts in scores.tools.items()]
+        lines += [f"{label}{condition}" for condition in scores.conditions]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""How commands fail: an expected failure is one sentence and its exit code, an unexpected one hints at `--debug`."""
+"""How commands fail: with one sentence and an exit code; an unexpected failure also suggests `--debug`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_r1_cli.output import say
 from agent_r1_core.errors import AgentR1Error
 
 DEBUG_VARIABLE = "AGENT_R1_DEBUG"
-"""Set to 1: failures show their traceback."""
+"""Set it to 1 to see the traceback of a failure."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
@@ -27,7 +27,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a fa
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a command so that failures print one sentence, and give it the option `--debug`.
 
-    Typer's own exceptions pass.
+    Typer's own exceptions pass through.
     """
 
     @functools.wraps(command)
@@ -56,13 +56,13 @@ def tell(error: Exception) -> int:
     if isinstance(error, AgentR1Error):
         say("\n".join(f"error: {line}" for line in str(error).splitlines()))
         return error.exit_code
-    hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it comes from"
-    say(f"error: {type(error).__name__}: {error}{_place(error)}{hint}")
+    hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it happened"
+    say(f"error: {type(error).__name__}: {error}{_users_line(error)}{hint}")
     return 1
 
 
 def show_tracebacks(wanted: bool) -> None:
-    """Show the traceback of failures from here on, in processes that this one starts, too."""
+    """From now on show the traceback of failures, also in processes that this one starts."""
     if wanted:
         os.environ[DEBUG_VARIABLE] = "1"
 
@@ -77,14 +77,17 @@ def _show_traceback() -> None:
         traceback.print_exc()
 
 
-def _place(error: Exception) -> str:
-    """The innermost line of the user's own code, such as a local plugin, on the way to an exception."""
+def _users_line(error: Exception) -> str:
+    """The innermost line of the user's own code, such as a local plugin, in an exception's traceback.
+
+    `errors.raised_at` also names installed plugins; it knows that our code called the author's.
+    """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(Path(frame.filename))]
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _is_users(file: Path) -> bool:
-    """Whether a file is neither this project's nor a library's."""
+    """Whether a file belongs neither to this project nor to a library."""
     libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     ours = any(part.startswith("agent_r1_") for part in file.parts)
     return file.is_file() and not ours and not any(file.is_relative_to(library) for library in libraries)

@@ -1,7 +1,7 @@
-"""How `--help` reads: the usual notation for arguments, without Python's types.
+"""Formats `--help`: the usual notation for arguments, without Python's types.
 
 Typer writes `[[RECIPE] [KEY=VALUE]...]...` and `[RECIPE] [KEY=VALUE]... <list[str]>` where a person writes
-`[RECIPE] [KEY=VALUE]...`. Lines after `\\b` in a docstring, such as examples, are kept as they stand.
+`[RECIPE] [KEY=VALUE]...`. Lines after `\\b` in a docstring, such as examples, keep their line breaks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BRACES = re.compile(r"\{(.*)\}$")
 
 
 class Command(TyperCommand):
-    """A command whose arguments are written as people write them."""
+    """A command with the usual notation for arguments."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line."""

@@ -1,4 +1,4 @@
-"""The `agent-r1` command: an entry per command; commands import what they need inside their bodies."""
+"""The `agent-r1` command, with one entry per subcommand; subcommands import what they need when they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agent_r1_core import __version__
 EPILOG = """\b
 Where to begin:
   agent-r1 train                teach the bundled model to search, in minutes
-  agent-r1 rollout              watch that model before it has learnt anything
+  agent-r1 rollout              watch that model before training
   agent-r1 play                 take its place yourself
   agent-r1 train --dry-run      see every setting of the default recipe
   agent-r1 plugins list         see tools, rewards, algorithms and more
@@ -93,4 +93,4 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would only garble the exit
         raise
     finally:
-        gc.freeze()  # else the interpreter collects garbage among torch's objects before it exits, for seconds
+        gc.freeze()  # otherwise the interpreter spends seconds collecting torch's objects before it exits

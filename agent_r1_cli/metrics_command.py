@@ -1,4 +1,4 @@
-"""`agent-r1 metrics`: what a run reports, with units and meanings."""
+"""`agent-r1 metrics`: lists what a run reports, with units and meanings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def metrics(part: Part = None, as_json: AsJson = False) -> None:
 
     \b
     agent-r1 metrics            all of them
-    agent-r1 metrics health     those whose names contain "health"
+    agent-r1 metrics health     names that contain "health"
 
     Algorithms, environments and tools may declare more; `agent-r1 plugins show NAME` lists a component's own.
     """
@@ -39,4 +39,4 @@ def metrics(part: Part = None, as_json: AsJson = False) -> None:
     shown = [metric for metric in chosen if not metric.startswith(_OF_ONE_SET)]
     rows = [(str(metric), metric.unit, metric.better.replace("neither", ""), metric.meaning) for metric in shown]
     print_table(("METRIC", "UNIT", "BETTER", "MEANING"), rows)
-    say("with several evaluation sets each has its own: eval/<set>/exact_match and so on")
+    say("each named evaluation set has its own: eval/<set>/exact_match and so on")

@@ -1,4 +1,4 @@
-"""`agent-r1 new KIND NAME`: write an installable plugin project with a working example."""
+"""`agent-r1 new KIND NAME`: writes an installable plugin project with a working example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KindArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name in recipes, e.g. word_count.")]
 Folder = Annotated[
     Path | None,
-    typer.Option("--dir", metavar="FOLDER", help="The folder to make (default: agent-r1-NAME).", show_default=False),
+    typer.Option("--dir", metavar="FOLDER", help="The folder to create (default: agent-r1-NAME).", show_default=False),
 ]
 
 
@@ -42,7 +42,7 @@ def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
 
 
 def _refuse_taken(kind: str, name: str) -> None:
-    """Refuse a name under which the new plugin would be shadowed, or its component ambiguous."""
+    """Refuse a name that would hide the new plugin or make its component ambiguous."""
     from agent_r1_core.errors import ConfigError
     from agent_r1_core.plugins import Registry
 

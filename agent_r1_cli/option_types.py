@@ -22,7 +22,7 @@ _PLAIN = {
 
 
 def type_in_words(field: FieldInfo) -> str:
-    """What an option may be, its bounds included."""
+    """The type of an option, with its bounds."""
     return _words(field.annotation, field.metadata)
 
 
@@ -59,7 +59,7 @@ def _is(annotation: Any, base: type) -> bool:
 
 
 def _joined(alternatives: list[str]) -> str:
-    """`text or null`; where an alternative holds commas, `one of a, b, or null`."""
+    """`text or null`; if an alternative contains commas, `one of a, b, or null`."""
     separator = ", or " if any("," in each for each in alternatives) else " or "
     return separator.join(alternatives)
 

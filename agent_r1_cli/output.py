@@ -12,7 +12,7 @@ SCHEMA = 1
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print an answer as JSON, with the version of its schema."""
+    """Print an answer as JSON, with the schema version."""
     print(json.dumps({"schema": SCHEMA, **answer}, indent=2, ensure_ascii=False))
 
 
@@ -34,5 +34,5 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def say(text: str) -> None:
-    """Narrate on stderr."""
+    """Print a sentence on stderr."""
     print(text, file=sys.stderr, flush=True)

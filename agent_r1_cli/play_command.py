@@ -1,6 +1,6 @@
 """`agent-r1 play`: a person, or a script, takes the model's place in an environment, with the real tools and rewards.
 
-No model is loaded. The budget of tokens is lifted, that of turns is not.
+Loads no model. There is no token budget; the turn budget applies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def play(
     task_set: TaskSetName = "eval",
     script: Annotated[
         Path | None,
-        typer.Option("--script", metavar="FILE", help="Actions to play: a YAML list, or text with one a line."),
+        typer.Option("--script", metavar="FILE", help="Actions to play: a YAML list, or text with one per line."),
     ] = None,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
@@ -45,17 +45,17 @@ def play(
 
     \b
     agent-r1 play                          a question of the default recipe
-    agent-r1 play my_recipe.yaml --task 3  another one of a recipe of yours
+    agent-r1 play my_recipe.yaml --task 3  a question of your own recipe
     agent-r1 play calculator --question "What is 6 * 7?" --answer 42
 
-    An action is one line, just as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` writes a tool
-    call in the format of the environment; `/help` says how to answer; `/quit` or the end of the input stops.
+    An action is one line, written as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` becomes a
+    tool call in the format of the environment. `/help` says how to answer. `/quit` or the end of the input stops.
     """
     from agent_r1_cli.display import TrainDisplay
     from agent_r1_cli.script import read_script
 
     actions = None if script is None else read_script(script)
-    asked = _asked(question, answer, task)
+    chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
     tell = say if as_json else print
     with asyncio.Runner() as runner:
@@ -64,9 +64,9 @@ def play(
             from agent_r1_core.training.api import resolve
 
             resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
-            seat = runner.run(Seat.take(resolved, task_set, asked, tell))
+            seat = runner.run(Seat.take(resolved, task_set, chosen, tell))
         if resolved.run is not None:
-            say(f"playing the recipe of {resolved.run}: you are the policy, and its own takes no part")
+            say(f"playing the recipe of {resolved.run}: you act in place of its policy")
         try:
             finished = Player(seat, runner, tell).play(actions, str(script))
         finally:
@@ -74,34 +74,34 @@ def play(
     _conclude(seat, finished, as_json, tell)
 
 
-def _asked(question: str | None, answer: str | None, index: int) -> Task | int:
-    """The task that the command line asks, or the index of one of the recipe's."""
+def _chosen(question: str | None, answer: str | None, index: int) -> Task | int:
+    """The task from the command line, or the index of a task of the recipe."""
     from agent_r1_core.trajectory import Task
 
     if question is None:
         if answer is not None:
-            raise typer.BadParameter(
-                "it belongs to a question of your own; give --question, too", param_hint="--answer"
-            )
+            raise typer.BadParameter("it answers a question of your own; give --question too", param_hint="--answer")
         return index
     if index:
-        raise typer.BadParameter("a question of your own has no index; leave one of the two out", param_hint="--task")
+        raise typer.BadParameter(
+            "a question of your own has no index; use either --question or --task", param_hint="--task"
+        )
     return Task("question", question, () if answer is None else (answer,))
 
 
 @dataclass(frozen=True)
 class Player:
-    """Feeds actions to a seat; the event loop rests while a person thinks."""
+    """Passes actions to a seat; the event loop is idle while a person thinks."""
 
     seat: Seat
     runner: asyncio.Runner
     tell: Callable[[str], None]
 
     def play(self, script: list[str] | None, name: str) -> bool:
-        """Play to the end; False where the player stopped before.
+        """Play to the end; returns False if the player stopped early.
 
         Raises:
-            ConfigError: an action of the script cannot be sent, or they are too few.
+            ConfigError: an action of the script cannot be sent, or the script has too few.
         """
         from agent_r1_cli.script import from_keyboard, from_script
 

@@ -1,4 +1,4 @@
-"""The options that every command has which looks for plugins."""
+"""The options of every command that looks for plugins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def find_plugins(files: list[Path] | None, disabled: list[str] | None) -> Registry:
-    """Discover plugins as the options say; raises ConfigError for a file or name that does not exist."""
+    """Discover plugins as the options say.
+
+    Raises:
+        ConfigError: a file or name does not exist.
+    """
     from agent_r1_core.plugins import Registry
 
     return Registry.discover(files or (), disabled or ())

@@ -1,4 +1,4 @@
-"""`agent-r1 plugins list` and `doctor`: what is installed, and what is wrong with it."""
+"""`agent-r1 plugins list` and `doctor`: show what is installed, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def list_plugins(
     \b
     agent-r1 plugins list                   everything that is installed
     agent-r1 plugins list --kind algorithm  one kind of component
-    agent-r1 plugins list -p my_tool.py     with a file of yours
+    agent-r1 plugins list -p my_tool.py     with a local file
     """
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
@@ -48,18 +48,18 @@ def list_plugins(
 def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: DisabledPlugins = None) -> None:
     """Check every plugin.
 
-    Imports each component and names what is wrong with it; the exit code is 1 when anything is.
+    Imports each component and names what is wrong with it; the exit code is 1 if anything is.
     """
     registry = find_plugins(plugin, disable_plugin)
     reports = [(record, _problems(registry, record)) for record in registry.plugins]
     missing = {record.name: _unavailable(registry, record) for record, problems in reports if not problems}
     healthy = not any(problems for _, problems in reports)
     if as_json:
-        told = [
+        answers = [
             _without_components(record) | {"problems": problems, "unavailable": missing.get(record.name, [])}
             for record, problems in reports
         ]
-        print_json({"ok": healthy, "plugins": told})
+        print_json({"ok": healthy, "plugins": answers})
     else:
         rows = [row for record, problems in reports for row in _rows(record, problems, missing.get(record.name, []))]
         print_table(("PLUGIN", "FROM", "STATUS", "FINDING"), rows)
@@ -69,7 +69,7 @@ def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: 
 
 
 def _problems(registry: Registry, plugin: PluginRecord) -> list[str]:
-    """What is wrong with a plugin; being disabled is not."""
+    """The problems of a plugin; being disabled is none."""
     from agent_r1_core.errors import AmbiguousComponent
     from agent_r1_core.plugins import PluginStatus, check_registered
 
@@ -88,7 +88,7 @@ def _problems(registry: Registry, plugin: PluginRecord) -> list[str]:
 
 
 def _unavailable(registry: Registry, plugin: PluginRecord) -> list[str]:
-    """What of a sound plugin this machine cannot run."""
+    """The components of a sound plugin that this machine cannot run."""
     from agent_r1_core.plugins import check_available
 
     reasons = [(record, check_available(registry, record)) for record in plugin.components if not record.alias_of]

@@ -1,4 +1,4 @@
-"""`agent-r1 plugins show NAME`: one component in full, with its options and where its source stands."""
+"""`agent-r1 plugins show NAME`: one component in full, with its options and the place of its source."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def show(
 
     \b
     agent-r1 plugins show grpo
-    agent-r1 plugins show rewards/exact_match     where two plugins share a name
-    agent-r1 plugins show multiply -p my_tool.py  a component of a file of yours
+    agent-r1 plugins show rewards/exact_match     if two plugins share a name
+    agent-r1 plugins show multiply -p my_tool.py  a component of a local file
     """
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
@@ -52,7 +52,7 @@ def show(
 
 
 def _find(registry: Registry, name: str, kind: str | None) -> ComponentRecord:
-    """The component of that name, whatever its kind."""
+    """The component of that name, of any kind unless one is given."""
     from agent_r1_core.errors import AmbiguousComponent, UnknownComponent
     from agent_r1_core.plugins import did_you_mean
 
@@ -62,10 +62,10 @@ def _find(registry: Registry, name: str, kind: str | None) -> ComponentRecord:
     kinds = sorted({record.kind for record in records})
     if not records:
         names = {record.name for record in registry.components()}
-        hint = did_you_mean(name, names) or "; `agent-r1 plugins list` shows what there is"
+        hint = did_you_mean(name, names) or "; `agent-r1 plugins list` lists all components"
         raise UnknownComponent(f"no component is called {name!r}{hint}{registry.not_loaded()}")
     if len(kinds) > 1:
-        raise AmbiguousComponent(f"{name!r} is a component of several kinds; say --kind {' or --kind '.join(kinds)}")
+        raise AmbiguousComponent(f"{name!r} is a component of several kinds; add --kind {' or --kind '.join(kinds)}")
     return registry.find(kinds[0], name)
 
 
@@ -101,7 +101,7 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
 
 
 def _source(cls: type) -> tuple[str | None, int | None]:
-    """File and first line of a component; of a function tool, those of its function."""
+    """File and first line of a component; for a function tool, of its function."""
     target = getattr(cls, "function", cls)
     try:
         return inspect.getsourcefile(target), inspect.getsourcelines(target)[1]
@@ -110,12 +110,12 @@ def _source(cls: type) -> tuple[str | None, int | None]:
 
 
 def _options(loaded: LoadedComponent) -> list[dict[str, Any]]:
-    """One entry per option; the defaults are those under the preset."""
+    """One entry per option, with the defaults of the preset."""
     return [_option(name, field, loaded.preset_config) for name, field in loaded.cls.Config.model_fields.items()]
 
 
 def _recipe_options(kind: str) -> list[dict[str, Any]]:
-    """What a recipe may say of every component of a kind, such as a reward's weight."""
+    """The options that a recipe may set for every component of a kind, such as a reward's weight."""
     from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
 
     blocks: dict[str, type[ComponentBlock]] = {"reward": RewardBlock, "tool": ToolBlock}
@@ -141,12 +141,12 @@ def _metrics(loaded: LoadedComponent) -> list[dict[str, Any]]:
     from agent_r1_core.metrics import Catalogue
 
     core = set(Catalogue())
-    own = Catalogue.with_components([(loaded.record.kind, loaded.record.canonical, loaded.cls)])
-    return [metric.to_json() for metric in own if metric not in core]
+    catalogue = Catalogue.with_components([(loaded.record.kind, loaded.record.canonical, loaded.cls)])
+    return [metric.to_json() for metric in catalogue if metric not in core]
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON knows it."""
+    """A default as JSON data."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return json.loads(json.dumps(value, default=str))

@@ -1,4 +1,4 @@
-"""What commands that run a recipe take: `[RECIPE] [KEY=VALUE ...]`."""
+"""The arguments of commands that run a recipe: `[RECIPE] [KEY=VALUE ...]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[RECIPE] [KEY=VALUE]...",
-        help="A recipe's name or file, or a run (default: default), then keys of it to change.",
+        help="A recipe's name or file, or a run (default: default), then keys to change.",
         show_default=False,
         autocompletion=recipe_arguments,
     ),
@@ -37,7 +37,7 @@ def split_arguments(arguments: list[str] | None) -> tuple[str | None, list[str]]
     """The recipe, if one is named first, and the overrides.
 
     Raises:
-        ConfigError: something that is neither stands among the overrides.
+        ConfigError: an argument after the first is not an override.
     """
     from agent_r1_core.errors import ConfigError
 
@@ -45,7 +45,7 @@ def split_arguments(arguments: list[str] | None) -> tuple[str | None, list[str]]
     recipe = given.pop(0) if given and "=" not in given[0] else None
     for text in given:
         if "=" not in text:
-            raise ConfigError(f"argument {text!r} is no override; write KEY=VALUE, and the recipe before all of them")
+            raise ConfigError(f"argument {text!r} is not an override; write KEY=VALUE, and the recipe first")
     return recipe, given
 
 
@@ -56,9 +56,9 @@ def resolve_for_model(
     disabled: list[str] | None = None,
     greedy: bool = True,
 ) -> ResolvedConfig:
-    """The configuration to look at a model with: the named recipe, else the model's run's own, else the default.
+    """The configuration for playing a model: the named recipe, else that of the model's run, else the default.
 
-    A run in the recipe's place means that run's policy on its own recipe.
+    A run given as the recipe means that run's policy on its own recipe.
     """
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.api import resolve

@@ -1,4 +1,4 @@
-"""`agent-r1 rollout`: play a few episodes with the model and print them, token by token, with mask and rewards."""
+"""`agent-r1 rollout`: plays a few episodes with a model and prints them token by token, with mask and rewards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory
 
 TaskSetName = Annotated[
-    str, typer.Option("--set", metavar="NAME", help="Whose tasks and corpus: train, eval, or an evaluation set's name.")
+    str,
+    typer.Option("--set", metavar="NAME", help="Tasks and corpus to use: train, eval, or the name of a set."),
 ]
 FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
 
@@ -29,14 +30,14 @@ def rollout(
     samples: Annotated[int, typer.Option("--samples", "-s", metavar="N", min=1, help="Episodes of each task.")] = 1,
     task: FirstTask = 0,
     task_set: TaskSetName = "eval",
-    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token; else sample.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token instead of sampling.")] = False,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
     """Play a few episodes with a model and show every token.
 
-    What the policy sampled is in colour, the environment's text dim.
+    The policy's tokens are in colour, the environment's text is dim.
 
     \b
     agent-r1 rollout                      the bundled model
@@ -48,9 +49,9 @@ def rollout(
         from agent_r1_core.training.api import run_async
 
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
-        parts, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
+        assembly, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
-    _show(parts, played + result.dropped, as_json)
+    _show(assembly, played + result.dropped, as_json)
     if result.dropped:
         failed, reason = len(result.dropped), result.dropped[0].reason
         say(f"error: {failed} of {len(played) + failed} episodes failed: {reason}")
@@ -66,22 +67,22 @@ async def _play(
     from agent_r1_core.training.task_sets import set_names
 
     name = set_names(resolved.config, task_set)[0]
-    parts = assemble(resolved, learning=False, splits=(name,), note=say)
-    own = parts.splits[name]
-    chosen = own.tasks[first : first + count]
+    assembly = assemble(resolved, learning=False, splits=(name,), note=say)
+    split = assembly.splits[name]
+    chosen = split.tasks[first : first + count]
     if not chosen:
-        raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {first}; give a lower --task")
+        raise TaskError(f"there are {len(split.tasks)} tasks, so none has the index {first}; give a lower --task")
     try:
-        await parts.start()
-        return parts, await parts.rollouts.collect(RolloutRequest(chosen, samples, "look", greedy, name))
+        await assembly.start()
+        return assembly, await assembly.rollouts.collect(RolloutRequest(chosen, samples, "look", greedy, name))
     finally:
-        await parts.close()
+        await assembly.close()
 
 
-def _show(parts: Assembly, trajectories: list[Trajectory], as_json: bool) -> None:
+def _show(assembly: Assembly, trajectories: list[Trajectory], as_json: bool) -> None:
     from agent_r1_cli.transcript import Transcript, episode_json
 
-    decode = parts.tokenizer.decode
+    decode = assembly.tokenizer.decode
     if as_json:
         print_json({"episodes": [episode_json(trajectory, decode) for trajectory in trajectories]})
         return

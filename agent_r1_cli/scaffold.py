@@ -1,4 +1,4 @@
-"""Writes a plugin project from the templates: plain files with `{{name}}`-style placeholders, in their names too."""
+"""Writes a plugin project from templates: plain files with placeholders like `{{name}}`, also in file names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be a component and a part of a Python module's name.
+    """Refuse a name that is not valid for a component and in the name of a Python module.
 
     Raises:
-        ConfigError: with a name that would do, where one is near.
+        ConfigError: the name is not valid; the text suggests a similar one if possible.
     """
     if _NAME.fullmatch(name) and not keyword.iskeyword(name):
         return
@@ -49,7 +49,7 @@ def write_project(kind: str, name: str, folder: Path) -> list[Path]:
 
 
 def placeholders(kind: str, name: str) -> dict[str, str]:
-    """What stands for each placeholder; the suffix keeps the package apart from modules of the same name."""
+    """The value of each placeholder; the package's suffix avoids clashes with modules of the same name."""
     return {
         "kind": kind,
         "name": name,
@@ -61,25 +61,25 @@ def placeholders(kind: str, name: str) -> dict[str, str]:
 
 
 def project_name(name: str) -> str:
-    """The distribution of a component's project."""
+    """The distribution name of a component's project."""
     return f"agent-r1-{name.replace('_', '-')}"
 
 
 def template_folder() -> Path:
-    """The templates: inside an installed package, else those of the checkout."""
+    """The folder of the templates: in the installed package, else in the checkout."""
     here = Path(__file__).resolve().parent
     installed = here / "_templates"
     return installed if installed.is_dir() else here.parent / "templates"
 
 
 def _template_files(kind: str) -> list[tuple[Path, Path]]:
-    """Files of all kinds and of this one, with their paths inside a project."""
-    found = []
+    """The template files for a kind, with their paths in a project."""
+    templates = []
     for part in ("common", kind):
         root = template_folder() / part
         files = (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        found += [(path, path.relative_to(root)) for path in sorted(files)]
-    return found
+        templates += [(path, path.relative_to(root)) for path in sorted(files)]
+    return templates
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

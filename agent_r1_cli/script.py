@@ -1,4 +1,4 @@
-"""Where the actions of `agent-r1 play` come from: the keyboard, or a file."""
+"""Reads the actions of `agent-r1 play` from the keyboard or a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_r1_core.errors import ConfigError
 
 
 def from_keyboard() -> Iterator[str]:
-    """One line each, to the end of the input; empty lines are passed over."""
+    """One action per line until the end of the input; empty lines are skipped."""
     prompt = "action> " if sys.stdin.isatty() else ""
     while True:
         try:
@@ -25,17 +25,17 @@ def from_script(actions: Sequence[str], name: str) -> Iterator[str]:
     """The actions in their order.
 
     Raises:
-        ConfigError: the episode goes on after the last one.
+        ConfigError: the episode is not over after the last one.
     """
     yield from actions
-    raise ConfigError(f"{name} holds too few actions ({len(actions)}): the episode goes on; add one, or /quit")
+    raise ConfigError(f"{name} has too few actions ({len(actions)}): the episode is not over; add one, or /quit")
 
 
 def read_script(path: Path) -> list[str]:
-    """The actions of a script: a YAML list of texts (.yaml, .yml), else one a line without the empty ones.
+    """The actions of a script: a YAML list of texts (.yaml, .yml), else one per non-empty line.
 
     Raises:
-        ConfigError: the file is missing, is not text, or holds no action.
+        ConfigError: the file is missing, is not text, or has no actions.
     """
     from agent_r1_core.config.yaml_text import parse
 
@@ -45,10 +45,8 @@ def read_script(path: Path) -> list[str]:
         raise ConfigError(f"the script {path} cannot be read ({error}); give a UTF-8 text file") from None
     actions = parse(text, str(path)).value if path.suffix in (".yaml", ".yml") else text.splitlines()
     if not isinstance(actions, list) or not all(isinstance(action, str) for action in actions):
-        raise ConfigError(
-            f"the script {path} must be a YAML list of texts, one for each action; quote those that are not"
-        )
+        raise ConfigError(f"the script {path} must be a YAML list of texts, one per action; quote other values")
     actions = [action for action in actions if action.strip()]
     if not actions:
-        raise ConfigError(f"the script {path} holds no action; write one a line")
+        raise ConfigError(f"the script {path} has no actions; write one per line")
     return actions

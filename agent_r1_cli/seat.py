@@ -1,6 +1,7 @@
-"""The model's seat in an episode, for a person or a script: real environment, tools and rewards, no model.
+"""Lets a person or a script act in place of the model, with the real environment, tools and rewards.
 
-Ids come from the bundled tokenizer, whatever the recipe's model, so the token budget is lifted; turns are counted.
+The bundled tokenizer makes the ids, whatever the recipe's model. Token counts therefore mean little, and there is no
+token budget; the turn budget applies.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Message, Task, Trajectory, Turn
 
 TOKENS = 1_000_000
-"""Budget of an episode: more than anybody types."""
+"""Token budget of an episode: more than anybody types."""
 Tell = Callable[[str], None]
 
 
 class Watched(ToolEnv):
-    """Hands everything to an environment and shows what it answers."""
+    """Wraps an environment and shows its observations."""
 
     def __init__(self, env: ToolEnv, tell: Tell) -> None:
         super().__init__(env.config, env.services)
@@ -42,14 +43,14 @@ class Watched(ToolEnv):
         self._env, self._tell = env, tell
 
     async def reset(self, task: Any) -> Observation:
-        """Show the first messages, and how to act where they do not say it."""
+        """Show the first messages, and how to act if they do not say it."""
         observation = self._shown(await _awaited(self._env.reset(task)))
         if not any(self.instructions() in message["content"] for message in observation.messages):
             self._tell(_how_to_act(self))
         return observation
 
     async def step(self, action: Action) -> Step:
-        """Show the answer."""
+        """Play the action and show the observation."""
         step: Step = await _awaited(self._env.step(action))
         self._shown(step.observation)
         return step
@@ -59,15 +60,15 @@ class Watched(ToolEnv):
         await _awaited(self._env.close())
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """The environment's."""
+        """Those of the environment."""
         return self._env.tool_schemas()
 
     def stop_strings(self) -> tuple[str, ...]:
-        """The environment's."""
+        """Those of the environment."""
         return self._env.stop_strings()
 
     def instructions(self) -> str:
-        """The environment's."""
+        """Those of the environment."""
         return self._env.instructions()
 
     def _shown(self, observation: Observation) -> Observation:
@@ -91,24 +92,24 @@ class Seat:
         self._request: Request | None = None
         self.decode = tokenizer.decode
         self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
-        self._envs = envs  # the episode's own, once it has begun
+        self._envs = envs  # the episode's environment, once it has started
 
     @classmethod
     async def take(cls, resolved: ResolvedConfig, task_set: str, task: Task | int, tell: Tell) -> Seat:
-        """Make an episode of the recipe's environment on a task or on the recipe's own of that index; open its tools.
+        """Prepare an episode on a task, or on the recipe's task with that index, and open the tools.
 
         Raises:
-            TaskError: there is no task of that index.
-            AgentR1Error: a component cannot be had.
+            TaskError: no task has that index.
+            AgentR1Error: a component is not available.
         """
         resolved = resolved.replace({"env.max_tokens": TOKENS})
         name = set_names(resolved.config, task_set)[0]
         sets = load_tasks(resolved, (name,), tell, resolved.run)
-        own = sets[name]
+        chosen = sets[name]
         if isinstance(task, int):
-            if task >= len(own.tasks):
-                raise TaskError(f"there are {len(own.tasks)} tasks, so none has the index {task}; give a lower --task")
-            task = own.tasks[task]
+            if task >= len(chosen.tasks):
+                raise TaskError(f"there are {len(chosen.tasks)} tasks, none with the index {task}; give a lower --task")
+            task = chosen.tasks[task]
         make, envs = make_env(resolved), list[Watched]()
         tools, threads = make_tools(resolved, 1), ThreadPool(4)
 
@@ -137,17 +138,17 @@ class Seat:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """The tools that `/NAME` calls."""
+        """The tools that `/NAME` can call."""
         runner = self._settings.tools
         return runner.tools if runner is not None and self._settings.tool_format is not None else {}
 
     async def start(self) -> None:
-        """Begin the episode."""
+        """Start the episode."""
         await self._episode.start()
         self._request = self._episode.request()
 
     def expand(self, text: str) -> str:
-        """The action that a line means: `/TOOL ...` becomes a call in the environment's format, the rest stays.
+        """The action of a line: `/TOOL ...` becomes a call in the environment's format, other text stays as it is.
 
         Raises:
             ConfigError: there is no such tool, or its arguments cannot be read.
@@ -161,7 +162,7 @@ class Seat:
         return self._settings.tool_format.render_call(ToolCall(name, _arguments(self.tools[name], rest)))
 
     def usage(self) -> str:
-        """The shortcuts."""
+        """The shortcuts, in one line."""
         calls = [f"/{name} {' '.join(_fields(tool)).upper()}".strip() for name, tool in self.tools.items()]
         return ", ".join([*calls, "/help", "/quit"])
 
@@ -175,17 +176,17 @@ class Seat:
         return "; ".join(lines) or "the environment's own"
 
     def help(self) -> str:
-        """How to act, as the environment says it, and the shortcuts."""
+        """The environment's instructions and the shortcuts."""
         return f"{_how_to_act(self._envs[-1])}\n(shortcuts: {self.usage()})"
 
     async def act(self, text: str) -> Turn:
-        """Play an action; returns its turn, with the rewards that it got.
+        """Play an action; returns its turn, with its rewards.
 
         Raises:
-            EpisodeError: the environment or a reward broke.
+            EpisodeError: the environment or a reward failed.
         """
         if self._request is None:
-            raise EpisodeError("the episode is over; begin another one")
+            raise EpisodeError("the episode is over; start another one")
         ids = (*self._tokenizer.encode(text), self._tokenizer.eos_ids[0])
         context = context_digest(self._request.ids)
         await self._episode.take(self._request, Generation(ids, (0.0,) * len(ids), "stop", context))
@@ -204,7 +205,7 @@ class Seat:
 
 
 def _how_to_act(env: ToolEnv) -> str:
-    return f"[how to act] {env.instructions() or 'the environment does not say; see what it answers'}"
+    return f"[how to act] {env.instructions() or 'the environment gives no instructions; try an action'}"
 
 
 def _fields(tool: Tool) -> list[str]:
@@ -225,9 +226,9 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
 
 
 def _message(message: Message) -> str:
-    """A message for a person: who speaks, then the text."""
-    who = " ".join(part for part in (message["role"], message.get("name", "")) if part)
-    return f"[{who}] {message['content']}"
+    """A message for a person: the speaker, then the text."""
+    speaker = " ".join(part for part in (message["role"], message.get("name", "")) if part)
+    return f"[{speaker}] {message['content']}"
 
 
 async def _awaited(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`agent-r1 train`: train an agent by a recipe."""
+"""`agent-r1 train`: trains an agent with a recipe."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ if TYPE_CHECKING:
 def train(
     arguments: Arguments = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run: give its directory, or the recipe and run.name=NAME.")
+        bool, typer.Option("--resume", help="Continue a run: its directory, or the recipe and run.name=NAME.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a run of that name; with --resume: although plugins changed.")
+        bool,
+        typer.Option("--force", help="Replace a run of that name; with --resume: accept changed plugins."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved configuration, its plugins and memory; do nothing.")
+        bool,
+        typer.Option("--dry-run", help="Only print the resolved configuration, its plugins and an estimate of memory."),
     ] = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
 ) -> None:
-    """Train an agent by a recipe.
+    """Train an agent with a recipe.
 
     \b
     agent-r1 train                           GRPO on the bundled model
     agent-r1 train ppo training.steps=50     another recipe, with a key changed
     agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do
-    agent-r1 train runs/default-1 --resume   go on after an interruption
+    agent-r1 train runs/default-1 --resume   continue after an interruption
     """
     from agent_r1_cli.display import TrainDisplay
 
@@ -55,7 +57,7 @@ def train(
 
 
 def _show(resolved: ResolvedConfig) -> None:
-    """Print what a run would be; stdout is YAML."""
+    """Print the configuration of a run; stdout is YAML."""
     from agent_r1_core.training.estimate import estimate_memory
 
     resolved.check_available()
@@ -69,28 +71,28 @@ def _show(resolved: ResolvedConfig) -> None:
 
 
 def _finish(run: Run, resolved: ResolvedConfig) -> None:
-    """The answer: how the run scored before and after, where it lies, what to do next.
+    """Print how the run scored before and after, where it is, and what to do next.
 
-    On a terminal the display has said the scores already.
+    On a terminal the display has already shown the scores.
     """
     from agent_r1_core.evaluation.report import EvaluationResult
 
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        evaluations = [found for found in run.evaluations().values() if found["step"] is not None]
-        for found in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
-            when = "before training" if found["step"] == 0 else f"after step {found['step']}"
-            print(f"{when}: {EvaluationResult.from_json(found).headline()}")
+        evaluations = [record for record in run.evaluations().values() if record["step"] is not None]
+        for record in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
+            when = "before training" if record["step"] == 0 else f"after step {record['step']}"
+            print(f"{when}: {EvaluationResult.from_json(record).headline()}")
     print(f"run: {run.path}")
     print(f"policy: {run.model}")
     say(f"next: {' | '.join(_what_next(run, resolved))}")
 
 
 def _what_next(run: Run, resolved: ResolvedConfig) -> list[str]:
-    """Commands that look at a run."""
+    """Commands that show a run."""
     commands: list[str | None] = [f"agent-r1 eval {run.path}", f"agent-r1 rollout {run.path}"]
     for block in resolved.config.trackers:
         try:
             commands.append(resolved.make("tracker", block).how_to_look(str(run.path)))
         except Exception as error:
-            say(f"tracker {block.name} does not say how to look at the run ({type(error).__name__}: {error})")
+            say(f"tracker {block.name} failed to say how to look at the run ({type(error).__name__}: {error})")
     return [command for command in commands if command]

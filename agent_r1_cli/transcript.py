@@ -1,6 +1,6 @@
 """Prints episodes token by token, as the policy saw them, with the action mask in colour and the rewards of each turn.
 
-The text is decoded from the ids that the engine saw, not rendered anew: what is marked is what is trained (LAW 1).
+The text is decoded from the ids that the engine saw, not rendered again: the marked text is what is trained (LAW 1).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Span:
 
 
 def spans(trajectory: Trajectory, segment: int, decode: Decode) -> Iterator[Span]:
-    """A segment as runs of sampled and of given ids; two actions never share a run."""
+    """A segment as spans of sampled and of given ids; two actions never share a span."""
     ends = {turn.stop: turn.index for turn in trajectory.turns if turn.segment == segment}
-    part = trajectory.segments[segment]
-    borders = {0, len(part.ids), *ends, *(turn.start for turn in trajectory.turns if turn.segment == segment)}
+    ids, mask = trajectory.segments[segment].ids, trajectory.segments[segment].mask
+    borders = {0, len(ids), *ends, *(turn.start for turn in trajectory.turns if turn.segment == segment)}
     for start, stop in itertools.pairwise(sorted(borders)):
-        action = bool(part.mask[start])
-        yield Span(decode(part.ids[start:stop]), action, ends.get(stop) if action else None)
+        action = bool(mask[start])
+        yield Span(decode(ids[start:stop]), action, ends.get(stop) if action else None)
 
 
 class Transcript:
@@ -54,14 +54,14 @@ class Transcript:
             self._console = Console(file=self.stream, force_terminal=True, highlight=False)
 
     def legend(self) -> None:
-        """Say what the marks mean."""
+        """Explain the marks."""
         if self.colour:
             self._write("sampled by the policy (action mask 1)", _ACTION)
             self._write("  ", "")
             self._write("prompt and environment (action mask 0)\n\n", _CONTEXT)
         else:
-            what = "sampled by the policy (action mask 1)"
-            self._write(f"{_OPEN}{what}{_CLOSE}  the rest: prompt and environment (action mask 0)\n\n", "")
+            label = "sampled by the policy (action mask 1)"
+            self._write(f"{_OPEN}{label}{_CLOSE}  the rest: prompt and environment (action mask 0)\n\n", "")
 
     def episode(self, trajectory: Trajectory, decode: Decode) -> None:
         """Write one episode: its ids as text, its rewards turn by turn, and how it ended."""
@@ -96,17 +96,17 @@ class Transcript:
 
 
 def headline(trajectory: Trajectory) -> str:
-    """Which episode it is, how it ended, how long it was."""
+    """The episode's id, end and length."""
     sizes = f"{len(trajectory.turns)} turns, {trajectory.tokens} tokens, {trajectory.action_tokens} of them sampled"
     return f"episode {trajectory.id}: {trajectory.status} ({trajectory.reason or 'no reason given'}), {sizes}"
 
 
 def turn_line(turn: Turn) -> str:
-    """`turn 1: reward 0.200 (valid_tool_call 1.000)`, and what went wrong in it."""
+    """`turn 1: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn."""
     cut = ["cut by the token budget"] if turn.finish == "length" else []
     failed = [f"{call.name}: {call.error}" for call in turn.calls if call.error is not None]
-    told = "; ".join([*cut, *turn.errors, *failed])
-    return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{f'; {told}' if told else ''}"
+    errors = "".join(f"; {error}" for error in (*cut, *turn.errors, *failed))
+    return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{errors}"
 
 
 def outcome_lines(trajectory: Trajectory) -> list[str]:
@@ -149,12 +149,13 @@ def episode_json(trajectory: Trajectory, decode: Decode) -> dict[str, Any]:
         ],
         "closing": list(trajectory.closing),
         "segments": [
-            {"ids": list(part.ids), "mask": list(part.mask), "text": decode(part.ids)} for part in trajectory.segments
+            {"ids": list(segment.ids), "mask": list(segment.mask), "text": decode(segment.ids)}
+            for segment in trajectory.segments
         ],
     }
 
 
 def _components(rewards: dict[str, float]) -> str:
-    """The parts of a reward, unweighted; an environment that gives none of its own is left out."""
+    """The components of a reward, unweighted; an environment's reward of 0 is left out."""
     parts = [f"{name} {value:.3f}" for name, value in rewards.items() if name != "env" or value]
     return f" ({', '.join(parts)})" if parts else ""

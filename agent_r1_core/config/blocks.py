@@ -1,4 +1,4 @@
-"""Where component blocks stand in a run configuration, and the kind of component that each names."""
+"""The places of component blocks in a run configuration, and the kind of component that each names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ BLOCKS: dict[tuple[str, ...], str] = {
 """Single blocks."""
 
 OPTION_BLOCKS: dict[tuple[str, ...], str] = {("env", "format"): "tool_format"}
-"""Blocks that are an option of another component, where its `Config` says so."""
+"""Blocks that are an option of another component, if its `Config` declares them so."""
 
 EVAL_SETS = ("tasks", "eval")
-"""Where one block stands, or a mapping of several by name."""
+"""The place that holds one block, or a mapping of several by name."""
 
 BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "trackers": "tracker"}
 """Lists of blocks."""
 
 BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tool": ToolBlock, "reward": RewardBlock}
-"""Kinds whose blocks have keys of their own; the others have a name and the component's options."""
+"""Kinds whose blocks have keys of their own; other blocks have only a name and the component's options."""
 
 
 def block_keys(kind: str) -> tuple[str, ...]:
-    """Keys that a block of this kind has beside its component's options."""
+    """Keys that a block of this kind has besides its component's options."""
     return BLOCK_MODELS.get(kind, ComponentBlock).own_keys
 
 
@@ -43,7 +43,7 @@ def holds_sets(value: Any) -> bool:
 
 
 def spelled_out(value: Any, key: tuple[str | int, ...]) -> Any:
-    """The value for `key`, where a component that is given by its bare name becomes a block."""
+    """The value for `key`, with components that are given by name alone turned into blocks."""
 
     def block(entry: Any) -> Any:
         return {"name": entry} if isinstance(entry, str) else entry
@@ -57,7 +57,7 @@ def spelled_out(value: Any, key: tuple[str | int, ...]) -> Any:
 
 
 def block_kind(key: tuple[str | int, ...]) -> str | None:
-    """The kind of component that the block at `key` names, or None where no block stands."""
+    """The kind of component that the block at `key` names; None if no block belongs there."""
     if len(key) == 3 and key[:2] == EVAL_SETS:
         return "tasks"
     if len(key) == 2 and isinstance(key[1], int):

@@ -1,6 +1,6 @@
-"""What single keys cannot tell: combinations that contradict each other, and options without effect (LAW 8).
+"""Checks across keys: combinations that contradict each other, and options without effect (LAW 8).
 
-An option counts as idle only where somebody wrote it down; defaults are free to be idle.
+Only an option that somebody wrote is reported as idle; defaults may be idle.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from agent_r1_core.plugins import Registry
 
 SCORED = ("exact_match", "f1", "success", "answered", "reward/mean")
-"""Scores that evaluations report whatever the rewards; the first two of tasks with answers."""
+"""Scores that evaluations report with any rewards; the first two need tasks with answers."""
 
 _OF_TRAINING = (
     *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora", "model.gradient_checkpointing"),
     *("evaluation.every", "evaluation.at_start", "evaluation.at_end"),
 )
-"""Keys without effect where nothing is trained, by their beginnings."""
+"""Prefixes of keys that have no effect when nothing is trained."""
 
 CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
-"""Options of algorithms that bound how far an update moves from the policy that sampled."""
+"""Options of algorithms that limit how far an update moves from the policy that sampled."""
 
 
 @dataclass
 class Setup:
-    """A whole configuration that is checked."""
+    """A complete configuration to check."""
 
     config: RunConfig
     blocks: list[ResolvedBlock]
     registry: Registry
     problems: Problems
     training: bool
-    """False: for an evaluation or a look at rollouts, where any sampling is allowed."""
+    """False: for evaluations and rollouts, which allow any sampling."""
     warnings: list[str] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, and why."""
@@ -48,17 +48,17 @@ class Setup:
         return next((block for block in self.blocks if block.key == key), None)
 
     def user_set(self, key: Key) -> bool:
-        """Whether somebody wrote this key down."""
+        """Whether somebody wrote this key."""
         return self.problems.draft.source(key).user
 
     def idle(self, key: Key, why: str) -> None:
-        """Report `key` where somebody set it."""
+        """Report `key` as idle if somebody wrote it."""
         if self.user_set(key):
             self.problems.add(key, f"has no effect here: {why}; remove it")
 
 
 def check_setup(setup: Setup) -> None:
-    """Run every check; findings go to the setup's problems and warnings."""
+    """Run every check; collect problems and warnings in the setup."""
     _dropped(setup)
     _idle_options(setup)
     _availability(setup)
@@ -84,12 +84,12 @@ def _idle_options(setup: Setup) -> None:
 
 
 def _dropped(setup: Setup) -> None:
-    """Say which options somebody wrote for a component that another one replaces."""
+    """Warn about options that somebody wrote for a component that was replaced."""
     draft = setup.problems.draft
     for block in setup.blocks:
-        own = [key for key in draft.dropped if key[: len(block.key)] == block.key and not draft.source(key).user]
-        if own:
-            options = ", ".join(f"{key_text(key)} ({draft.dropped[key].text})" for key in own)
+        keys = [key for key in draft.dropped if key[: len(block.key)] == block.key and not draft.source(key).user]
+        if keys:
+            options = ", ".join(f"{key_text(key)} ({draft.dropped[key].text})" for key in keys)
             setup.warnings.append(f"{block.name} replaces another {block.kind}, whose options are dropped: {options}")
 
 
@@ -138,16 +138,16 @@ def _evaluation(setup: Setup) -> None:
     rewards = [f"reward/{block.name}" for block in setup.blocks if block.kind == "reward"]
     sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
     chooser = evaluation.choose_on
-    metrics = [f"eval/{of}{name}" for of in ("", *(f"{name}/" for name in sets)) for name in (*SCORED, *rewards)]
+    metrics = [f"eval/{of}{score}" for of in ("", *(f"{name}/" for name in sets)) for score in (*SCORED, *rewards)]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
     elif chooser in sets and any(best.startswith(f"eval/{name}/") for name in sets if name != chooser):
-        text = f"is {best}, and evaluation.choose_on={chooser} has the set {chooser} choose; name one of the two sets"
+        text = f"is {best}, but evaluation.choose_on={chooser} lets the set {chooser} choose; name the same set in both"
         setup.problems.add(("checkpoint", "best"), text)
 
 
 def _choosing_set(setup: Setup) -> None:
-    """The set that chooses is one of several, and there is something to choose."""
+    """Require that the choosing set is one of several, and that there is something to choose."""
     config, chooser = setup.config, setup.config.evaluation.choose_on
     if chooser is None:
         return
@@ -163,7 +163,7 @@ def _choosing_set(setup: Setup) -> None:
 
 
 def _sampling(setup: Setup) -> None:
-    """Training needs log-probs of the distribution that was sampled (LAW 2)."""
+    """Require unmodified sampling: training needs log-probs of the distribution that was sampled (LAW 2)."""
     engine = setup.config.engine.config
     for option, neutral in (("top_p", 1.0), ("top_k", 0)):
         value = getattr(engine, option)
@@ -178,7 +178,7 @@ def _sampling(setup: Setup) -> None:
 
 
 def _algorithm(setup: Setup) -> None:
-    """Options of training that this algorithm does not ask for."""
+    """Report training options that this algorithm does not use."""
     block, training = setup.block("algorithm"), setup.config.training
     if block is None:
         return
@@ -188,8 +188,8 @@ def _algorithm(setup: Setup) -> None:
             setup.idle(("training", option), f"the algorithm {block.name} has no critic")
     if not algorithm.uses_old_logprobs(training.epochs, training.minibatches):
         text = (
-            "training.epochs=1 and training.minibatches=1 make a single optimiser step of a rollout, and the algorithm "
-            f"{block.name} asks for no log-probs before it"
+            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
+            f"algorithm {block.name} needs no log-probs from before it"
         )
         setup.idle(("training", "old_logprobs"), text)
     elif training.old_logprobs == "engine" and training.importance_clip is not None:
@@ -203,7 +203,7 @@ def _algorithm(setup: Setup) -> None:
 
 
 def _untrained(setup: Setup) -> None:
-    """Overrides that only training would obey; a file may hold them, since it also serves training."""
+    """Report overrides that only affect training; files may hold them, since they also serve training."""
     for key, source in setup.problems.draft.sources.items():
         text = key_text(key)
         if source.override and text.startswith(_OF_TRAINING) and text != "training.max_retries":
@@ -223,7 +223,7 @@ def _amounts(setup: Setup) -> None:
             return
     if training.warmup_steps + training.critic_warmup >= training.steps:
         text = (
-            f"begins after the critic's warm-up, and {training.warmup_steps} + {training.critic_warmup} steps are not "
+            f"starts after the critic's warm-up, and {training.warmup_steps} + {training.critic_warmup} steps are not "
             f"below training.steps={training.steps}; change one of them"
         )
         setup.problems.add(("training", "warmup_steps"), text)
@@ -240,8 +240,8 @@ def _warn(setup: Setup) -> None:
     evaluation, checkpoint = setup.config.evaluation, setup.config.checkpoint
     if checkpoint.best is not None and evaluation.every % checkpoint.every:
         setup.warnings.append(
-            f"evaluation.every={evaluation.every} is no multiple of checkpoint.every={checkpoint.every}: a step that "
-            f"is evaluated and has no checkpoint cannot be the best one"
+            f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
+            f"without a checkpoint cannot become the best one, even if it is evaluated"
         )
     if not any(reward.weight for reward in setup.config.rewards):
         setup.warnings.append(

@@ -1,4 +1,4 @@
-"""Resolves component blocks: each component's own `Config` validates its options and adds the defaults."""
+"""Resolves component blocks: each component's `Config` validates its options and adds the defaults."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ResolvedBlock:
 
 
 def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) -> set[str]:
-    """Look up every component that a tree names, and import none.
+    """Look up every component that a tree names without importing any.
 
     Returns:
         The valid keys, without the options that only a component itself knows.
@@ -63,7 +63,7 @@ def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) ->
 def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tuple[list[ResolvedBlock], set[str]]:
     """Load every component that the draft names, and write its complete options into the draft's tree.
 
-    Whatever is wrong goes to `problems`; such blocks are left out.
+    Blocks with problems are added to `problems` and left out.
 
     Returns:
         The blocks, and all keys that are valid in this configuration.
@@ -74,13 +74,13 @@ def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tupl
         resolved = _resolve(key, kind, block, registry, problems, valid)
         blocks += resolved
         if resolved:
-            own = {name: value for name, value in block.items() if name in block_keys(kind)}
-            _put(draft.tree, key, {**own, **resolved[0].config.model_dump(mode="json")})
+            block_values = {name: value for name, value in block.items() if name in block_keys(kind)}
+            _put(draft.tree, key, {**block_values, **resolved[0].config.model_dump(mode="json")})
     return blocks, valid
 
 
 def run_config(tree: dict[str, Any], blocks: Sequence[ResolvedBlock]) -> RunConfig:
-    """The configuration that a tree of plain values describes, with the options of these blocks.
+    """The configuration that a tree of plain values describes, with the options of the blocks.
 
     Raises:
         pydantic.ValidationError: a value does not fit.
@@ -93,7 +93,7 @@ def run_config(tree: dict[str, Any], blocks: Sequence[ResolvedBlock]) -> RunConf
 
 
 def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]]]:
-    """Key, kind and value of every block that names a component; misshapen ones are left to the models."""
+    """Key, kind and value of every block that names a component; the models report malformed ones."""
     places: list[tuple[Key, str]] = list(BLOCKS.items())
     for name, kind in BLOCK_LISTS.items():
         entries = tree.get(name)
@@ -108,7 +108,7 @@ def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]
 
 
 def valid_keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """The keys of the run configuration itself, without those of component blocks."""
+    """The keys of the run configuration itself, without the keys of component blocks."""
     for name, field in model.model_fields.items():
         yield f"{above}{name}"
         for part in (field.annotation, *get_args(field.annotation)):
@@ -119,14 +119,14 @@ def valid_keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
 def _resolve(
     key: Key, kind: str, block: dict[str, Any], registry: Registry, problems: Problems, valid: set[str]
 ) -> list[ResolvedBlock]:
-    """The block, and those that are an option of its component; nothing where one of them is wrong."""
+    """The block, with the blocks that are options of its component; empty if one of them is wrong."""
     loaded = _looked_up(key, kind, block, registry.load, problems)
     if loaded is None:
         return []
     fields = loaded.cls.Config.model_fields
     own = block_keys(kind)
     for name in sorted(set(own) & set(fields)):
-        text = f"names a {kind} with an option '{name}', a key that every {kind} block has itself; rename the option"
+        text = f"names a {kind} with an option '{name}', which every {kind} block already has; rename it"
         problems.add((*key, "name"), text, ComponentLoadError)
         return []
     valid |= {key_text((*key, name)) for name in (*own, *fields)}
@@ -166,7 +166,7 @@ def _takes_block(annotation: Any) -> bool:
 
 
 def _unblocked(value: Any) -> Any:
-    """The plain text that layers of recipes took for the name of a component."""
+    """Undo `spelled_out` for an option that is plain text."""
     return value["name"] if isinstance(value, dict) and value.keys() == {"name"} else value
 
 

@@ -1,7 +1,7 @@
-"""A configuration while layers are put on it: defaults, then recipes, then overrides; every value knows its source.
+"""A configuration under construction: defaults, then recipes, then overrides; every value knows its source.
 
-One rule merges every layer: sections merge key by key; a component block that changes its name is replaced as a whole,
-so that no option of another component survives; lists and plain values are replaced.
+One rule merges every layer. Sections merge key by key. Lists and plain values are replaced. A component block with a
+new name is replaced as a whole, so that no option of the old component survives.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ class Source:
     text: str
     """`recipes/default.yaml, line 3`, `override 'training.lr=1e-6'` or `default`."""
     user: bool = True
-    """Whether somebody wrote it down; only such values can be reported as idle (LAW 8)."""
+    """Whether somebody wrote it; only such values are reported as idle (LAW 8)."""
     origin: str = ""
-    """Of a value in a run's own record: where it had come from when the run began."""
+    """For a value from a run's record: its source when the run started."""
     override: bool = False
-    """Whether it was said for this very command, rather than in a file that serves several."""
+    """Whether the command line set it, rather than a file that serves several commands."""
 
 
 DEFAULT = Source("default", user=False)
 
 
 class At(dict[str, Any]):
-    """One step into an existing value, `{"tools": At({"0": ...})}`; a plain dict is a value of its own."""
+    """One step into an existing value, `{"tools": At({"0": ...})}`; a plain dict is itself a value."""
 
 
 class Whole(dict[str, Any]):
-    """A block that takes the place of whatever stood there, also of one with the same name."""
+    """A block that replaces whatever was there, even a block with the same name."""
 
 
 class Draft:
@@ -46,30 +46,30 @@ class Draft:
         self.tree: dict[str, Any] = {}
         self.sources: dict[Key, Source] = {}
         self.dropped: dict[Key, Source] = {}
-        """Options that somebody wrote for a component which a later layer replaced by another one."""
+        """Options that somebody wrote for a component that a later layer replaced."""
 
     def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
-        """Put a layer on top; returns a sentence for every step that leads nowhere (and leaves that one out)."""
+        """Add a layer; skips every step that leads nowhere and returns a sentence about it."""
         problems: list[str] = []
         self.tree = self._merged(self.tree, layer, (), source, problems)
         return problems
 
     def source(self, key: Key) -> Source:
-        """The source of the value at `key`: its own, else that of what holds it or of what it holds."""
+        """The source of the value at `key`: its own, else that of its container or of its content."""
         for length in range(len(key), 0, -1):
             if key[:length] in self.sources:
                 return self.sources[key[:length]]
         return next((source for other, source in self.sources.items() if other[: len(key)] == key), DEFAULT)
 
     def near(self, key: Key) -> Source:
-        """The source of `key`, or where nobody set it, of what stands beside it: where a missing key is missing."""
+        """The source of `key`; if nobody set it, the source of the section that lacks it."""
         if key in self.sources:
             return self.sources[key]
         sources = (self.source(key[:length]) for length in range(len(key), 0, -1))
         return next((source for source in sources if source.user), DEFAULT)
 
     def replace(self, key: Key, value: Any, source: Callable[[Key], Source]) -> Any:
-        """Record the sources of a value that takes the place of whatever stood at `key`; returns the value."""
+        """Record the sources of a value that replaces whatever was at `key`; returns the value."""
         for other in [other for other in self.sources if other[: len(key)] == key]:
             del self.sources[other]
         self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
@@ -113,7 +113,7 @@ class Draft:
         return base
 
     def _drop(self, base: Any, layer: Any, key: Key) -> None:
-        """Remember what somebody wrote for the component at `key`, where a layer names another one."""
+        """Remember what somebody wrote for the component at `key` if a layer names another one."""
         if block_kind(key) is None or not (isinstance(base, dict) and isinstance(layer, dict)):
             return
         if base.get("name") != layer.get("name"):
@@ -122,7 +122,7 @@ class Draft:
 
     @staticmethod
     def _replaces(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
-        """Whether a layer means another component than the block below it, or named sources in place of a block."""
+        """Whether a layer names another component than the block does, or named sources instead of a block."""
         if block_kind(key) is None:
             return False
         renamed = "name" in layer and layer["name"] != base.get("name")
@@ -130,7 +130,7 @@ class Draft:
 
 
 def leaves(value: Any, key: Key) -> Iterator[Key]:
-    """The keys of all plain values and empty containers in a value that stands at `key`."""
+    """The keys of all plain values and empty containers in the value at `key`."""
     if isinstance(value, dict) and value:
         for name, child in value.items():
             yield from leaves(child, (*key, name))

@@ -1,4 +1,4 @@
-"""Keys of a configuration: how they are written, parsed, and which valid one is nearest to a mistyped one."""
+"""Keys of a configuration: how to write and parse them, and which valid key is nearest to a mistyped one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 
 Key = tuple[str | int, ...]
-"""Where a value stands: `("tools", 0, "top_k")` is written `tools[0].top_k`."""
+"""The place of a value: `("tools", 0, "top_k")` is written `tools[0].top_k`."""
 
 
 def key_text(key: Iterable[str | int]) -> str:
@@ -19,7 +19,7 @@ def key_text(key: Iterable[str | int]) -> str:
 
 
 def parse_key(text: str) -> tuple[str, ...] | None:
-    """The parts of `tools.0.top_k` or `tools[0].top_k`, or None where the text is no key."""
+    """The parts of `tools.0.top_k` or `tools[0].top_k`, or None if the text is not a key."""
     parts = tuple(re.sub(r"\[(\d+)\]", r".\1", text.strip()).split("."))
     return parts if all(re.fullmatch(r"[A-Za-z_]\w*|\d+", part) for part in parts) else None
 

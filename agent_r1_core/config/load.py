@@ -1,4 +1,4 @@
-"""From a recipe and overrides to a resolved configuration: found, merged, validated, checked, complete."""
+"""Turns a recipe and overrides into a resolved configuration: finds, merges, validates, checks, completes."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class ResolvedConfig:
 
     config: RunConfig
     registry: Registry
-    """Where its components were found; it includes the recipe's local plugins."""
+    """The registry of its components; it includes the recipe's local plugins."""
     sources: Mapping[str, str]
-    """The keys that somebody set, and where: `training.lr` -> `override 'training.lr=1e-6'`."""
+    """The keys that somebody set, with their sources: `training.lr` -> `override 'training.lr=1e-6'`."""
     recipe: str
     """The recipe's name: the stem of its file."""
     warnings: tuple[str, ...] = ()
-    """Sentences that a person should read before a long run."""
+    """Sentences to read before a long run."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Keys of blocks whose components this machine cannot run, and a sentence each."""
+    """Keys of blocks whose components this machine cannot run, with a sentence each."""
     run: Path | None = None
-    """The run whose own configuration this is, where a run stood in the recipe's place."""
+    """The run whose configuration this is, if a run was given instead of a recipe."""
 
     def dump(self) -> dict[str, Any]:
         """Plain values for a run's `config.yaml`; `load_config` reads them back as the same configuration."""
@@ -66,10 +66,10 @@ class ResolvedConfig:
         return self.registry.make(kind, block.name, block.config, **arguments)
 
     def check_available(self, unused: Collection[str] = ()) -> None:
-        """Make sure that this machine can run the components.
+        """Check that this machine can run the components.
 
         Args:
-            unused: keys of blocks and lists of blocks that are not going to be used.
+            unused: keys of blocks and lists of blocks that will not be used.
 
         Raises:
             ComponentLoadError: it cannot run some of them; one line each.
@@ -79,7 +79,7 @@ class ResolvedConfig:
             raise ComponentLoadError("\n".join(used))
 
     def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
-        """A copy with some keys set, such as what `threads: auto` turned out to be.
+        """A copy with some keys set, such as the value that replaces `threads: auto`.
 
         Raises:
             ConfigError: a key is unknown, or its value does not fit.
@@ -104,19 +104,19 @@ def load_config(
     folders: Sequence[Path] | None = None,
     training: bool = True,
 ) -> ResolvedConfig:
-    """Load a recipe (a name, a path, a run's `config.yaml`), put overrides on it, and resolve everything.
+    """Load a recipe (a name, a path, a run's `config.yaml`), apply overrides, and resolve everything.
 
     Args:
         recipe: None is the recipe `default`.
         overrides: `key=value` texts, see overrides.py.
-        plugins: further plugin files, beside the recipe's.
-        disabled: plugins that are not loaded.
-        folders: where recipes are looked up by name; None: where they ship.
-        training: False where nothing is trained: sampling options that training refuses are then allowed.
+        plugins: plugin files in addition to the recipe's.
+        disabled: names of plugins not to load.
+        folders: the folders of recipes with names; None: those of the package.
+        training: False if nothing is trained; any sampling options are then allowed.
 
     Raises:
-        ConfigError: everything that is wrong, one line each, with key, source and what is allowed.
-        PluginError: only components or plugins are at fault.
+        ConfigError: every problem on its own line, with key, source and what is allowed.
+        PluginError: the same, when all problems are in components or plugins.
     """
     layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
     draft = Draft()
@@ -140,9 +140,9 @@ def load_config(
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
-    """Raise what is wrong with sections and names, before components are imported, which takes seconds.
+    """Raise problems of sections and names before importing components, which takes seconds.
 
-    A key that is like none of theirs waits for the components: it may be like one of their options.
+    An unknown key that resembles no known key must wait for the components: it may resemble one of their options.
     """
     valid = check_names(draft.tree, registry, problems)
     try:
@@ -156,7 +156,7 @@ def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> Non
 
 
 def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[RunConfig, list[ResolvedBlock]]:
-    """Validate sections and components; raises what was found until then."""
+    """Validate sections and components; raise all problems found so far."""
     blocks, valid = resolve_blocks(draft, registry, problems)
     try:
         config = run_config(draft.tree, blocks)
@@ -167,9 +167,9 @@ def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[Ru
 
 
 def _user_sources(draft: Draft) -> dict[str, str]:
-    """The keys that somebody set, in the order of the configuration, and where."""
-    found = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
-    return {key_text(key): source.origin or source.text for key, source in found if source.user}
+    """The keys that somebody set, with their sources, in the order of the configuration."""
+    sources = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
+    return {key_text(key): source.origin or source.text for key, source in sources if source.user}
 
 
 def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
@@ -188,22 +188,22 @@ def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
 
 
 def _discover(draft: Draft, disabled: Collection[str], problems: Problems) -> Registry:
-    """Find plugins; a file that somebody asked for must exist and load."""
+    """Find plugins; every file that is named must exist and load."""
     from agent_r1_core.plugins import PluginStatus, Registry
 
     files = draft.tree["plugins"] if isinstance(draft.tree["plugins"], list) else []
-    there = []
+    existing = []
     for index, file in enumerate(files):
         if not isinstance(file, str):
             continue
         if Path(file).is_file():
-            there.append(file)
+            existing.append(file)
         else:
             problems.add(("plugins", index), f"names no file: there is nothing at {file}; correct the path")
-    registry = Registry.discover(there, disabled)
+    registry = Registry.discover(existing, disabled)
     broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.SHADOWED)
     for record in registry.plugins:
-        if record.value in there and record.status in broken:
+        if record.value in existing and record.status in broken:
             text = f"names the plugin {record.name}, which is {record.status}: {record.reason}"
             problems.add(("plugins", files.index(record.value)), text, ComponentLoadError)
     return registry

@@ -1,4 +1,4 @@
-"""Finds recipes: by path, or by name in the folder that ships with the package."""
+"""Finds recipes by path, or by name in the folder that ships with the package."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def recipe_folders() -> list[Path]:
-    """Where recipes are looked up by name: beside the installed command line, else in the checkout."""
+    """The folders of recipes with names: in the installed command line, else in the checkout."""
     above = Path(__file__).resolve().parents[2]
     folders = [above / "agent_r1_cli" / "_recipes", above / "recipes"]
     return [folder for folder in folders if folder.is_dir()][:1]
 
 
 def recipe_names(folders: Sequence[Path]) -> list[str]:
-    """The recipes that can be given by name."""
+    """The names of the recipes in these folders."""
     return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
 
 

@@ -1,6 +1,6 @@
-"""RunConfig: everything that decides about one training or evaluation, as immutable sections.
+"""RunConfig: everything that determines one training or evaluation, as immutable sections.
 
-Components are blocks: their own options are validated by their own `Config` when a recipe is resolved (components.py).
+Components are blocks; each component's `Config` validates its options when a recipe is resolved (components.py).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class ModelConfig(Section):
     name: str = Field(default="tiny", min_length=1)
     """`tiny` is bundled; else a name on the Hugging Face hub, a folder, or a run."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that has it, and
-    on a CPU that is a fifth faster with it, which is measured once; a run's own for its evaluations."""
+    """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
+    supports it and on a CPU where it is a fifth faster, which is measured once; evaluations of a run use its choice."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """`auto`: a CUDA GPU where there is one."""
+    """`auto`: a CUDA GPU if there is one."""
     lora: LoraSettings | None = None
     gradient_checkpointing: bool = False
-    """Compute activations again in the backward pass: much less memory for about a third more time."""
+    """Recompute activations in the backward pass: much less memory for about a third more time."""
 
     @field_validator("name")
     @classmethod
     def _absolute(cls, name: str) -> str:
-        """A path to something that exists is kept absolute, so that a run can be resumed from anywhere."""
+        """Make an existing path absolute, so that a run can be resumed from anywhere."""
         path = Path(name).expanduser()
         return str(path.absolute()) if len(path.parts) > 1 and path.exists() else name
 
 
 def _source_or_sets(value: Any) -> str:
-    """Which of the two a value for `tasks.eval` is, before it is validated and after."""
+    """Whether a value for `tasks.eval` is one source or several sets, before and after validation."""
     blocks = isinstance(value, dict) and any(isinstance(entry, ComponentBlock) for entry in value.values())
     return "sets" if blocks or holds_sets(value) else "source"
 
@@ -61,7 +61,7 @@ def _set_name(name: str) -> str:
 
 
 _NO_SET_NAMES = ("train", "eval", "reward", "status")
-"""They mean something else in metrics and commands."""
+"""Names with another meaning in metrics and commands."""
 
 
 class TasksConfig(Section):
@@ -81,7 +81,7 @@ class TasksConfig(Section):
 
     @property
     def eval_sets(self) -> dict[str, ComponentBlock | None]:
-        """The evaluation sets by name; a single one is called `eval`, and is None where it is held out of training."""
+        """The evaluation sets by name; a single set is called `eval`, and is None if it is held out of training."""
         return dict(self.eval) if isinstance(self.eval, dict) else {"eval": self.eval}
 
 
@@ -89,16 +89,16 @@ class EvaluationConfig(Section):
     """When and how the policy is evaluated."""
 
     every: int = Field(default=10, ge=0)
-    """Steps between evaluations; 0: none in between."""
+    """Steps between evaluations; 0: none between start and end."""
     greedy: bool = True
-    """False: sampled with the engine's temperature."""
+    """Take the likeliest token; false: sample with the engine's temperature."""
     size: int | None = Field(default=None, ge=1)
-    """How many tasks of each evaluation set; None: all."""
+    """Number of tasks from each evaluation set; null: all."""
     sample: Literal["first", "random"] = "first"
-    """Which of them: the first ones, or as many at random, which the seed decides."""
+    """Which tasks: the first ones, or a random choice that the seed decides."""
     choose_on: str | None = None
-    """The evaluation set whose scores choose the best checkpoint. It enters no mean over the sets, so that the scores
-    that are reported did not choose what they score."""
+    """The evaluation set whose scores choose the best checkpoint. It is in no mean over the sets, so that the reported
+    tasks did not choose the checkpoint."""
     at_start: bool = True
     at_end: bool = True
 
@@ -107,27 +107,27 @@ class CheckpointConfig(Section):
     """What is kept on disk."""
 
     every: int = Field(default=10, ge=1)
-    """Steps between checkpoints; the last step has one in any case."""
+    """Steps between checkpoints; the last step always has one."""
     keep: int = Field(default=2, ge=1)
-    """How many of the newest are kept, beside the best."""
+    """How many of the newest to keep, besides the best."""
     best: str | None = "eval/exact_match"
-    """The metric whose highest value names the best checkpoint; null: none is kept for being best. With
-    evaluation.choose_on it is read on that set."""
+    """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
+    evaluation.choose_on, the metric of that set."""
 
 
 class HealthConfig(Section):
     """What happens when training collapses."""
 
     early_stop: bool = False
-    """Stop when the collapse monitors agree that nothing is learnt any more."""
+    """Stop when the collapse monitors find that the policy no longer learns."""
 
 
 class RunSection(Section):
-    """Where the run lies."""
+    """Where the run is stored."""
 
     dir: str = Field(default="runs", min_length=1)
     name: str | None = Field(default=None, pattern=r"^[\w.+-]+$")
-    """null: the recipe's name and the first free number."""
+    """The run's name; null: the recipe's name and the first free number."""
 
 
 class RunConfig(Section):
@@ -146,17 +146,17 @@ class RunConfig(Section):
     health: HealthConfig = HealthConfig()
     trackers: tuple[ComponentBlock, ...] = ()
     plugins: tuple[str, ...] = ()
-    """Python files that are loaded as plugins; relative to the recipe that names them."""
+    """Python files to load as plugins; paths are relative to the recipe that names them."""
     run: RunSection = RunSection()
     deterministic: bool = False
-    """Two runs are equal bit for bit: CPU only, fixed threads and precision, episodes stepped in a fixed order."""
+    """Make runs repeatable bit for bit: CPU only, fixed threads and precision, episodes stepped in a fixed order."""
     threads: Literal["auto"] | PositiveInt = "auto"
     """CPU threads of the model's computation; `auto` measures once which number is fastest."""
     seed: int = Field(default=0, ge=0)
 
     @property
     def best_metric(self) -> str | None:
-        """The metric that names the best checkpoint: `checkpoint.best`, read on the set `evaluation.choose_on`."""
+        """The metric that marks the best checkpoint: `checkpoint.best`, of the set `evaluation.choose_on` if given."""
         best, chooser = self.checkpoint.best, self.evaluation.choose_on
         if best is None or chooser is None or best.startswith(f"eval/{chooser}/"):
             return best

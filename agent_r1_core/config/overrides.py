@@ -1,4 +1,4 @@
-"""Overrides: the trailing `key=value` of a command, one more layer on top of the recipe."""
+"""Overrides: the `key=value` arguments of a command, which form the top layer of the configuration."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Override:
 
     @property
     def source(self) -> Source:
-        """Names it in errors and in the run's record."""
+        """The source that errors and the run's record name."""
         return Source(f"override '{self.text}'", override=True)
 
     @property
     def layer(self) -> dict[str, Any]:
-        """The override as a layer of steps; a whole block is meant as it is written."""
+        """The override as a layer of steps; a whole block replaces the old one."""
         value = self.value
         key = tuple(int(part) if part.isdigit() else part for part in self.key)
         if block_kind(key) is not None:
@@ -42,16 +42,16 @@ class Override:
 def parse_override(text: str) -> Override:
     """Read `training.lr=1e-6`, `tools[0].top_k=3` or `tools=[{name: calculator}]`.
 
-    A value that opens with a bracket, brace or quote is YAML; any other is one number, true, false, null or text, whose
-    `#` and `:` mean themselves. An empty value is the empty text, as a shell writes `key=""`.
+    A value that starts with a bracket, brace or quote is YAML. Any other value is a number, true, false, null, or text
+    in which `#` and `:` are ordinary characters. An empty value is the empty text, as a shell passes `key=""`.
 
     Raises:
-        ConfigError: there is no `=`, the key is no key, or the value is not YAML.
+        ConfigError: there is no `=`, the key is malformed, or the value is not YAML.
     """
     name, equals, value = text.partition("=")
     key = parse_key(name)
     if not equals or key is None:
-        raise ConfigError(f"override '{text}' is not of the form key=value, such as training.lr=1e-4; write it so")
+        raise ConfigError(f"override '{text}' is not of the form key=value; write it like training.lr=1e-4")
     value = value.strip()
     if value.startswith(("[", "{", '"', "'")):
         return Override(text, key, parse(value, f"override '{text}'").value)
@@ -59,10 +59,10 @@ def parse_override(text: str) -> Override:
 
 
 def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
-    """Put overrides on a draft, whole blocks and names of components before their options, whatever their order.
+    """Apply overrides to a draft: blocks and component names before their options, in whatever order they are given.
 
     Returns:
-        A sentence for each one that is malformed, leads nowhere, or is undone by another one (LAW 8).
+        A sentence for each override that is malformed, leads nowhere, or is undone by another one (LAW 8).
     """
     problems: list[str] = []
     overrides: list[Override] = []

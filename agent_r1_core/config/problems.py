@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with a configuration, so that one run of the command names it all."""
+"""Collects all problems of a configuration, so that a command reports them all at once."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ _PLAIN = {
 
 
 class Problems:
-    """Problems of one configuration; each is one sentence that opens with the key and the source of its value."""
+    """Problems of one configuration; each is a sentence that starts with the key and the source of its value."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self._found: list[tuple[str, type[AgentR1Error]]] = []
+        self._problems: list[tuple[str, type[AgentR1Error]]] = []
 
     def add(self, key: Key, text: str, kind: type[AgentR1Error] = ConfigError) -> None:
         """Note a problem at `key`."""
         self.add_text(f"{key_text(key)} ({self.draft.near(key).text}) {text}", kind)
 
     def add_text(self, text: str, kind: type[AgentR1Error] = ConfigError) -> None:
-        """Note a problem that already says where it is."""
-        if (text, kind) not in self._found:
-            self._found.append((text, kind))
+        """Note a problem whose text already names its place."""
+        if (text, kind) not in self._problems:
+            self._problems.append((text, kind))
 
     def add_validation(self, error: ValidationError, value: Any, at: Key, valid: Collection[str]) -> None:
-        """Note everything that pydantic found in `value`, which stands at `at`."""
-        found: dict[Key, list[str]] = {}
+        """Note every problem that pydantic found in the value at `at`."""
+        sentences: dict[Key, list[str]] = {}
         for item in error.errors(include_url=False):
             place = _place(item["loc"], value, missing=item["type"] == "missing")
             key = (*at, *place)
-            texts = found.setdefault(key, [])
+            texts = sentences.setdefault(key, [])
             text = self._sentence(item, key, valid)
             texts += [text] if text not in texts else []
-        for key, texts in found.items():
+        for key, texts in sentences.items():
             given = f", not {_short(_value_at(value, key[len(at) :]))}" if texts[0].startswith("must be") else ""
             self.add(key, " or ".join([texts[0], *(text.removeprefix("must be ") for text in texts[1:])]) + given)
 
     def raise_any(self) -> None:
-        """Raise what was found, if anything, one line each.
+        """Raise all problems, if there are any, one per line.
 
         Raises:
             ConfigError: a key or value is wrong; or the one PluginError type when only components are at fault.
         """
-        if not self._found:
+        if not self._problems:
             return
-        kinds = {kind for _, kind in self._found}
+        kinds = {kind for _, kind in self._problems}
         kind = kinds.pop() if len(kinds) == 1 else ConfigError
-        raise kind("\n".join(text for text, _ in self._found))
+        raise kind("\n".join(text for text, _ in self._problems))
 
     def _sentence(self, item: Any, key: Key, valid: Collection[str]) -> str:
         if item["type"] == "extra_forbidden":
@@ -79,17 +79,17 @@ class Problems:
 
 
 def unknown_key(key: Key, valid: Collection[str]) -> str:
-    """Say that a key is unknown, which valid one is nearest, and what stands beside it."""
+    """Say that a key is unknown, which valid key is nearest, and which keys are allowed here."""
     text = key_text(key)
     parent, _, _ = text.rpartition(".")
-    beside = sorted(other.rpartition(".")[2] for other in valid if other.rpartition(".")[0] == parent)
+    allowed = sorted(other.rpartition(".")[2] for other in valid if other.rpartition(".")[0] == parent)
     close = nearest(text, valid)
     hint = f" (did you mean {close}?)" if close else ""
-    return f"is no key{hint}; allowed here: {', '.join(beside) or 'none'}"
+    return f"is no key{hint}; allowed here: {', '.join(allowed) or 'none'}"
 
 
 def _place(loc: Iterable[str | int], value: Any, missing: bool) -> Key:
-    """The part of pydantic's location that is a way through the value: it also names the members of unions."""
+    """Pydantic's location without the names of union members, which are no part of the value."""
     parts = list(loc)
     last = parts.pop() if missing else None
     place: list[str | int] = []

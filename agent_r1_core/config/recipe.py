@@ -27,9 +27,9 @@ class Layer:
     values: dict[str, Any]
     lines: Mapping[Key, int]
     recorded: Mapping[str, str] | None = None
-    """Of a run's `config.yaml`: the keys that somebody set, and where."""
+    """For a run's `config.yaml`: the keys that somebody set, with their sources."""
     shipped: bool = False
-    """A recipe that comes with the package: its values are defaults, which are free to be idle."""
+    """Whether the recipe ships with the package: its values are defaults, which may be idle."""
 
     def source(self, key: Key) -> Source:
         """File and line of a value."""
@@ -43,10 +43,10 @@ class Layer:
 
 
 def read_layers(recipe: str | Path, folders: Sequence[Path] | None = None) -> list[Layer]:
-    """The recipe and what it extends, the lowest layer first.
+    """The recipe and the recipes it extends, lowest layer first.
 
     Raises:
-        ConfigError: a file is missing, is no YAML mapping, or extends itself.
+        ConfigError: a file is missing, is not a YAML mapping, or extends itself.
     """
     layers: list[Layer] = []
     seen: list[Path] = []
@@ -72,7 +72,7 @@ def _read(path: Path) -> tuple[Layer, str | None]:
     document = parse(text, file)
     values = {} if document.value is None else document.value
     if not isinstance(values, dict):
-        raise ConfigError(f"{file} holds {type(values).__name__} in place of keys and values; see the recipe 'default'")
+        raise ConfigError(f"{file} holds {type(values).__name__} instead of keys and values; see the recipe 'default'")
     extends, recorded = values.pop("extends", None), values.pop("sources", None)
     if extends is not None and not isinstance(extends, str):
         raise ConfigError(f"extends ({file}) is {extends!r}; give the name or path of one recipe")
@@ -84,7 +84,7 @@ def _read(path: Path) -> tuple[Layer, str | None]:
 
 
 def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:
-    """Plugin files are named relative to their recipe; a run's copy of the recipe lies elsewhere."""
+    """Make plugin paths absolute: they are relative to their recipe, and a run's copy of it is elsewhere."""
     plugins = values.get("plugins")
     if isinstance(plugins, list):
         values["plugins"] = [
@@ -94,7 +94,7 @@ def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:
 
 
 def _shown(path: Path) -> str:
-    """Relative to the current folder where it lies below."""
+    """The path relative to the current folder if it is inside it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

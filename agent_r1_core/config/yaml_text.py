@@ -1,7 +1,7 @@
 """YAML as recipes use it: numbers as people write them, text kept as text, nothing silently dropped.
 
-`1e-6` is a float, only `true` and `false` are booleans (`no` and `on` stay text), dates stay text, a key given twice is
-refused. Custom tags are not offered.
+`1e-6` is a float. Only `true` and `false` are booleans (`no` and `on` stay text). Dates stay text. A key given twice is
+an error. Custom tags are not supported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever this loader or any other would read as something else than text."""
+    """Quotes all text that this loader or another one would read as something else."""
 
 
 for _class in (_Loader, _Dumper):
@@ -75,14 +75,14 @@ def parse(text: str, where: str) -> Document:
 
 
 def parse_plain(text: str) -> Any:
-    """The scalar that a text without quotes and brackets means; no character in it is syntax."""
+    """The scalar that a text without quotes and brackets means; none of its characters is syntax."""
     loader = _Loader("")
     tag = loader.resolve(yaml.ScalarNode, text, (True, False))
     return loader.construct_object(yaml.ScalarNode(tag, text))
 
 
 def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int]) -> None:
-    """Note the line of every key, and refuse what the constructor would swallow."""
+    """Note the line of every key, and refuse what the constructor would silently accept."""
     if id(node) in above:
         raise ConfigError(f"{where}, line {node.start_mark.line + 1}: a value contains itself; remove the alias")
     if isinstance(node, yaml.SequenceNode):
@@ -99,7 +99,7 @@ def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: 
                 raise ConfigError(f"{where}, line {line}: the key {key.value!r} is not text; quote it")
             if key.value in seen:
                 raise ConfigError(
-                    f"{where}, line {line}: the key {key.value!r} was given before in line {seen[key.value]}; keep one"
+                    f"{where}, line {line}: the key {key.value!r} is already given in line {seen[key.value]}; keep one"
                 )
             seen[key.value] = lines[(*path, key.value)] = line
             _walk(child, (*path, key.value), lines, where, above | {id(node)})

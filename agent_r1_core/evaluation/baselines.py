@@ -1,7 +1,7 @@
-"""Baselines to hold a trained agent against: closed book, naive RAG, and the agent whose tools tell it nothing.
+"""Baselines for a trained agent: closed book, naive RAG, and the agent with silenced tools.
 
-The first two ask the policy without tools (leave `tools` empty), with the same system prompt; the third shows whether
-a policy uses its tools at all, since one that guesses loses nothing by it.
+The first two ask the policy without tools (leave `tools` empty) and with the same system prompt. Silenced tools show
+whether a policy uses its tools at all: one that guesses scores the same without them.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.trajectory import Message, Task
 
 Search = Callable[[str], str | Sequence[Passage]]
-"""Finds passages for a question; a string is a ready block `Title\\nText`, blank line, `Title\\nText`."""
+"""Finds passages for a question; a returned string is a block `Title\\nText`, blank line, `Title\\nText`."""
 
 
 def closed_book(task: Task) -> Task:
-    """The question alone: what the policy knows by heart."""
+    """The question alone, which the policy must answer from memory."""
     return replace(task, metadata={**task.metadata, "baseline": "closed_book"})
 
 
 def naive_rag(task: Task, search: Search) -> Task:
-    """The question with passages before it, found by one search for its very words.
+    """The question with passages before it, which one search for its words found.
 
-    The prompt becomes `Title\\nText\\n\\n...\\n\\nQuestion`; of a prompt of messages, the last user message does.
+    The prompt becomes `Title\\nText\\n\\n...\\n\\nQuestion`; in a prompt of messages, the last user message does.
 
     Raises:
         ValueError: the prompt has no user message.
     """
-    found = search(question(task))
-    block = found if isinstance(found, str) else "\n\n".join(f"{one.title}\n{one.text}" for one in found)
+    passages = search(question(task))
+    if not isinstance(passages, str):
+        passages = "\n\n".join(f"{passage.title}\n{passage.text}" for passage in passages)
     metadata = {**task.metadata, "baseline": "naive_rag"}
-    return replace(task, prompt=_with_passages(task.prompt, block), metadata=metadata)
+    return replace(task, prompt=_with_passages(task.prompt, passages), metadata=metadata)
 
 
 def question(task: Task) -> str:
-    """The task's question: its prompt, or the last user message of it.
+    """The task's question: its prompt, or the prompt's last user message.
 
     Raises:
         ValueError: the prompt has no user message.
@@ -49,7 +50,7 @@ def question(task: Task) -> str:
 
 
 class SilentTool(Tool):
-    """Takes the place of a tool: the same name, description and arguments, and an answer that says nothing."""
+    """Replaces a tool: the same name, description and arguments, but always the same empty answer."""
 
     def __init__(self, tool: Tool, answer: str = "No passage found.") -> None:
         super().__init__(tool.config)
@@ -62,11 +63,11 @@ class SilentTool(Tool):
         """Open nothing: there is nothing to look up."""
 
     def run(self, arguments: Any, context: ToolContext) -> str:
-        """Say nothing."""
+        """Return the fixed answer."""
         return self.answer
 
     def schema(self) -> dict[str, Any]:
-        """The schema of the tool that is silenced."""
+        """The schema of the replaced tool."""
         return self._tool.schema()
 
 
@@ -84,4 +85,4 @@ def _last_user(messages: Sequence[Message]) -> int:
     for index in reversed(range(len(messages))):
         if messages[index].get("role") == "user":
             return index
-    raise ValueError("the task's prompt has no user message to take the question from; give it one")
+    raise ValueError("the task's prompt has no user message to take the question from; add one")

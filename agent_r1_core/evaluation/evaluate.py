@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task, Trajectory
 
 ROUND = -1
-"""The rollout round of every evaluation: evaluations of one run draw the same seeds, so that they differ by the policy
-alone, and training rounds (from 0) draw others (LAW 11)."""
+"""The rollout round of every evaluation. All evaluations of a run draw the same seeds, so that only the policy differs;
+training rounds (from 0) draw others (LAW 11)."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Evaluation:
 
     result: EvaluationResult
     trajectories: list[Trajectory]
-    """Failed ones included, at the end."""
+    """All episodes; the failed ones come last."""
 
 
 async def evaluate_tasks(
@@ -43,13 +43,13 @@ async def evaluate_tasks(
     """Play episodes and score them.
 
     Args:
-        collect: Plays what it is asked for: a collector's, or that of a run's rollouts.
+        collect: Plays a rollout request: the method of a collector or of a run's rollouts.
         tasks: The evaluation's tasks.
-        split: Whose tools and corpus the episodes use.
+        split: The split whose tools and corpus the episodes use.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
         greedy: Take the most likely token instead of sampling.
         sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
-        tools: What tools say of themselves, to state in the report.
+        tools: How the tools describe themselves, to state in the report.
         conditions: What else a reader of the report must know.
         on_episode: Called as each episode ends.
 

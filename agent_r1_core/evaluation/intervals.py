@@ -1,7 +1,7 @@
 """Means with 95 % intervals: Wilson for shares, a bootstrap over tasks for everything else; pass@k.
 
-The task is the unit: samples of one task resemble each other, so more samples per task narrow a bootstrap only as far
-as they inform about the task, and never a Wilson interval (which is then on the careful side).
+The unit is the task, because samples of one task resemble each other. More samples per task narrow a bootstrap only as
+far as they tell more about the task. They never narrow a Wilson interval, which is then conservative.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Estimate:
 
     mean: float
     low: float | None
-    """None where an interval cannot be had: a single task that is no share."""
+    """None if there is no interval: a single task whose score is not a share."""
     high: float | None
     method: str
     """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`."""
@@ -38,7 +38,7 @@ def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:
 
     Args:
         values: The scores of each task's samples; no task is empty.
-        proportion: The score is 0 or 1 by its nature.
+        proportion: Whether the score can only be 0 or 1.
 
     Raises:
         ValueError: there is no task.
@@ -66,29 +66,31 @@ def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
         ValueError: there is no set.
     """
     if not estimates:
-        raise ValueError("a mean over no sets does not exist; give it at least one")
-    k, n = len(estimates), sum(one.n for one in estimates)
+        raise ValueError("a mean over no sets does not exist; give it at least one set")
+    k, n = len(estimates), sum(each.n for each in estimates)
     if k == 1:
         return estimates[0]
-    mean, method = math.fsum(one.mean for one in estimates) / k, f"unweighted mean of {k} sets"
-    limits = [
-        (one.mean - one.low, one.high - one.mean) for one in estimates if one.low is not None and one.high is not None
+    mean, method = math.fsum(each.mean for each in estimates) / k, f"unweighted mean of {k} sets"
+    distances = [
+        (each.mean - each.low, each.high - each.mean)
+        for each in estimates
+        if each.low is not None and each.high is not None
     ]
-    if len(limits) < k:
+    if len(distances) < k:
         return Estimate(mean, None, None, method, n)
-    below, above = (math.hypot(*side) / k for side in zip(*limits, strict=True))
+    below, above = (math.hypot(*column) / k for column in zip(*distances, strict=True))
     return Estimate(mean, mean - below, mean + above, method, n)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a share seen in n trials.
+    """Wilson's score interval (1927) of a share observed in n trials.
 
     (p + z^2/2n -+ z sqrt(p (1-p)/n + z^2/4n^2)) / (1 + z^2/n)
     """
     scale = 1 + Z**2 / n
     centre = (share + Z**2 / (2 * n)) / scale
     half = Z * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / scale
-    # At 0 and 1 the formula touches the border but for rounding.
+    # At 0 and 1 the formula gives exactly 0 and 1, except for rounding.
     return max(0.0, centre - half) if share > 0 else 0.0, min(1.0, centre + half) if share < 1 else 1.0
 
 
@@ -97,7 +99,7 @@ def bootstrap(means: Sequence[float], seed: int = 0, resamples: int = RESAMPLES)
     import numpy as np
 
     values, generator = np.asarray(means, dtype=np.float64), np.random.default_rng(seed)
-    # In slices: [resamples, tasks] would not fit for a full development set.
+    # In slices: [resamples, tasks] would not fit into memory for a full development set.
     rows = max(1, 4_000_000 // len(values))
     drawn = []
     for start in range(0, resamples, rows):
@@ -108,7 +110,7 @@ def bootstrap(means: Sequence[float], seed: int = 0, resamples: int = RESAMPLES)
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Chance that at least one of k samples is correct, estimated without bias from n samples (Chen et al. 2021,
+    """Unbiased estimate from n samples of the chance that at least one of k is correct (Chen et al. 2021,
     arXiv 2107.03374): 1 - C(n - c, k) / C(n, k).
 
     Raises:

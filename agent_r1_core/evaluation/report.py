@@ -1,7 +1,7 @@
 """EvaluationResult: scores of a policy with their scorers, n, intervals and sampling settings (LAW 12).
 
-Failed episodes are infrastructure's doing: they are counted and enter no score (LAW 5); an episode that ran out of
-budget scores as one without an answer.
+Failed episodes are the infrastructure's fault: they are counted but not scored (LAW 5). An episode that ran out of
+budget is scored; it has no answer.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from agent_r1_core.evaluation.scorers import SCORERS, exact_match_score, f1_scor
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 Score = Callable[[Trajectory], float | None]
-"""The score of an episode; None where it has none."""
+"""The score of an episode; None if it has none."""
 _FINISHED = (EndStatus.TERMINATED, EndStatus.TRUNCATED)
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation found."""
+    """The result of an evaluation."""
 
     n: int
     """Tasks that were scored."""
     samples: int
     """Episodes asked for per task."""
     metrics: dict[str, Estimate]
-    """By name: `exact_match` and `f1` (of tasks with answers), `success` (where the environment says so), `pass@k`,
-    `reward/<name>` (unweighted; of a process reward the sum over turns) and `reward/mean` (the return),
+    """By name: `exact_match` and `f1` (for tasks with answers), `success` (if the environment reports it), `pass@k`,
+    `reward/<name>` (unweighted; a process reward summed over turns), `reward/mean` (the return),
     `status/<end status>`, `answered`, and per episode `turns`, `tokens`, `action_tokens`."""
     scorers: dict[str, str]
     """What `exact_match` and `f1` mean."""
@@ -39,13 +39,13 @@ class EvaluationResult:
     statuses: dict[str, int]
     """Episodes by end status."""
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What tools say of themselves, by tool: of a search tool its corpus, and how many passages it has."""
+    """How each tool describes itself: a search tool names its corpus and the number of passages."""
     conditions: tuple[str, ...] = ()
-    """What else a reader must know: a baseline, silenced tools, a checkpoint that these very tasks chose."""
+    """What else a reader must know: a baseline, silenced tools, a checkpoint that these same tasks chose."""
     sets: dict[str, EvaluationResult] = field(default_factory=dict)
-    """The results by set, where several were evaluated: the other fields are then means and sums over the sets."""
+    """The results by set if there are several; the other fields are then means and sums over the sets."""
     choosing_set: str | None = None
-    """The set that chooses checkpoints: it enters no mean."""
+    """The set that chooses checkpoints; it is in no mean."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `evaluations/*.json` and `--json`."""
@@ -90,11 +90,11 @@ class EvaluationResult:
         return rows + [row for name, result in self.sets.items() for row in result.rows(f"{name}/")]
 
     def headline(self) -> str:
-        """The sentence of the score to ask for first: exact match, or the return where tasks have no answers."""
+        """The main score as a sentence: exact match, or the return if tasks have no answers."""
         return self.sentence("exact_match" if "exact_match" in self.metrics else "reward/mean")
 
     def sentence(self, name: str = "exact_match") -> str:
-        """One metric with all that belongs to it: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
+        """One metric with its interval and n: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
 
         Raises:
             KeyError: the metric was not measured.
@@ -102,11 +102,10 @@ class EvaluationResult:
         value = self.metrics[name]
         how = "greedy" if self.sampling.get("greedy") else f"temperature {self.sampling.get('temperature', 'unknown')}"
         failed = self.statuses.get(EndStatus.FAILED.value, 0)
-        lost = f", failed and not scored: {failed}" if failed else ""
-        sets = [f"{of} {result.metrics[name]}" for of, result in self.sets.items() if name in result.metrics]
-        return (
-            f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{lost}){': ' if sets else ''}{', '.join(sets)}"
-        )
+        unscored = f", failed and not scored: {failed}" if failed else ""
+        sets = [f"{label} {result.metrics[name]}" for label, result in self.sets.items() if name in result.metrics]
+        by_set = f": {', '.join(sets)}" if sets else ""
+        return f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{unscored}){by_set}"
 
 
 def report(
@@ -124,8 +123,8 @@ def report(
         groups: The trajectories of each task.
         sampling: The sampling settings to state.
         samples: Episodes asked for per task.
-        dropped: Episodes that failed for good, where they are not in the groups.
-        tools: What tools say of themselves, to state.
+        dropped: Episodes that failed permanently and are not in the groups.
+        tools: How the tools describe themselves, to state.
         conditions: What else a reader must know.
 
     Raises:
@@ -157,7 +156,7 @@ def report(
 
 
 def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, bool | None]]:
-    """Every score, and whether it is a share; None: its values tell."""
+    """Every score, and whether it is a share; None: decided by its values."""
     episodes = [trajectory for task in tasks for trajectory in task]
     outcome = {name for trajectory in episodes for name in trajectory.rewards}
     process = {name for trajectory in episodes for turn in trajectory.turns for name in turn.rewards}

@@ -18,7 +18,7 @@ _CLOSED = frozenset({"yes", "no", "noanswer"})
 SCORERS = {
     "exact_match": "HotpotQA's official normalisation (lower case, no ASCII punctuation, no a/an/the), then equality",
     "f1": "HotpotQA's official normalisation, then F1 over tokens; yes, no and noanswer count only when equal",
-    "substring_match": "HotpotQA's official normalisation, then an accepted answer anywhere inside the prediction",
+    "substring_match": "HotpotQA's official normalisation, then an accepted answer anywhere in the prediction",
 }
 """What each score means, as reports state it (LAW 12)."""
 
@@ -54,8 +54,8 @@ def f1_score(prediction: str | None, answers: str | Sequence[str]) -> float:
 
 
 def substring_match_score(prediction: str | None, answers: str | Sequence[str]) -> float:
-    """1.0 when a normalised accepted answer stands anywhere in the normalised prediction: laxer than exact match, and
-    never to be reported as such.
+    """1.0 when the normalised prediction contains a normalised accepted answer; laxer than exact match, and never to be
+    reported as such.
 
     Raises:
         ValueError: there is no accepted answer.
@@ -70,7 +70,7 @@ def substring_match_score(prediction: str | None, answers: str | Sequence[str]) 
 def _normalized(answers: str | Sequence[str]) -> list[str]:
     accepted = [normalize_answer(answer) for answer in ([answers] if isinstance(answers, str) else answers)]
     if not accepted:
-        raise ValueError("an answer was to be scored against a task without accepted answers; give the task `answers`")
+        raise ValueError("an answer cannot be scored: the task has no accepted answers; give the task `answers`")
     return accepted
 
 

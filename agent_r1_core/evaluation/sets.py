@@ -1,4 +1,4 @@
-"""Several evaluation sets as one result: the mean over the sets of each score, with the sets' own results beside it."""
+"""Combines several evaluation sets into one result: each score's mean over the sets, and the results of the sets."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from agent_r1_core.evaluation.report import EvaluationResult
 
 
 def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
-    """One result of several sets.
+    """Combine the results of several sets.
 
-    Every set weighs the same, however many tasks it has. A score that only some sets have is the mean over those.
+    Every set has the same weight, however many tasks it has. A score that only some sets have is the mean over those.
 
     Args:
         sets: The results by set.
-        choosing_set: The set that chooses checkpoints; it enters no mean.
+        choosing_set: The set that chooses checkpoints; it is in no mean.
 
     Raises:
         ValueError: there is no set to report.
     """
     reported = {name: result for name, result in sets.items() if name != choosing_set}
     if not reported:
-        raise ValueError("there is no evaluation set to report; name one beside the set that chooses checkpoints")
+        raise ValueError("there is no evaluation set to report; name one besides the set that chooses checkpoints")
     metrics: dict[str, Estimate] = {}
     for metric in dict.fromkeys(metric for result in reported.values() for metric in result.metrics):
-        metrics[metric] = mean_over_sets([one.metrics[metric] for one in reported.values() if metric in one.metrics])
+        estimates = [result.metrics[metric] for result in reported.values() if metric in result.metrics]
+        metrics[metric] = mean_over_sets(estimates)
     first = next(iter(reported.values()))
     statuses: Counter[str] = Counter()
     for result in reported.values():

@@ -39,7 +39,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an"),
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
         ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
-        ("default", ["stray"], 2, "argument 'stray' is no override; write KEY=VALUE"),
+        ("default", ["stray"], 2, "argument 'stray' is not an override; write KEY=VALUE"),
         ("ppo", [], 2, "ppo.yaml, line 13) must be below training.steps=2, not 2; change one of them"),
     ],
 )  # fmt: skip
@@ -110,7 +110,7 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
             "runs/none is not a run, so there is nothing to resume; name a run's directory",
         ),
         ([".", "--resume"], 1, ". is not a run, so there is nothing to resume"),
-        (["default", "--resume"], 2, "--resume needs to know which run to go on with"),
+        (["default", "--resume"], 2, "--resume needs to know which run to continue"),
         (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
     ],
 )

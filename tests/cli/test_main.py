@@ -75,7 +75,7 @@ def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(m
     here = f"{Path(__file__).name}, line {failing.__code__.co_firstlineno + 5}"
     assert result.stderr == (
         f"error: ZeroDivisionError: division by zero ({here}); "
-        "this is unexpected: add --debug to the command to see where it comes from\n"
+        "this is unexpected: add --debug to the command to see where it happened\n"
     )
     assert "Traceback" not in result.stderr
 

@@ -105,8 +105,8 @@ def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "hm\n", "holds too few actions (1)"),
-        ("a.txt", "\n\n", "holds no action"),
+        ("a.txt", "hm\n", "has too few actions (1)"),
+        ("a.txt", "\n\n", "has no actions"),
         ("a.yaml", "a: 1\n", "must be a YAML list of texts"),
         ("a.yaml", "- 3\n", "must be a YAML list of texts"),
         ("a.txt", "/calc 3\n", "there is no tool 'calc'"),

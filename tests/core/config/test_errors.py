@@ -123,8 +123,8 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
         (
             ["training.old_logprobs=engine"],
             "training.old_logprobs",
-            "training.epochs=1 and training.minibatches=1 make a single optimiser step of a rollout, and the algorithm "
-            "group asks for no log-probs before it",
+            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
+            "algorithm group needs no log-probs from before it",
         ),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
@@ -192,7 +192,7 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (["training.warmup_steps=30"], "must be below training.steps=30, not 30"),
         (
             ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
-            "begins after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
+            "starts after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_combinations_that_contradict_each_other(load: Load, overrides: list[str
 def test_a_doubtful_setup_is_warned_about(load: Load) -> None:
     assert load().warnings == ()
     (best,) = load("evaluation.every=5", "checkpoint.best=eval/exact_match").warnings
-    assert best.startswith("evaluation.every=5 is no multiple of checkpoint.every=10")
+    assert best.startswith("evaluation.every=5 is not a multiple of checkpoint.every=10")
     one, two = load("training.samples_per_task=1", "env.max_tokens=5000").warnings
     assert "5000" in one
     assert "groups of one" in two

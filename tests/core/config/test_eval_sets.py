@@ -78,7 +78,7 @@ def test_the_set_that_chooses_is_one_of_several() -> None:
     assert "must be one of the sets wiki, sums of tasks.eval, not 'sum'" in refused(TWO, "evaluation.choose_on=sum")
     assert "needs several named sets in tasks.eval" in refused("evaluation.choose_on=sums")
     assert "sums is the only set" in refused("tasks.eval={sums: {name: arithmetic}}", "evaluation.choose_on=sums")
-    assert "name one of the two sets" in refused(TWO, "evaluation.choose_on=sums", "checkpoint.best=eval/wiki/f1")
+    assert "name the same set in both" in refused(TWO, "evaluation.choose_on=sums", "checkpoint.best=eval/wiki/f1")
     assert "nothing is chosen" in refused(TWO, "evaluation.choose_on=sums", "checkpoint.best=null")
 
 

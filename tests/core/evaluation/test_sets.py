@@ -53,7 +53,7 @@ def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:
     result = combine({"choose": scored(10, 10), "report": scored(5, 10)}, choosing_set="choose")
     assert result.metrics["exact_match"] == scored(5, 10).metrics["exact_match"]
     assert result.to_metrics()["eval/choose/exact_match"] == 1.0
-    with pytest.raises(ValueError, match="name one beside the set that chooses"):
+    with pytest.raises(ValueError, match="name one besides the set that chooses"):
         combine({"choose": scored(10, 10)}, choosing_set="choose")
 
 
