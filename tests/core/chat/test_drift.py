@@ -43,6 +43,13 @@ def test_a_changed_action_is_named(guard, episode):
         guard.check_trajectory(trajectory, sampled)
 
 
+def test_an_action_that_lost_an_id_is_named(guard, episode):
+    trajectory, sampled = episode
+    sampled[1] = Sampled(sampled[1].sent, (*sampled[1].ids, 71), sampled[1].digest)
+    with pytest.raises(DriftError, match=r"turn 1, token 6 \(missing\): the action's ids are not those"):
+        guard.check_trajectory(trajectory, sampled)
+
+
 def test_an_engine_that_saw_something_else_is_named(guard, episode):
     trajectory, sampled = episode
     sampled[0] = Sampled(sampled[0].sent, sampled[0].ids, digest=123)

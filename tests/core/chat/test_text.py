@@ -18,6 +18,7 @@ def test_a_clipped_text_says_how_much_is_missing():
     [
         ("<think>a</think>b", "b"),
         ("a</think>b", "b"),
+        ("</think>b", "b"),
         ("b<think>a", "b"),
         ("x<think>a</think>y<think>b</think>z", "xyz"),
         ("plain", "plain"),

@@ -51,7 +51,7 @@ def test_what_cannot_be_loaded_is_one_sentence(tmp_path):
     with pytest.raises(ModelError, match="there is no model folder"):
         ChatTokenizer.from_folder(tmp_path / "none")
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match=r"cannot be loaded \(.*line 1 column"):
         ChatTokenizer.from_folder(tmp_path)
 
 
@@ -63,8 +63,11 @@ def test_a_folder_without_a_tokenizer_is_told_so_although_transformers_makes_one
         ChatTokenizer.from_folder(folder)
 
 
-def test_a_tokenizer_without_template_is_refused():
+def test_a_tokenizer_without_template_is_refused(tmp_path):
     raw = tiny_tokenizer()
     raw.chat_template = None
+    raw.save_pretrained(tmp_path / "plain-model")
+    with pytest.raises(ModelError, match=r"plain-model.* no chat template"):
+        ChatTokenizer.from_folder(tmp_path / "plain-model")
     with pytest.raises(ModelError, match="no chat template; use an instruct model"):
         ChatTokenizer(raw, name="base-model")

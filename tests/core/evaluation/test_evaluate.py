@@ -57,8 +57,16 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
 
 def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
     found = asyncio.run(
-        evaluate_tasks(AnswersParis().collect, TASKS, samples=4, greedy=False, sampling={"temperature": 0.7})
+        evaluate_tasks(
+            AnswersParis().collect,
+            TASKS,
+            samples=4,
+            greedy=False,
+            sampling={"temperature": 0.7},
+            tools={"wiki_search": {"passages": 3}},
+        )
     )
+    assert found.result.tools == {"wiki_search": {"passages": 3}}
     assert found.result.sampling == {"greedy": False, "samples": 4, "temperature": 0.7}
     assert found.result.metrics["pass@4"].mean == 1.0
     assert "temperature 0.7" in found.result.sentence("pass@4")

@@ -77,6 +77,14 @@ def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environ
     assert metrics["success"].mean == 0.5
 
 
+def test_the_headline_is_exact_match_or_the_return_where_no_task_has_answers() -> None:
+    asked = report([group("a", "Paris", rewards={"found": 0.0})], sampling=GREEDY)
+    played = report([group("b", None, accepted=(), reward=0.25)], sampling=GREEDY)
+    assert asked.headline().startswith("exact_match 1.000 ")
+    assert played.headline().startswith("reward/mean 0.250 ")
+    assert asked.metrics["reward/found"].method == "wilson"
+
+
 def test_of_mixed_tasks_only_those_with_answers_count_for_exact_match() -> None:
     result = report([group("a", "Paris"), group("b", None, accepted=())], sampling=GREEDY)
     assert (result.n, result.metrics["exact_match"].n, result.metrics["exact_match"].mean) == (2, 1, 1.0)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from agent_r1_core.evaluation.intervals import mean_over_sets, wilson
+from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets, wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
@@ -47,6 +47,8 @@ def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
     assert mean.high == pytest.approx(0.7 + math.hypot(one.high - 0.9, other.high - 0.5) / 2)
     assert mean.high - mean.low < max(one.high - one.low, other.high - other.low)
     assert mean_over_sets([one]) == one
+    unsure = mean_over_sets([one, Estimate(0.5, None, None, "none", 1)])
+    assert (unsure.mean, unsure.low, unsure.high, unsure.n) == (pytest.approx(0.7), None, None, 101)
 
 
 def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:
