@@ -1,4 +1,4 @@
-"""Times the engine's thread and the learner, so that what a step spends outside engine, learner and tools can be told.
+"""Times the engine's thread and the learner, to show what a step spends outside engine, learner and tools.
 
 Wall time of the engine's thread holds what it waits for Python's lock; the processor time of the event loop's thread
 tells how much work there is beside the engine's and the learner's.
@@ -19,12 +19,12 @@ from agent_r1_core.learning.learner import Learner
 
 @dataclass
 class StepClock:
-    """What was measured so far."""
+    """The measurements so far."""
 
     engine: list[tuple[float, float]] = field(default_factory=list)
-    """Spans of `time.perf_counter` in which the engine read or sampled."""
+    """Spans of `time.perf_counter` during which the engine computed."""
     learner_cpu: float = 0.0
-    """Processor seconds of updates, in their own thread."""
+    """Processor seconds of updates, which have their own thread."""
 
     def engine_seconds(self, begin: float, end: float) -> float:
         """Busy seconds of the engine between two moments."""
@@ -33,7 +33,7 @@ class StepClock:
 
 @contextmanager
 def step_clock() -> Iterator[StepClock]:
-    """Within it, the embedded engine's batch and the learner are timed."""
+    """Time the embedded engine's batch and the learner inside the `with` block."""
     clock = StepClock()
     own: dict[tuple[type, str], Callable[..., Any]] = {
         (RunningBatch, "admit"): RunningBatch.admit,

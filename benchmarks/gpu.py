@@ -33,10 +33,12 @@ GIB, GROUP = 2.0**30, 8
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "gpu")
-    options.add_argument("--shape", default="qwen2.5-3b", help="of the model, see stage.py")
+    options.add_argument("--shape", default="qwen2.5-3b", help="shape of the model, see workload.py")
     options.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     options.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
-    options.add_argument("--episodes", type=int, nargs="+", default=[64, 256], help="the first is also the step's")
+    options.add_argument(
+        "--episodes", type=int, nargs="+", default=[64, 256], help="the first also counts for the step"
+    )
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
     options.add_argument("--microbatch", type=int, default=4096, help="training.max_tokens_per_microbatch")
@@ -44,7 +46,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
     options.add_argument("--micro", type=int, default=8, help="TRL's rollouts of one backward pass")
-    options.add_argument("--folder", type=Path, help="where the model lies, or shall lie")
+    options.add_argument("--folder", type=Path, help="folder of the model, written if missing")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.shape, chosen.device, chosen.repeats = "tiny", "cpu", 1
@@ -53,7 +55,7 @@ def arguments() -> argparse.Namespace:
 
 
 def wait(device: str) -> None:
-    """Let the card finish."""
+    """Wait for the GPU."""
     import torch
 
     if device == "cuda":
@@ -61,7 +63,7 @@ def wait(device: str) -> None:
 
 
 def matrix_rate(device: str, dtype: str) -> float:
-    """Operations a second of a product of large square matrices."""
+    """Operations per second of a large square matrix product."""
     import torch
 
     size = 8192 if device == "cuda" else 1024
@@ -77,7 +79,7 @@ def matrix_rate(device: str, dtype: str) -> float:
 
 
 def make_learner(folder: Path, options: argparse.Namespace) -> Any:
-    """GRPO on the model."""
+    """A GRPO learner of the model."""
     from agent_r1_core.contracts.training import TrainingConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
@@ -91,7 +93,7 @@ def make_learner(folder: Path, options: argparse.Namespace) -> Any:
 
 
 def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
-    """Tokens that an update computes, and the operations of its products with weights."""
+    """Tokens that an update computes, and the operations of its matrix products with weights."""
     from agent_r1_core.learning.batch import Batch
     from agent_r1_core.learning.packing import micro_batches
 
@@ -106,16 +108,16 @@ def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
 class Bench:
     """Engine and learner on one device, as in a training run."""
 
-    def __init__(self, stage: Any, learner: Any, options: argparse.Namespace) -> None:
-        self.stage, self.learner, self.options = stage, learner, options
+    def __init__(self, served: Any, learner: Any, options: argparse.Namespace) -> None:
+        self.served, self.learner, self.options = served, learner, options
         self.rollouts: list[dict[str, Any]] = []
         self.steps: list[dict[str, float]] = []
         self.groups: list[Any] = []
 
     async def step(self, episodes: int, number: int) -> dict[str, float]:
-        """Rollout, update, weights; seconds of each."""
-        collector = self.stage.collector(episodes, self.options.new_tokens, turns=1, prompt=self.options.prompt)
-        from stage import questions
+        """Play, update and load weights; returns the seconds of each."""
+        collector = self.served.collector(episodes, self.options.new_tokens, turns=1, prompt=self.options.prompt)
+        from workload import questions
 
         from agent_r1_core.rollout import RolloutRequest
 
@@ -129,7 +131,7 @@ class Bench:
         self.learner.update(result.groups, 1)
         wait(self.options.device)
         moments.append(time.perf_counter())
-        await self.stage.engine.load_weights(self.learner.policy.weights(), number)
+        await self.served.engine.load_weights(self.learner.policy.weights(), number)
         wait(self.options.device)
         moments.append(time.perf_counter())
         names = ("rollout", "update", "weights")
@@ -142,15 +144,15 @@ class Bench:
 
 
 async def ours(folder: Path, options: argparse.Namespace, rate: float) -> list[dict[str, Any]]:
-    """Rows by episodes at once."""
+    """One row for each number of episodes at once."""
     from memory import peak
-    from stage import Stage
+    from workload import ServedModel
 
     rows = []
     with peak(options.device) as found:
         learner = make_learner(folder, options)
-        stage = await Stage.open(folder, "transformers", options.dtype, options.device, max(options.episodes))
-        bench = Bench(stage, learner, options)
+        served = await ServedModel.open(folder, "transformers", options.dtype, options.device, max(options.episodes))
+        bench = Bench(served, learner, options)
         try:
             for episodes in options.episodes:
                 steps = [await bench.step(episodes, number) for number in range(options.repeats + 1)][1:]
@@ -158,7 +160,7 @@ async def ours(folder: Path, options: argparse.Namespace, rate: float) -> list[d
                 computed, work = operations(learner, bench.groups)
                 rows.append(_row(episodes, medians, computed, work / medians["update"] / rate))
         finally:
-            await stage.close()
+            await served.close()
     for row in rows:
         row["peak GiB"] = found.bytes / GIB
     return rows
@@ -196,7 +198,7 @@ def peer(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     options = arguments()
-    from stage import make_folder
+    from workload import make_folder
 
     with tempfile.TemporaryDirectory() as home:
         folder = make_folder(options.folder or Path(home) / "model", options.shape, "bfloat16", options.device)

@@ -49,8 +49,8 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "learner")
     options.add_argument("--only", choices=["savings", "memory"])
-    options.add_argument("--repeats", type=int, default=2, help="updates of a process after the first")
-    options.add_argument("--limit", type=float, default=15.0, help="GiB of data that a process may have")
+    options.add_argument("--repeats", type=int, default=2, help="updates per process after the first")
+    options.add_argument("--limit", type=float, default=15.0, help="memory limit of a process in GiB")
     options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options.add_argument("--case", help=argparse.SUPPRESS)
     return options.parse_args()
@@ -136,7 +136,7 @@ def _learner(policy: Any, groups: list[Any], case: dict[str, Any]) -> Any:
 
 
 def _full_logits(policy: Any, groups: list[Any]) -> Any:
-    """The same update as it is written without any saving: padded, logits of all tokens, one log-softmax over them."""
+    """The same update without any saving: padded, logits of all tokens, one log-softmax over them."""
     import torch
 
     from agent_r1_core.learning.batch import Batch
@@ -160,13 +160,13 @@ def _full_logits(policy: Any, groups: list[Any]) -> Any:
 
 
 def ask(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure in a process of its own."""
+    """Measure in a fresh process."""
     return report.fresh([sys.executable, __file__, "--case", json.dumps(case)])
 
 
 def savings(options: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
-    """One option at a time."""
-    from stage import make_folder
+    """Each option on its own."""
+    from workload import make_folder
 
     folder = make_folder(home / "small", "tiny" if options.quick else "small")
     form = {"groups": 8, "size": 8, "tokens": 320, "prompt": 200, "vocabulary": 256, "flat": True}
@@ -185,8 +185,8 @@ def savings(options: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
 
 
 def memory(options: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
-    """Against all logits."""
-    from stage import make_folder
+    """Compared with computing all logits."""
+    from workload import make_folder
 
     folder = make_folder(home / "wide", "tiny" if options.quick else "wide-vocabulary")
     vocabulary, rows = 256 if options.quick else 151936, list[dict[str, Any]]()

@@ -1,4 +1,4 @@
-"""Peak memory of what runs inside a `with`: of the card, or of the process where Linux tells."""
+"""Peak memory of a `with` block: of the GPU, or of the process on Linux."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass
 class Peak:
-    """What was found."""
+    """The measured peak."""
 
     bytes: float = float("nan")
-    """Highest use over that at the beginning; not a number where it cannot be told."""
+    """Peak above the use at the start; NaN if it cannot be measured."""
 
 
 @contextmanager
 def peak(device: str = "cpu") -> Iterator[Peak]:
-    """Measure the highest use of memory over that at the beginning."""
-    found = Peak()
+    """Measure the peak use of memory above that at the start."""
+    measured = Peak()
     gc.collect()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = float(torch.cuda.memory_allocated())
-        yield found
-        found.bytes = torch.cuda.max_memory_allocated() - before
+        yield measured
+        measured.bytes = torch.cuda.max_memory_allocated() - before
         return
     try:
         RESET.write_text("5")
         before = _status("VmRSS")
     except (OSError, StopIteration):
-        yield found
+        yield measured
         return
-    yield found
-    found.bytes = _status("VmHWM") - before
+    yield measured
+    measured.bytes = _status("VmHWM") - before
 
 
 def _status(field: str) -> float:
-    """Bytes of a field of the process's status."""
+    """A field of the process's status, in bytes."""
     lines = STATUS.read_text(encoding="utf-8").splitlines()
     return 1024.0 * int(next(line for line in lines if line.startswith(field)).split()[1])

@@ -23,10 +23,10 @@ class Multiply(Tool):
         latency: float = Field(0.0, ge=0)
         """Seconds that a call takes."""
         blocking: bool = False
-        """Whether a call blocks its thread all the time."""
+        """Whether a call blocks its thread."""
 
     class Arguments(ToolArguments):
-        """What a call gives."""
+        """Arguments of a call."""
 
         a: int
         """The first integer."""
@@ -39,7 +39,7 @@ class Multiply(Tool):
             self.run = self.block  # type: ignore[method-assign, assignment]
 
     def schema(self) -> dict[str, Any]:
-        """What transformers makes of the peer's function: both sides' prompts are equal token by token."""
+        """The schema that transformers makes of the peer's function, so that both prompts are equal token by token."""
         properties = {
             "a": {"type": "integer", "description": "The first integer."},
             "b": {"type": "integer", "description": "The second integer."},
@@ -61,7 +61,7 @@ class Multiply(Tool):
         return int(arguments.a * arguments.b)
 
     def block(self, arguments: Any, context: Any) -> int:
-        """The same without giving its thread free."""
+        """The same, blocking the thread."""
         time.sleep(self.config.latency)
         return int(arguments.a * arguments.b)
 
@@ -76,7 +76,7 @@ class Products(TaskSource):
 
 
 class Correct(RewardFn):
-    """1 where the last reply is the product."""
+    """1 if the last reply is the product."""
 
     def score(self, trajectory: Any) -> float:
         """Compare the stripped texts, as the peer does."""

@@ -1,4 +1,4 @@
-"""The agent-r1 side of the comparison with TRL, in a process of its own.
+"""The agent-r1 side of the comparison with TRL, run in a fresh process.
 
     python ours_multiply.py --model FOLDER --steps 8 --rollouts 64 --latency 0.05 --dtype bfloat16
 
@@ -29,7 +29,7 @@ COMPLETION = 96
 
 
 class StepEnds(Silence):
-    """Notes what the clock and the event loop's thread have counted when a step ends."""
+    """A tracker that records the clock and the event loop's thread time at the end of each step."""
 
     def __init__(self, clock: StepClock) -> None:
         self._clock = clock
@@ -40,11 +40,11 @@ class StepEnds(Silence):
         self._cpu = 0.0
 
     def begin(self, done: int, steps: int) -> None:
-        """Counting begins."""
+        """Start counting."""
         self._cpu = time.thread_time()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Note the step."""
+        """Record the step."""
         now, cpu = time.perf_counter(), time.thread_time() - self._clock.learner_cpu
         self.engine.append(self._clock.engine_seconds(now - metrics["time/step"], now))
         self.loop_cpu.append(cpu - self._cpu)
@@ -60,13 +60,13 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
     options.add_argument("--blocking", action="store_true", help="calls block their threads")
     options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    options.add_argument("--keep-all", action="store_true", help="groups without spread go through the model, too")
+    options.add_argument("--keep-all", action="store_true", help="compute groups without spread, too")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="further overrides")
     return options.parse_args()
 
 
 def prompt_tokens(model: Path) -> int:
-    """Of every question: digits have one token each."""
+    """Tokens of every question; each digit is one token."""
     from multiply import Multiply
 
     messages: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]

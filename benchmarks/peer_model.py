@@ -89,7 +89,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 
 
 def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[int], list[int]]:
-    """Ids of a conversation, and labels at what the assistant says."""
+    """Ids of a conversation, with labels for the assistant's tokens."""
     said = conversation(a, b)
 
     def ids(messages: int, prompt: bool) -> list[int]:

@@ -55,7 +55,7 @@ for slow in (slow_multiply, blocking_multiply):
 
 
 def correct(completions: list[Any], answer: list[int], **kwargs: Any) -> list[float]:
-    """1 where the last message is the product."""
+    """1 if the last message is the product."""
     pairs = zip(completions, answer, strict=True)
     return [float(completion[-1]["content"].strip() == str(right)) for completion, right in pairs]
 
@@ -94,13 +94,13 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--prompt", type=int, default=512, help="tokens of a prompt of `continue`")
     options.add_argument("--completion", type=int, default=96)
     options.add_argument("--bf16", action="store_true", help="bfloat16 autocast")
-    options.add_argument("--micro", type=int, help="rollouts of one backward pass; all where it is left out")
+    options.add_argument("--micro", type=int, help="rollouts per backward pass; default: all")
     options.add_argument("--threads", type=int, default=1)
     return options.parse_args()
 
 
 def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
-    """Of GRPOConfig: group advantages, token mean, no KL."""
+    """Fields of GRPOConfig: group advantages, token mean, no KL."""
     micro = options.micro or options.rollouts
     return {
         "output_dir": tempfile.mkdtemp(),
@@ -170,7 +170,7 @@ def main() -> None:
 
 
 def said(history: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Means over the steps of what TRL logs."""
+    """Means over the steps of TRL's logs."""
     names = {
         "reward": "reward",
         "without_spread": "frac_reward_zero_std",
@@ -182,7 +182,7 @@ def said(history: list[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def peak(cuda: bool) -> int:
-    """Bytes: of the card's memory, else of the process."""
+    """Peak memory in bytes: of the GPU, else of the process."""
     if cuda:
         import torch
 

@@ -1,4 +1,4 @@
-"""What every benchmark shares: tables, JSON, the machine, processes of their own, a straight line through points."""
+"""What all benchmarks share: tables, JSON, facts about the machine, fresh processes, line fits."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CALM = {
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Environment of measured processes: one thread each, which does not spin while it waits."""
+"""Environment of measured processes: one thread each, which waits without spinning."""
 
 
 def parser(document: str | None, name: str) -> argparse.ArgumentParser:
-    """An argument parser with what all benchmarks take; its help is the script's docstring."""
-    made = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--out", type=Path, default=HOME / "results" / f"{name}.json", help="the JSON file to write")
-    made.add_argument("--quick", action="store_true", help="small sizes and few repetitions: does it run?")
-    return made
+    """An argument parser with the common options; its help is the script's docstring."""
+    options = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=HOME / "results" / f"{name}.json", help="the JSON file to write")
+    options.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it runs")
+    return options
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -49,7 +49,7 @@ def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _text(value: Any) -> str:
-    """A cell; numbers with about three digits that count."""
+    """A cell; numbers have about three significant digits."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, float):
@@ -73,10 +73,10 @@ def machine() -> dict[str, Any]:
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = {"processor": _processor(), "cores": cores, "python": platform.python_version(), "torch": torch.__version__}
+    facts = {"processor": _processor(), "cores": cores, "python": platform.python_version(), "torch": torch.__version__}
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name(0)
-    return found
+        facts["gpu"] = torch.cuda.get_device_name(0)
+    return facts
 
 
 def _processor() -> str:
@@ -86,10 +86,10 @@ def _processor() -> str:
 
 
 def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run a process of its own and return the JSON object that is its last line of output.
+    """Run a fresh process and return the JSON object in its last line of output.
 
     Raises:
-        SystemExit: it failed; its last lines are shown.
+        SystemExit: the process failed; the text has its last lines.
     """
     done = subprocess.run(
         [str(part) for part in command],
@@ -102,18 +102,18 @@ def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None =
     if done.returncode != 0 or not lines:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{tail}")
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    result: dict[str, Any] = json.loads(lines[-1])
+    return result
 
 
 def warm(seconds: Sequence[float], first: int = 2) -> list[float]:
-    """What was measured after the first steps, which warm caches and allocators up."""
+    """The measurements after the first steps, which warm up caches and allocators."""
     return list(seconds[first:]) or list(seconds)
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
     """Least squares through positive points: `intercept`, `slope`, `r2`, `worst`, the largest relative distance of a
-    point, and `exponent`, the slope of the logarithms: 1 is growth in proportion, 2 that of a square."""
+    point, and `exponent`, the slope of the logarithms: 1 is linear growth, 2 quadratic."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     fitted = [intercept + slope * x for x in xs]

@@ -36,16 +36,16 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "rollout")
     options.add_argument("--engines", nargs="+", default=["transformers"])
-    options.add_argument("--shape", default="small", help="of the model, see stage.py")
+    options.add_argument("--shape", default="small", help="shape of the model, see workload.py")
     options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options.add_argument("--threads", type=int, default=1)
-    options.add_argument("--repeats", type=int, default=3, help="rollouts of a row; the median counts")
+    options.add_argument("--repeats", type=int, default=3, help="rollouts per row; the median is reported")
     options.add_argument("--episodes", type=int, nargs="+", default=[8, 32, 64, 128, 256, 512])
     options.add_argument("--turns", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05, 0.15, 0.5])
-    options.add_argument("--at-once", type=int, default=32, help="episodes of the tables by turns")
-    options.add_argument("--new-tokens", type=int, default=24, help="of one action")
+    options.add_argument("--at-once", type=int, default=32, help="episodes at once in the tables by turns")
+    options.add_argument("--new-tokens", type=int, default=24, help="tokens of an action")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.shape, chosen.repeats, chosen.new_tokens = "tiny", 1, 6
@@ -53,13 +53,13 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-async def play(stage: Any, options: argparse.Namespace, episodes: int, **walk: Any) -> tuple[dict[str, float], Any]:
-    """The median rollout of a form: seconds, tokens, and its groups."""
-    from stage import questions
+async def play(served: Any, options: argparse.Namespace, episodes: int, **walk: Any) -> tuple[dict[str, float], Any]:
+    """The median of several rollouts: seconds, tokens, and its groups."""
+    from workload import questions
 
     from agent_r1_core.rollout import RolloutRequest
 
-    collector = stage.collector(episodes, options.new_tokens, **walk)
+    collector = served.collector(episodes, options.new_tokens, **walk)
     group = min(GROUP, episodes)
     found = []
     try:
@@ -77,11 +77,11 @@ async def play(stage: Any, options: argparse.Namespace, episodes: int, **walk: A
     return timed[len(timed) // 2]
 
 
-async def by_episodes(stage: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Tokens a second by episodes at once, two turns each."""
+async def by_episodes(served: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Tokens per second by episodes at once, two turns each."""
     rows: list[dict[str, Any]] = []
     for episodes in options.episodes:
-        took, _ = await play(stage, options, episodes, turns=2)
+        took, _ = await play(served, options, episodes, turns=2)
         rate = took["tokens"] / took["seconds"]
         rows.append(
             {"episodes": episodes, "s": took["seconds"], "tokens/s": rate, "episodes/s": episodes / took["seconds"]}
@@ -89,12 +89,12 @@ async def by_episodes(stage: Any, options: argparse.Namespace) -> list[dict[str,
     return rows
 
 
-async def by_turns(stage: Any, options: argparse.Namespace, learner: Any) -> list[dict[str, Any]]:
-    """Cost of an episode by its turns, and of learning from it."""
+async def by_turns(served: Any, options: argparse.Namespace, learner: Any) -> list[dict[str, Any]]:
+    """Seconds per episode by turns, for rollout and update."""
     rows: list[dict[str, Any]] = []
     episodes = options.at_once
     for turns in options.turns:
-        took, groups = await play(stage, options, episodes, turns=turns)
+        took, groups = await play(served, options, episodes, turns=turns)
         updates = [_update(learner, groups) for _ in range(options.repeats + 1)]
         update = statistics.median(updates[1:])
         rows.append(
@@ -116,12 +116,12 @@ def _update(learner: Any, groups: Any) -> float:
     return time.perf_counter() - begun
 
 
-async def by_latency(stage: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
+async def by_latency(served: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Tokens a second by the mean latency of observations with a heavy tail, 64 episodes of four turns."""
     rows: list[dict[str, Any]] = []
     episodes = WAITING if not options.quick else 8
     for latency in options.latencies:
-        took, _ = await play(stage, options, episodes, turns=4, latency=latency, tail=1.0)
+        took, _ = await play(served, options, episodes, turns=4, latency=latency, tail=1.0)
         rows.append(
             {
                 "mean latency s": latency,
@@ -135,7 +135,7 @@ async def by_latency(stage: Any, options: argparse.Namespace) -> list[dict[str, 
 
 
 def fit(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines through the costs per episode from 2 turns on."""
+    """Line fits of the cost per episode, from 2 turns on."""
     found = []
     for column in ("rollout ms/episode", "update ms/episode", "ms/episode"):
         points = [(float(row["turns"]), row[column]) for row in rows if row["turns"] >= 2]
@@ -162,32 +162,32 @@ def make_learner(folder: Path, options: argparse.Namespace) -> Any:
 
     policy = Policy.load(folder, dtype=options.dtype, device=options.device)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    # No group is skipped: what is learnt from must not depend on chance.
+    # Skip no group, so that the amount of work does not depend on chance.
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, skip_without_gradient=False))
 
 
 async def measure(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """All tables of an engine."""
-    from stage import Stage
+    from workload import ServedModel
 
     most = max(*options.episodes, options.at_once, WAITING)
-    stage = await Stage.open(folder, engine, options.dtype, options.device, most)
+    served = await ServedModel.open(folder, engine, options.dtype, options.device, most)
     try:
-        turns = await by_turns(stage, options, make_learner(folder, options))
+        turns = await by_turns(served, options, make_learner(folder, options))
         return {
-            "episodes": await by_episodes(stage, options),
+            "episodes": await by_episodes(served, options),
             "turns": turns,
             "turns, fitted": fit(turns),
-            "latency": await by_latency(stage, options),
+            "latency": await by_latency(served, options),
         }
     finally:
-        await stage.close()
+        await served.close()
 
 
 def main() -> None:
     options = arguments()
     import torch
-    from stage import make_folder
+    from workload import make_folder
 
     from agent_r1_core.errors import AgentR1Error
 

@@ -43,7 +43,7 @@ CASES: dict[str, list[str]] = {
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "startup")
-    options.add_argument("--repeats", type=int, default=5, help="processes of each row")
+    options.add_argument("--repeats", type=int, default=5, help="processes per row")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.repeats = 1

@@ -39,10 +39,10 @@ def arguments() -> argparse.Namespace:
     options = report.parser(__doc__, "vs_trl")
     where = options.add_mutually_exclusive_group(required=True)
     where.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
-    where.add_argument("--venv", type=Path, help="folder of such an environment, made where it is missing")
-    options.add_argument("--model", type=Path, help="folder of the tiny model, made where it is missing")
-    options.add_argument("--steps", type=int, default=8, help="training steps of one process")
-    options.add_argument("--repeats", type=int, default=3, help="processes of each side")
+    where.add_argument("--venv", type=Path, help="folder of such an environment, created if missing")
+    options.add_argument("--model", type=Path, help="folder of the tiny model, made if missing")
+    options.add_argument("--steps", type=int, default=8, help="training steps per process")
+    options.add_argument("--repeats", type=int, default=3, help="processes per side")
     options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05], help="of the tool, seconds")
     options.add_argument("--blocking", action="store_true", help="the tool blocks its thread, else it is asynchronous")
@@ -54,7 +54,7 @@ def arguments() -> argparse.Namespace:
 
 
 def peer_python(options: argparse.Namespace) -> Path:
-    """Python of TRL's environment; the environment is made where it is missing."""
+    """Python of TRL's environment, which is created if missing."""
     if options.trl_python is not None:
         return options.trl_python.absolute()
     python = options.venv.absolute() / "bin" / "python"
@@ -66,7 +66,7 @@ def peer_python(options: argparse.Namespace) -> Path:
 
 
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
-    """One process of a side."""
+    """Run one process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
     common += ["--blocking"] if options.blocking else []
     if side == "TRL":
@@ -106,7 +106,7 @@ def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, A
 
 
 def outside(runs: list[dict[str, Any]]) -> float:
-    """Median per cent of a step in which neither engine nor learner computed nor weights moved."""
+    """Median percentage of a step in which neither engine nor learner computed and no weights moved."""
     shares = []
     for run in runs:
         parts = zip(*(report.warm(run[name]) for name in ("seconds", "engine", "update", "weights")), strict=True)
@@ -123,7 +123,7 @@ def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dic
 
 
 def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What a slow tool adds to our steps, and the share of the step that is beyond one latency (one turn calls)."""
+    """What a slow tool adds to our steps, and the share of it beyond one latency (one turn calls the tool)."""
     rows = []
     for dtype in options.dtypes:
         instant = tables[title(dtype, 0.0)][0]["s/step"] if 0.0 in options.latencies else None

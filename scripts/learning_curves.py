@@ -2,9 +2,9 @@
 
     python scripts/learning_curves.py --home runs/curves --out docs/learning_curves.png
 
-Runs that are missing under --home are trained first, one after the other; finished ones are only read. Shown are the
-exact match of the sampled training episodes (line: mean over seeds, band: lowest and highest) and of the greedy
-evaluations on unseen worlds (dots).
+Trains the runs that are missing under --home, one after the other, and only reads finished ones. The picture shows the
+exact match of sampled training episodes (line: mean over seeds, band: range) and of greedy evaluations on unseen worlds
+(dots).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECIPES = {"default": "GRPO", "ppo": "PPO", "reinforce_pp": "REINFORCE++"}
 
 
 def finished_run(home: Path, recipe: str, seed: int) -> Run:
-    """The run of a recipe and seed, trained now where it is missing."""
+    """The run of a recipe and seed, trained now if it is missing."""
     name = f"{recipe}-seed{seed}"
     if not (home / name / "model").is_dir():
         print(f"training {name}", flush=True)
@@ -36,13 +36,13 @@ def curve(run: Run) -> tuple[list[int], list[float]]:
 
 def evaluations(run: Run) -> list[tuple[int, float, float, float]]:
     """(step, exact match, lower and upper end of its 95 % interval) of the evaluations during training."""
-    found = [result for result in run.evaluations().values() if result["step"] is not None]
-    scores = [(result["step"], result["metrics"]["exact_match"]) for result in found]
+    results = [result for result in run.evaluations().values() if result["step"] is not None]
+    scores = [(result["step"], result["metrics"]["exact_match"]) for result in results]
     return [(step, score["mean"], score["low"], score["high"]) for step, score in scores]
 
 
 def report(recipe: str, seed: int, run: Run) -> None:
-    """One line of the table that stands beside the picture."""
+    """Print one line of the table that accompanies the picture."""
     scores = evaluations(run)
     minutes = sum(line["time/step"] for line in run.metrics()) / 60
     first, last = scores[0], scores[-1]
@@ -53,7 +53,7 @@ def report(recipe: str, seed: int, run: Run) -> None:
 
 
 def draw(axes: Any, title: str, runs: list[Run]) -> None:
-    """One recipe's panel."""
+    """Draw one recipe's panel."""
     curves = [curve(run) for run in runs]
     length = min(len(steps) for steps, _ in curves)
     steps = curves[0][0][:length]
@@ -70,7 +70,7 @@ def draw(axes: Any, title: str, runs: list[Run]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--home", type=Path, default=Path("runs/curves"), help="where the runs lie")
+    parser.add_argument("--home", type=Path, default=Path("runs/curves"), help="the folder of the runs")
     parser.add_argument("--out", type=Path, default=Path("docs/learning_curves.png"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     options = parser.parse_args()

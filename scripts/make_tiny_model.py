@@ -1,10 +1,10 @@
-"""Make the bundled tiny model from nothing: tokenizer, supervised training, measurements, model card.
+"""Makes the bundled tiny model from scratch: tokenizer, supervised training, measurements, model card.
 
     python scripts/make_tiny_model.py --out agent_r1_core/bundled/tiny
     python scripts/make_tiny_model.py --out agent_r1_core/bundled/tiny --measure-only
 
 Takes about 20 minutes on one core. The same seed gives the same weights on the same kind of processor with the same
-version of torch; elsewhere bfloat16 arithmetic rounds differently and the measurements move a little.
+version of torch; elsewhere bfloat16 rounds differently and the measurements differ slightly.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ LESSON, STEPS, BATCH = 200, 700, 48
 
 
 def main() -> None:
-    """Train unless told to measure only; then measure, print and write the model card."""
+    """Train unless --measure-only is given; then measure, print and write the model card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
-    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: saying things again, half the batch")
-    parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps of the whole mixture after them")
+    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: repeating text, half the batch")
+    parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps on the whole mixture after it")
     parser.add_argument("--batch", type=int, default=BATCH, help="demonstrations per step")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--measure-only", action="store_true", help="measure the model that stands in --out")
+    parser.add_argument("--measure-only", action="store_true", help="only measure the model in --out")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if not options.measure_only:

@@ -4,14 +4,14 @@
     python scripts/mutants.py --rooms losses,chat --workers 1
     python scripts/mutants.py --rooms losses --list
 
-mutmut makes the mutants and runs the tests of a room against each in a process forked from one that has imported
-everything. A killed run goes on where it was. After a change of the source everything begins anew; after a change of
-the tests alone, what survived is tried again and what was killed counts as killed. Results lie in build/mutants/;
-docs/mutants.md is written when every room is done.
+mutmut makes the mutants and runs a room's tests against each one in a process forked from one that has imported
+everything. An interrupted run continues where it stopped. After a change of the source, everything starts over. After a
+change of the tests only, survivors are tried again and killed mutants stay killed. Results are in build/mutants/;
+docs/mutants.md is written when all rooms are done.
 
-mutmut changes functions, and of decorated ones only class methods and static methods: class bodies, module constants
-and properties are never mutated. Left out are mutants that differ in text alone: string literals, f-strings and what
-`raise` says. Annotations are never mutated.
+mutmut mutates functions; of decorated ones, only class methods and static methods. It never mutates class bodies,
+module constants, properties or annotations. Mutants that differ only in text (string literals, f-strings, the message
+of a `raise`) are left out.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Generate the mutants of every room, draw, run, and write the report."""
+    """Generate the mutants of every room, draw a sample, run it, and write the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rooms", default=",".join(room.name for room in ROOMS), help="rooms to run, by comma")
-    parser.add_argument("--workers", type=int, default=2, help="mutants at once")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where results are kept")
+    parser.add_argument("--rooms", default=",".join(room.name for room in ROOMS), help="rooms to run, comma-separated")
+    parser.add_argument("--workers", type=int, default=2, help="mutants to run at once")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="the folder of results")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    parser.add_argument("--list", action="store_true", help="only list what survived so far")
+    parser.add_argument("--list", action="store_true", help="only list the survivors so far")
     options = parser.parse_args()
     if options.fresh:
         shutil.rmtree(options.folder, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""The parts of mutants.py: rooms and their tests, the folder that mutmut works in, mutants, the report."""
+"""Modules of mutants.py: rooms and their tests, the folder that mutmut works in, mutants, the report."""

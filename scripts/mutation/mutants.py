@@ -1,4 +1,4 @@
-"""What mutmut made: each mutant's place, its text before and after, and what became of it."""
+"""Reads mutmut's mutants: the place of each, its text before and after, and its result."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Mutant:
     """One small fault."""
 
     name: str
-    """mutmut's."""
+    """mutmut's name for it."""
     file: Path
-    """In the checkout."""
+    """Its file in the checkout."""
     function: str
     before: str
     """The lines that it changes, on one line."""
     after: str
     text_only: bool
-    """It differs from the original in strings, or in what is raised, alone."""
+    """Whether it differs from the original only in strings or in what is raised."""
     code: int | None
 
     @property
     def tried(self) -> bool:
-        """It was run."""
+        """Whether it was run."""
         return self.code not in (None, SKIPPED)
 
     @property
     def killed(self) -> bool:
-        """A test failed, crashed or ran out of time."""
+        """Whether a test failed, crashed or ran out of time."""
         return self.tried and self.code not in SURVIVED
 
 
@@ -50,8 +50,10 @@ def read_mutants(place: Workplace) -> list[Mutant]:
 
 
 def choose(mutants: Mapping[Room, list[Mutant]]) -> dict[Room, set[str]]:
-    """The names of those to run: all of an exhaustive room, and of the others a draw."""
-    candidates = {room: [mutant.name for mutant in found if not mutant.text_only] for room, found in mutants.items()}
+    """The names of the mutants to run: all in exhaustive rooms, a random sample of the others."""
+    candidates = {
+        room: [mutant.name for mutant in room_mutants if not mutant.text_only] for room, room_mutants in mutants.items()
+    }
     pool = [name for room, names in candidates.items() if not room.exhaustive for name in sorted(names)]
     drawn = set(random.Random(SEED).sample(pool, min(DRAWN, len(pool))))
     return {room: {name for name in names if room.exhaustive or name in drawn} for room, names in candidates.items()}
@@ -84,7 +86,7 @@ def _of_file(place: Workplace, file: Path, codes: Mapping[str, int | None]) -> I
 
 
 def _lines(lines: list[str], node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The function's lines, with a name that all mutants share."""
+    """The function's lines, with the same name for all mutants."""
     first, *rest = (line.strip() for line in lines[node.lineno - 1 : node.end_lineno])
     return [first.replace(node.name, "f"), *rest]
 

@@ -21,7 +21,7 @@ seed {seed}. [mutmut](https://mutmut.readthedocs.io) makes the mutants; those of
 
 def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
     """Write the table of files and the list of survivors; an explained survivor still counts as one."""
-    tried = [mutant for found in mutants.values() for mutant in found if mutant.tried]
+    tried = [mutant for room_mutants in mutants.values() for mutant in room_mutants if mutant.tried]
     lines = [
         INTRODUCTION.format(drawn=DRAWN, seed=SEED, killed=_killed(tried), tried=len(tried), share=_share(tried)),
         "| file | mutants | killed | survived | share |",

@@ -1,4 +1,4 @@
-"""Which files are mutated, and which tests each mutant meets: one table."""
+"""The table of mutated files and of the tests that run against their mutants."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DRAWN = 500
-"""Mutants of all rooms that are not exhaustive, together."""
+"""Mutants to draw from all rooms that are not exhaustive."""
 SEED = 0
-"""Of the draw."""
+"""The seed of the draw."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Files whose mutants meet the same tests."""
+    """Files whose mutants face the same tests."""
 
     name: str
     sources: tuple[str, ...]
     """Patterns of files, relative to the checkout; a file belongs to the first room that names it."""
     tests: tuple[str, ...]
-    """Fast tests: what mutmut runs is those of them that reach the mutated function."""
+    """Fast tests; mutmut runs those that reach the mutated function."""
     without: str = ""
     """An expression for pytest's -k: tests that fail under mutmut, since its wrappers stand in their tracebacks."""
     exhaustive: bool = False
-    """Every mutant is tried; otherwise the room takes part in the draw."""
+    """Whether every mutant is tried; otherwise the room takes part in the draw."""
 
     def files(self, root: Path) -> list[Path]:
         """Its files, relative to the checkout, sorted."""

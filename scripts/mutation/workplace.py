@@ -1,4 +1,4 @@
-"""The folder that mutmut works in: the packages side by side, as mutmut finds them, with the tests of one room.
+"""The folder that mutmut works in: all packages side by side, with the tests of one room.
 
 mutmut names a mutant after the path of its file and looks it up by the name of its module, so packages must lie at the
 top of the folder and not under plugins/.
@@ -19,9 +19,9 @@ from typing import Any
 from mutation.rooms import Room
 
 SKIPPED = 34
-"""mutmut's exit code of a mutant that is not to be run."""
+"""mutmut's exit code for a skipped mutant."""
 SURVIVED = (0, 5, 33)
-"""mutmut's exit codes of a mutant that no test noticed: they passed, or there was none."""
+"""mutmut's exit codes for a mutant that no test noticed: the tests passed, or there were none."""
 TEST_FILES = ("tests", "recipes", "templates", "README.md", "CONTRIBUTING.md")
 GENERATE = "from mutmut.__main__ import *; copy_src_dir(); copy_also_copy_files(); create_mutants(1)"
 FASTEST_FIRST = Path(__file__).with_name("fastest_first.py")
@@ -35,10 +35,10 @@ class Workplace:
     def __init__(self, root: Path, folder: Path, room: Room) -> None:
         self.root, self.folder, self.room = root, folder, room
         self.files = {Path(*path.parts[path.parts[0] == "plugins" :]): path for path in room.files(root)}
-        """Where each mutated file lies: in the folder, and in the checkout."""
+        """The path of each mutated file in the folder, and in the checkout."""
 
     def prepare(self) -> None:
-        """Copy the checkout and generate every mutant, where that was not done for this state of it."""
+        """Copy the checkout and generate every mutant, unless that was done for the same source and tests."""
         packages = [
             self.root / "agent_r1_core",
             self.root / "agent_r1_cli",
@@ -60,11 +60,11 @@ class Workplace:
         file.write_text(json.dumps({"source": source, "tests": tests}))
 
     def leave_out_all_but(self, names: set[str]) -> None:
-        """Mark the mutants that are not to be run."""
+        """Mark the mutants that will not be run."""
         self._change(lambda name, code: SKIPPED if name not in names else None if code == SKIPPED else code)
 
     def run(self, workers: int) -> None:
-        """Run what has no result yet."""
+        """Run the mutants that have no result yet."""
         if None in self.codes().values():
             self._python("-c", "from mutmut.__main__ import cli; cli()", "run", "--max-children", str(workers))
 
@@ -91,7 +91,7 @@ class Workplace:
         return self.mutated(file).with_name(f"{file.name}.meta")
 
     def _bring_tests(self) -> None:
-        """Tests and what they read, in place of older ones; which test reaches what is found out again."""
+        """Replace the tests and what they read, and forget which test reaches which function."""
         for name in TEST_FILES:
             _remove(self.folder / name)
             _remove(self.folder / "mutants" / name)
@@ -126,13 +126,13 @@ class Workplace:
 
 
 def _digest(paths: Iterable[Path], *more: object) -> str:
-    """Of the contents of files and folders, and of whatever else matters."""
-    found = hashlib.sha256(repr(more).encode())
+    """A hash of files and folders, and of `more`."""
+    digest = hashlib.sha256(repr(more).encode())
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and "__pycache__" not in file.parts:
-                found.update(f"{file}\0".encode() + file.read_bytes())
-    return found.hexdigest()
+                digest.update(f"{file}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
-"""A stage for measurements without a task: random models of several shapes, episodes of a given form, rollouts made up.
+"""Synthetic workloads: random models of several shapes, and episodes with a given number of turns and tokens.
 
-What a model says here means nothing; an episode has as many turns as it is told, each of as many tokens.
+The models' output is meaningless, and the episodes have no real task.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rope_theta": 1000000.0,
     },
 }
-"""Fields of Qwen2Config; what is left out: 4 heads, 2 of keys, the vocabulary of a tiny tokenizer, tied embeddings."""
+"""Fields of Qwen2Config; defaults: 4 heads, 2 for keys and values, a tiny tokenizer's vocabulary, tied embeddings."""
 
 
 def make_folder(folder: Path, shape: str, dtype: str = "float32", device: str = "cpu") -> Path:
-    """Write a random Qwen2 of a shape, with a tokenizer, where there is none yet."""
+    """Write a random Qwen2 of a shape, with a tokenizer, unless the folder has one."""
     if (folder / "config.json").is_file():
         return folder
     import torch
@@ -80,32 +80,32 @@ def make_folder(folder: Path, shape: str, dtype: str = "float32", device: str = 
 
 
 class Walk(ToolEnv):
-    """Episodes of a given number of turns, whose observations have a given length and take their time."""
+    """Episodes with a given number of turns, and observations with a given length and latency."""
 
     class Config(EnvConfig):
         """Options of the walk."""
 
         turns: int = Field(2, ge=1)
         prompt: int = Field(128, ge=1)
-        """Words of the prompt, a token each, more or less."""
+        """Words of the prompt, about one token each."""
         observation: int = Field(16, ge=1)
         """Words of an observation."""
         latency: float = Field(0.0, ge=0)
         """Mean seconds of an observation."""
         tail: float = Field(0.0, ge=0)
-        """Sigma of its log-normal distribution; 0: it is always the same, 1: one in a hundred takes six means."""
+        """Sigma of its log-normal distribution; 0: constant; 1: one in a hundred takes six times the mean."""
 
     def __init__(self, config: Any = None, services: EnvServices | None = None) -> None:
         super().__init__(config, services)
         self._turn = 0
 
     async def reset(self, task: Task) -> Observation:
-        """Words of the task."""
+        """Show random words, the same for each task."""
         words = random.Random(task.id).choices("abcdefghijklmnopqrstuvwxyz", k=self.config.prompt)
         return Observation([_said("user", words)])
 
     async def step(self, action: Action) -> Step:
-        """More words, until the last turn."""
+        """Show more words, until the last turn."""
         self._turn += 1
         if self._turn >= self.config.turns:
             return Step(terminated=True, answer="")
@@ -131,26 +131,26 @@ class Parity(RewardFn):
 
 
 @dataclass
-class Stage:
-    """A model in an engine."""
+class ServedModel:
+    """A model that an engine serves."""
 
     engine: Engine
     tokenizer: ChatTokenizer
 
     @classmethod
-    async def open(cls, folder: Path, engine: str, dtype: str, device: str, max_episodes: int) -> Stage:
-        """Start an engine, found by its name.
+    async def open(cls, folder: Path, engine: str, dtype: str, device: str, max_episodes: int) -> ServedModel:
+        """Start the engine with that name.
 
         Raises:
-            AgentR1Error: it cannot be had here.
+            AgentR1Error: the engine cannot run here.
         """
-        made: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes}, "engine")
+        started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes}, "engine")
         tokenizer = ChatTokenizer.from_folder(folder)
-        await made.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
-        return cls(made, tokenizer)
+        await started.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
+        return cls(started, tokenizer)
 
     def collector(self, episodes: int, new_tokens: int, **walk: Any) -> Collector:
-        """Of walks; `episodes` at once, actions of at most `new_tokens`."""
+        """A collector of walks: `episodes` at once, actions of at most `new_tokens`."""
         longest = walk.get("turns", 2) * (new_tokens + 4 * walk.get("observation", 16) + 32)
         config = Walk.Config(max_turns=1000, max_tokens=4 * walk.get("prompt", 128) + 64 + longest, **walk)
         settings = RolloutSettings(
@@ -167,5 +167,5 @@ class Stage:
 
 
 def questions(episodes: int, group: int, first: int = 0) -> list[Task]:
-    """Tasks for groups of a size."""
+    """The tasks for `episodes` episodes in groups of `group`."""
     return [Task(f"walk-{first + number}", "walk") for number in range(max(1, episodes // group))]
