@@ -1,7 +1,7 @@
 """The task source `arithmetic`: generated sums, for a first run with the calculator.
 
-Answers are whole numbers. Training and evaluation share no sum, not even with its numbers in another order; they do
-share numbers, so a model may well learn to add without the tool.
+Answers are whole numbers. Training and evaluation share no sum, not even one with its numbers in another order. They do
+share numbers, so a model may learn to add without the tool.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Arithmetic(TaskSource):
 
     class Config(ComponentConfig):
         operations: tuple[Literal["+", "-", "*", "/"], ...] = Field(("+", "-", "*"), min_length=1)
-        """A division always comes out even."""
+        """Divisions leave no remainder."""
         max_value: int = Field(99, ge=1, le=10**9)
-        """Numbers are drawn from 0 to this."""
+        """The largest number in a sum; the smallest is 0."""
         terms: int = Field(2, ge=2, le=10)
         """Numbers in a sum."""
         size: int = Field(1000, ge=1)
@@ -34,7 +34,7 @@ class Arithmetic(TaskSource):
         split: Literal["train", "eval"] = "train"
         """Four fifths of all sums are for training."""
         seed: int = 0
-        """Draws the sums."""
+        """Seed of the sums."""
 
     def load(self) -> Sequence[Task]:
         """`size` different sums; metadata: expression.
@@ -82,7 +82,7 @@ def _split(numbers: list[int], signs: list[str]) -> str:
 
 
 def _value(numbers: list[int], signs: list[str]) -> int | None:
-    """The value, or None where a division does not come out even."""
+    """The value, or None if a division leaves a remainder."""
     total, product = 0, numbers[0]
     for sign, number in zip(signs, numbers[1:], strict=True):
         if sign == "*":

@@ -1,7 +1,7 @@
-"""The operations and functions of the calculator, each bounded so that no input takes long or much memory.
+"""The operations and functions of the calculator, each bounded so that no input takes long or needs much memory.
 
-Whole numbers are exact up to 4,096 bits; everything else is a float. Angles are radians, halves are rounded away from
-zero, `log` of one argument is natural.
+Whole numbers are exact up to 4,096 bits; everything else is a float. Angles are in radians, halves are rounded away
+from zero, and `log` of one argument is natural.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MAX_DIGITS = 15
 
 
 def checked(value: Number | complex) -> Number:
-    """The value itself where it is real, finite and not too large.
+    """The value itself.
 
     Raises:
-        ToolError: it is not.
+        ToolError: it is not real, not finite, or too large.
     """
     if isinstance(value, complex):
         raise ToolError("the result is not a real number; change the expression")
@@ -35,14 +35,14 @@ def checked(value: Number | complex) -> Number:
 
 
 def divide(left: Number, right: Number) -> Number:
-    """Exact where whole numbers divide evenly."""
+    """Divide; the result is exact if whole numbers leave no remainder."""
     if isinstance(left, int) and isinstance(right, int) and right and left % right == 0:
         return left // right
     return left / right
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """Refuses what would be too large before computing it."""
+    """Raise to a power; refuses one that would be too large before computing it."""
     if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
         if abs(base) > 1 and (abs(base).bit_length() - 1) * exponent >= MAX_BITS:
             raise ToolError(f"the power has more than {MAX_BITS} bits; use smaller numbers")
@@ -51,7 +51,7 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def factorial(value: Number) -> Number:
-    """Of whole numbers from 0 to 500."""
+    """The factorial of a whole number from 0 to 500."""
     if value != int(value) or not 0 <= value <= _MAX_FACTORIAL:
         raise ToolError(f"factorial takes a whole number from 0 to {_MAX_FACTORIAL}; use one")
     return math.factorial(int(value))

@@ -1,4 +1,4 @@
-"""Evaluates an arithmetic expression by a small operator-precedence parser: no Python code is ever compiled or run.
+"""Evaluates an arithmetic expression with a small operator-precedence parser; it never compiles or runs Python code.
 
 Precedence, from the loosest: `+ -`, then `* / // mod` and products written side by side (`2(3+4)`, `2 pi`), then the
 sign, then powers (right to left, so `-2^2` is -4), then `!` and percent. A `%` before an operand is the remainder
@@ -63,7 +63,7 @@ def evaluate(expression: str) -> Number:
 
 
 class _Parser:
-    """Evaluates while it reads."""
+    """Evaluates an expression while it parses it."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
@@ -171,7 +171,7 @@ class _Parser:
         return value
 
     def _begins_factor(self) -> bool:
-        """Whether a product is written side by side: `2(3)`, `2 pi`, `(1)(2)`; two numbers in a row are a mistake."""
+        """Whether a factor follows without an operator: `2(3)`, `2 pi`, `(1)(2)`; two numbers in a row are an error."""
         name = self.token.kind == "name" and self.token.text.lower() in {*FUNCTIONS, *CONSTANTS}
         return name or self.token == Token("operator", "(")
 

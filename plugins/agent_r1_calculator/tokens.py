@@ -1,8 +1,8 @@
 """Cuts an expression, as people and models write it, into numbers, names and operators.
 
-`^`, `×`, `÷`, `·`, `−`, `²`, `√`, `π`, currency signs and thousands separators are understood. In the call of a
-function of several arguments a comma separates them, with or without a space (`max(100,200)`); a call that mixes both,
-such as `max(1,234, 2,500)`, is refused rather than guessed at.
+It reads `^`, `×`, `÷`, `·`, `−`, `²`, `√`, `π`, currency signs and thousands separators. In the call of a function with
+several arguments a comma separates them, with or without a space (`max(100,200)`); a call that mixes both, such as
+`max(1,234, 2,500)`, is refused, since its meaning is unclear.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Parenthesis:
 
 
 def tokenize(expression: str, several: frozenset[str]) -> list[Token]:
-    """The tokens, an `end` token last; `several` names the functions of several arguments.
+    """The tokens, ending with an `end` token; `several` names the functions with several arguments.
 
     Raises:
         ToolError: a character or a comma is not understood.
@@ -70,7 +70,7 @@ def tokenize(expression: str, several: frozenset[str]) -> list[Token]:
 
 
 def _follow(tokens: list[Token], open_: list[_Parenthesis], several: frozenset[str], space: bool) -> None:
-    """Keep account of parentheses and of how their commas are written."""
+    """Track open parentheses and how their commas are written."""
     token = tokens[-1]
     if token == Token("operator", "("):
         called = tokens[-2] if len(tokens) > 1 else token

@@ -1,4 +1,4 @@
-"""GRPO: a trajectory is as good as its return among those of its group (Shao et al., arXiv 2402.03300).
+"""GRPO: compares the return of a trajectory with those of its group (Shao et al., arXiv 2402.03300).
 
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
@@ -44,32 +44,32 @@ class GRPO(Algorithm):
         aggregation: Aggregation = "sequence_mean"
         """How token losses become one number; the paper's is `sequence_mean`."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
+        """Lower bound of the ratio is 1 - clip_low; no effect if a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
+        """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         dual_clip: float | None = Field(None, gt=1)
-        """Bound of the ratio on tokens of negative advantage; null: none. Idle with `objective: cispo`."""
+        """Bound of the ratio at tokens with negative advantage; null: none. No effect with `objective: cispo`."""
         baseline: Literal["mean", "leave_one_out"] = "mean"
-        """What a return is compared with: its group's mean, or the mean of the others."""
+        """What a return is compared with: its group's mean, or the mean of the other returns."""
         normalise_std: bool = True
-        """Divide by the group's standard deviation; idle with `baseline: leave_one_out`, which never does."""
+        """Divide by the group's standard deviation; no effect with `baseline: leave_one_out`, which never does."""
         eps: float = Field(1e-6, ge=0)
-        """Added to the standard deviation; idle where nothing is divided by it."""
+        """Added to the standard deviation; no effect if nothing is divided by it."""
         filter: Literal["none", "zero_spread"] = "none"
-        """`zero_spread` leaves groups without spread out of the update, and so out of its normaliser."""
+        """`zero_spread` excludes groups without spread from the update, and so from its normaliser."""
         kl_coef: float = Field(0.0, ge=0)
         """Weight of the KL to the reference in the loss; above 0 it needs the reference policy."""
         kl_estimator: LossKlEstimator = "k3"
         """`k3`, the paper's: on policy its gradient is that of KL(reference || policy). `k2`: that of
-        KL(policy || reference). Idle where kl_coef is 0."""
+        KL(policy || reference). No effect if kl_coef is 0."""
         kl_correction: bool = False
         """Multiply the KL by the importance ratio (DeepSeek-V3.2): its expected gradient is then that of
-        KL(policy || reference) under both estimators and in every pass. Off, as in the paper; idle where kl_coef is
+        KL(policy || reference) with both estimators and in every pass. Off, as in the paper; no effect if kl_coef is
         0."""
         ratio: Literal["token", "sequence"] = "token"
         """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO)."""
         objective: Literal["clip", "cispo"] = "clip"
-        """`cispo`: log-probs under a bounded weight instead of a clipped ratio."""
+        """`cispo`: log-probs with a bounded weight instead of a clipped ratio."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -82,11 +82,11 @@ class GRPO(Algorithm):
         if config.kl_coef == 0:
             idle |= {"kl_estimator": "kl_coef is 0", "kl_correction": "kl_coef is 0"}
         if config.objective == "cispo":
-            idle["dual_clip"] = "cispo has no clipped ratio that it could bound"
+            idle["dual_clip"] = "cispo has no clipped ratio to bound"
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """The policy, and the reference under a KL."""
+        """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -108,7 +108,7 @@ class GRPO(Algorithm):
         return group_mean_advantage(returns, group)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """Clipped surrogate, or CISPO's, and the KL."""
+        """The clipped or the CISPO surrogate, and the KL."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         if config.ratio == "sequence":

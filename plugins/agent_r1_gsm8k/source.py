@@ -1,4 +1,4 @@
-"""The task source `gsm8k`: grade-school word problems with a number as answer (Cobbe et al. 2021, arXiv 2110.14168).
+"""The task source `gsm8k`: grade-school word problems whose answer is a number (Cobbe et al. 2021, arXiv 2110.14168).
 
 Reads the original JSON Lines files and the hub's copy. Answers are numbers: score them with `numeric_match`.
 """
@@ -17,13 +17,13 @@ class GSM8K(TaskSource):
 
     class Config(RecordsConfig):
         hub: str = "openai/gsm8k"
-        """The data set on the Hugging Face hub, read where `path` is null."""
+        """The data set on the Hugging Face hub, read if `path` is null."""
         subset: str | None = "main"
         """Its configuration on the hub; null: the only one."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
-        """A local path leaves the options of the hub idle."""
+        """With a local path, the options of the hub have no effect."""
         return config.idle()
 
     def load(self) -> Sequence[Task]:

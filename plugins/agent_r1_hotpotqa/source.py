@@ -16,18 +16,18 @@ from agent_r1_core import Passage, RecordsConfig, Task, TaskError, TaskSource, t
 class HotpotQA(TaskSource):
     """Questions that need two paragraphs; the corpus is the union of the chosen questions' paragraphs.
 
-    With the distractor setting a question brings ten paragraphs, so `size` decides how large the corpus is.
+    In the distractor setting a question has ten paragraphs, so `size` determines the size of the corpus.
     """
 
     class Config(RecordsConfig):
         hub: str = "hotpotqa/hotpot_qa"
-        """The data set on the Hugging Face hub, read where `path` is null."""
+        """The data set on the Hugging Face hub, read if `path` is null."""
         subset: str | None = "distractor"
         """Its configuration on the hub; null: the only one."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
-        """A local path leaves the options of the hub idle."""
+        """With a local path, the options of the hub have no effect."""
         return config.idle()
 
     @cached_property
@@ -49,7 +49,7 @@ class HotpotQA(TaskSource):
         return list(tasks.values())
 
     def corpus(self) -> Iterable[Passage] | None:
-        """Every paragraph of the tasks once, or None where the file holds no paragraphs.
+        """The paragraphs of the tasks, each once, or None if the file holds no paragraphs.
 
         Raises:
             TaskError: the data set is missing or malformed.

@@ -1,7 +1,7 @@
-"""The English of the world: how facts are told in passages and asked for in questions.
+"""The English of the world: how passages state facts and questions ask for them.
 
 A question is composed: `the film X` -> `the director of the film X` -> `What is the birthplace of the director of the
-film X?`, so that every chain of relations whose types fit can be asked for.
+film X?`, so there is a question for every chain of relations whose types fit.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Relation:
-    """A fact of one type of entity: to which type it leads, and its words."""
+    """A fact about one type of entity: the type of its value, and its words."""
 
     source: str
     target: str
     question: str
     """Asks for the value; `{}` is the noun phrase of the source."""
     phrase: str = ""
-    """Names the value by the source's noun phrase; empty where a value leads nowhere."""
+    """Names the value by the source's noun phrase; empty if no relation starts from the value."""
     inverse_of: str = ""
-    """Set on a fact that mentions an entity from its other end: what makes a question a bridge question."""
+    """Set if the fact is the inverse of another; a question that begins with one is a bridge question."""
 
 
 RELATIONS: dict[str, Relation] = {
@@ -70,7 +70,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "city": ("{name} is a city.", "The country is {country}.", "The mayor is {mayor}."),
 }
-"""A sentence is told when the entity has the fact that it names."""
+"""A passage has a sentence if the entity has the fact that the sentence names."""
 
 COMPARISONS = {
     "birth_year": "Who was born first, {} or {}?",
@@ -80,16 +80,18 @@ COMPARISONS = {
 
 
 def chains(hops: int) -> list[tuple[str, ...]]:
-    """All chains of relations that can be asked for with so many hops.
+    """All chains of relations that can be asked for with `hops` hops.
 
-    A fact told from its other end may only come first and is not undone at once; years answer only 1-hop questions
-    and countries no 2-hop ones, since a small set of answers could be guessed.
+    An inverse relation may only come first, and its original must not follow directly. Years answer only 1-hop
+    questions and countries no 2-hop ones, since a model could guess among so few answers.
     """
-    found: list[tuple[str, ...]] = [()]
+    chains_so_far: list[tuple[str, ...]] = [()]
     for hop in range(hops):
         last = hop == hops - 1
-        found = [(*chain, name) for chain in found for name in RELATIONS if _fits(chain, name, hops, last)]
-    return found
+        chains_so_far = [
+            (*chain, name) for chain in chains_so_far for name in RELATIONS if _fits(chain, name, hops, last)
+        ]
+    return chains_so_far
 
 
 def _fits(chain: tuple[str, ...], name: str, hops: int, last: bool) -> bool:

@@ -1,7 +1,7 @@
-"""Invented names: two or three syllables of a consonant and a vowel, shared out between the splits.
+"""Invented names: two or three syllables of a consonant and a vowel, divided between the splits.
 
-A name belongs to exactly one split by a checksum of its letters, so that training and evaluation worlds can have no
-name in common, whatever their seeds.
+A checksum of its letters assigns a name to exactly one split, so training and evaluation worlds never share a name,
+whatever their seeds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ CONSONANTS = "bdfghjklmnprstvwyz"
 VOWELS = "aeiou"
 SYLLABLES = tuple(consonant + vowel for consonant in CONSONANTS for vowel in VOWELS)
 LAST_SYLLABLES = tuple(syllable for syllable in SYLLABLES if not syllable.endswith("e"))
-"""English stemmers cut endings in `-e` (`Karize` and `Karive` would be one word to a search index)."""
+"""English stemmers cut endings with `-e` (a search index would take `Karize` and `Karive` for one word)."""
 EVAL_SHARE = 4
-"""One name in so many belongs to the split `eval`."""
+"""One name in this many belongs to the split `eval`."""
 
 
 def split_of(name: str) -> Split:

@@ -19,9 +19,9 @@ from agent_r1_miniwiki.world import Kind, Question, World
 class MiniWiki(TaskSource):
     """Multi-hop questions about invented worlds.
 
-    The splits share no name and no fact, so nothing that training teaches can be memorised for evaluation. An answer
-    is the name of a person, film, company, city or (1 and 3 hops) country, or (1 hop) a year. A comparison can be
-    guessed from its question half of the time and is left out by default.
+    The splits share no name and no fact, so a model cannot answer evaluation questions from memory. An answer is the
+    name of a person, film, company, city or (1 and 3 hops) country, or (1 hop) a year. Comparisons are excluded by
+    default, since a guess from the question is right half of the time.
     """
 
     class Config(ComponentConfig):
@@ -38,18 +38,18 @@ class MiniWiki(TaskSource):
         world_size: int = Field(120, ge=12, le=5000)
         """Entities, and so passages, of each world."""
         seed: int = 0
-        """Draws the worlds and the questions."""
+        """Seed of the worlds and the questions."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
-        """`kinds` with comparison does nothing where no question has two hops."""
+        """Comparisons have no effect if no question has two hops."""
         if "comparison" in config.kinds and 2 not in config.hops:
-            return {"kinds": "a comparison reads two passages and hops leaves out 2"}
+            return {"kinds": "a comparison needs two passages, and hops does not name 2"}
         return {}
 
     @cached_property
     def worlds(self) -> list[World]:
-        """The worlds, without a common name."""
+        """The worlds; no two share a name."""
         config, taken = self.config, set[str]()
         first = config.seed * 10_000
         return [World(first + index, config.split, config.world_size, taken) for index in range(config.worlds)]
@@ -62,20 +62,20 @@ class MiniWiki(TaskSource):
         """
         config = self.config
         rng = random.Random(f"miniwiki/tasks/{config.split}/{config.seed}")
-        found = [
+        questions = [
             (world, question)
             for world in self.worlds
             for hops in sorted(set(config.hops))
             for question in world.questions(hops, config.kinds)
         ]
-        if len(found) < config.size:
+        if len(questions) < config.size:
             raise TaskError(
-                f"miniwiki holds {len(found)} questions with hops={list(config.hops)}, kinds={list(config.kinds)} in "
-                f"{config.worlds} worlds of {config.world_size} but size={config.size} was asked for; raise worlds or "
-                f"world_size, or lower size"
+                f"miniwiki holds {len(questions)} questions with hops={list(config.hops)}, kinds={list(config.kinds)} "
+                f"in {config.worlds} worlds of {config.world_size} but size={config.size} was asked for; raise worlds "
+                f"or world_size, or lower size"
             )
-        rng.shuffle(found)
-        return [self._task(world, question) for world, question in _evenly(found)[: config.size]]
+        rng.shuffle(questions)
+        return [self._task(world, question) for world, question in _evenly(questions)[: config.size]]
 
     def corpus(self) -> Iterable[Passage]:
         """The passages of all worlds."""
@@ -96,10 +96,10 @@ class MiniWiki(TaskSource):
         )
 
 
-def _evenly(found: list[tuple[World, Question]]) -> list[tuple[World, Question]]:
-    """Take turns between the forms of question, so that the first n hold about as many of each."""
+def _evenly(questions: list[tuple[World, Question]]) -> list[tuple[World, Question]]:
+    """Alternate between the forms of question, so that the first n hold about as many of each."""
     forms: dict[tuple[str, ...], list[tuple[World, Question]]] = {}
-    for world, question in found:
+    for world, question in questions:
         forms.setdefault((question.kind, *question.chain), []).append((world, question))
     rounds = itertools.zip_longest(*forms.values())
-    return [pair for turn in rounds for pair in turn if pair is not None]
+    return [pair for pairs in rounds for pair in pairs if pair is not None]

@@ -1,7 +1,7 @@
 """A procedural world: entities, their facts, their passages and the questions that they answer.
 
-Everything follows from the seed. Each relation has one value, and the relations told from both ends (director, star,
-founder) have one inverse, so that every question has exactly one answer.
+The seed determines everything. Each relation has one value, and director, star and founder have one inverse each, so
+every question has exactly one answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent_r1_miniwiki.names import Split, make_name
 Kind = Literal["compositional", "bridge", "comparison"]
 
 COUNTRIES = 8
-"""Countries of a world; they are values without a passage."""
+"""Number of countries in a world; they have no passages."""
 YEARS = range(1900, 2000)
 
 
@@ -37,14 +37,14 @@ class Entity:
         return Passage(self.name, " ".join(self.sentences()))
 
     def sentences(self) -> list[str]:
-        """What is told of the entity, a sentence for a fact or two."""
-        told = (s for s in SENTENCES[self.type] if _needs(s) <= self.facts.keys())
-        return [s.format(name=self.name, **self.facts) for s in told]
+        """The sentences of its page, each with a fact or two."""
+        patterns = (pattern for pattern in SENTENCES[self.type] if _needs(pattern) <= self.facts.keys())
+        return [pattern.format(name=self.name, **self.facts) for pattern in patterns]
 
     def sentence(self, relation: str) -> str:
-        """How its page tells one fact."""
-        told = next(s for s in SENTENCES[self.type] if relation in _needs(s))
-        return told.format(name=self.name, **self.facts)
+        """The sentence of its page that states one fact."""
+        pattern = next(pattern for pattern in SENTENCES[self.type] if relation in _needs(pattern))
+        return pattern.format(name=self.name, **self.facts)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Question:
     kind: Kind
     hops: int
     path: tuple[str, ...]
-    """Titles of the passages to read, in their order."""
+    """Titles of the passages to read, in order."""
     chain: tuple[str, ...]
     """The relations to follow; a comparison has the one that it compares."""
 
@@ -68,7 +68,7 @@ class Question:
 
 
 class World:
-    """About `size` entities with their facts; names already in `taken` are avoided, new ones are added to it."""
+    """About `size` entities with their facts; avoids the names in `taken` and adds its own to them."""
 
     def __init__(self, seed: int, split: Split = "train", size: int = 120, taken: set[str] | None = None) -> None:
         if size < 12:
@@ -84,9 +84,9 @@ class World:
             of_type[type_] = [make_name(rng, split, names) for _ in range(count)]
             self.entities.update((name, Entity(name, type_)) for name in of_type[type_])
         of_type["country"] = [make_name(rng, split, names) for _ in range(COUNTRIES)]
-        self._tell(rng, of_type)
+        self._add_facts(rng, of_type)
 
-    def _tell(self, rng: random.Random, of_type: dict[str, list[str]]) -> None:
+    def _add_facts(self, rng: random.Random, of_type: dict[str, list[str]]) -> None:
         people = iter(rng.sample(of_type["person"], len(of_type["person"])))
         mayors = iter(rng.sample(of_type["person"], len(of_type["city"])))
         for entity in self.entities.values():
@@ -112,18 +112,18 @@ class World:
         return [entity.passage() for entity in self.entities.values()]
 
     def questions(self, hops: int, kinds: Iterable[Kind] = ("compositional", "bridge")) -> Iterator[Question]:
-        """All questions of so many hops (1 to 3) and these kinds, in a fixed order; comparisons have 2."""
+        """All questions with `hops` hops (1 to 3) and of these kinds, in a fixed order; comparisons have 2 hops."""
         wanted = set(kinds)
         for chain in chains(hops):
             kind: Kind = "bridge" if RELATIONS[chain[0]].inverse_of else "compositional"
             if kind in wanted:
-                found = (self._follow(name, chain, kind) for name in self.entities)
-                yield from (question for question in found if question is not None)
+                questions = (self._follow(name, chain, kind) for name in self.entities)
+                yield from (question for question in questions if question is not None)
         if hops == 2 and "comparison" in wanted:
             yield from self._comparisons()
 
     def _follow(self, start: str, chain: tuple[str, ...], kind: Kind) -> Question | None:
-        """The question of a chain from `start`; None where a fact is missing or an earlier passage shows the answer."""
+        """The question for a chain from `start`; None if a fact is missing or an earlier passage gives the answer."""
         path, value = [], start
         for relation in chain:
             entity = self.entities[value]

@@ -1,1 +1,1 @@
-"""PPO with a critic and masked GAE."""
+"""PPO with a critic and GAE over action tokens."""

@@ -12,4 +12,4 @@ AGENT_R1_PLUGIN_API = 1
 @hookimpl
 def register_algorithms() -> Iterable[AlgorithmSpec]:
     """The one algorithm of this plugin."""
-    return [AlgorithmSpec("ppo", "agent_r1_ppo.ppo:PPO", "Proximal policy optimisation: a critic and masked GAE")]
+    return [AlgorithmSpec("ppo", "agent_r1_ppo.ppo:PPO", "Proximal policy optimisation: a critic, GAE over actions")]

@@ -1,9 +1,9 @@
-"""PPO: a critic says what a state is worth, GAE what an action added (Schulman et al., arXiv 1707.06347, 1506.02438).
+"""PPO: a critic values states, GAE credits actions (Schulman et al., arXiv 1707.06347, 1506.02438).
 
 Over a trajectory's action tokens i_1..i_K alone, delta_k = r_k + gamma V_{k+1} - V_k and
 A_k = delta_k + gamma lam A_{k+1}, with V_{k+1} the value at the next action token, however many environment tokens lie
-between (the advantage mask of Agent-R1, 2511.14460). Advantages are whitened over the batch; the surrogate is clipped,
-on bad actions doubly (1912.09729), and so is the value loss.
+between (the advantage mask of Agent-R1, 2511.14460). Advantages are whitened over the batch. The surrogate is clipped,
+doubly where the advantage is negative (1912.09729), and so is the value loss.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class PPO(Algorithm):
         whiten: bool = True
         """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
+        """Lower bound of the ratio is 1 - clip_low; no effect if a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
+        """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         dual_clip: float | None = Field(3.0, gt=1)
-        """Bound of the ratio on tokens of negative advantage; null: none."""
+        """Bound of the ratio at tokens with negative advantage; null: none."""
         value_clip: float | None = Field(0.5, gt=0)
-        """How far a value may move from its old one within an update; null: any. Idle where a rollout is learnt from
-        in a single step."""
+        """How far a value may move from its old one within an update; null: without limit. No effect if a rollout is
+        learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
         """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
         advantage_mask: bool = True
-        """Credit action tokens alone; off (for ablation alone) GAE also runs over the environment's tokens. While it is
-        on, `loss_mask` is idle: the environment's tokens have no advantage to learn from."""
+        """Credit action tokens only. Off, GAE also runs over the environment's tokens: for ablations. While it is on,
+        `loss_mask` has no effect: the environment's tokens have no advantage to learn from."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -71,15 +71,15 @@ class PPO(Algorithm):
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """Policy and critic, and the reference under a KL."""
+        """Policy and critic, and the reference if there is a KL."""
         return frozenset({"policy", "critic", "reference"} if self.config.kl_coef > 0 else {"policy", "critic"})
 
     def needs_old_logprobs(self) -> bool:
-        """The KL in the reward is that of the policy before the update."""
+        """True with a KL in the reward, which is that of the policy before the update."""
         return bool(self.config.kl_coef > 0)
 
     def advantages(self, batch: Batch) -> Advantages:
-        """Masked GAE, whitened; what the critic learns is A + V before the whitening."""
+        """GAE over the tokens in the mask, whitened; the critic's targets are A + V before the whitening."""
         if batch.values is None:
             raise ValueError("ppo's advantages need the critic's values; fill batch.values")
         config = self.config
@@ -98,7 +98,7 @@ class PPO(Algorithm):
         return Advantages(final, value_targets=targets, value_mask=mask, metrics=metrics)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """Clipped surrogate and clipped value loss."""
+        """The clipped surrogate and the clipped value loss."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)

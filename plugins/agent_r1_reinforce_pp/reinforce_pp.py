@@ -1,8 +1,9 @@
 """REINFORCE++: PPO's clipped surrogate without a critic, normalised over the batch (Hu et al., arXiv 2501.03262).
 
 Without baseline: r'_t = r_t - kl_coef (log pi_old - log pi_ref), A_t = the discounted return to go of r' over action
-tokens, whitened over the batch's action tokens. With baseline: A_i = R_i - mean_G at every action token, whitened
-likewise, and the KL as a k2 loss. There, groups without spread stay at advantage 0 and out of the statistics (LAW 7).
+tokens, whitened over the batch's action tokens. With baseline: A_i = R_i - mean_G at every action token, whitened in
+the same way, and the KL as a k2 loss; groups without spread keep advantage 0 and are excluded from the statistics
+(LAW 7).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class ReinforcePP(Algorithm):
         baseline: bool = False
         """Compare a return with its group's mean (REINFORCE++-baseline)."""
         gamma: float = Field(1.0, ge=0, le=1)
-        """Discount per action token; idle with baseline."""
+        """Discount per action token; no effect with `baseline`."""
         clip_low: float = Field(0.2, gt=0)
-        """The ratio is bounded below by 1 - clip_low; idle where a rollout is learnt from in a single step."""
+        """Lower bound of the ratio is 1 - clip_low; no effect if a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
-        """The ratio is bounded above by 1 + clip_high; idle where a rollout is learnt from in a single step."""
+        """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the KL to the reference: k1 in the reward, with baseline k2 in the loss, whose gradient is that of
-        the KL in the first pass; above 0 it needs the reference policy."""
+        """Weight of the KL to the reference: k1 in the reward or, with `baseline`, k2 in the loss, whose gradient is
+        that of the KL in the first pass. Above 0 it needs the reference policy."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -51,23 +52,23 @@ class ReinforcePP(Algorithm):
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """The policy, and the reference under a KL."""
+        """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
     def needs_every_trajectory(self) -> bool:
-        """The KL has a gradient of its own only where it stands in the loss."""
+        """True with a KL in the loss; one in the reward has no gradient of its own."""
         return bool(self.config.baseline and self.config.kl_coef > 0) or self.needs_entropy()
 
     def needs_old_logprobs(self) -> bool:
-        """The KL in the reward is that of the policy before the update."""
+        """True with a KL in the reward, which is that of the policy before the update."""
         return bool(self.config.kl_coef > 0 and not self.config.baseline)
 
     def advantages(self, batch: Batch) -> Advantages:
-        """Returns to go, or returns over the group's mean, whitened."""
+        """Returns to go, or returns less the group's mean, whitened."""
         mask = batch.action_mask if self.config.loss_mask else batch.response_mask
         if self.config.baseline:
-            told = mask & group_statistics(batch.returns, batch.group).informative[:, None]
-            return Advantages(whiten(spread_over(group_mean_advantage(batch.returns, batch.group), told), told))
+            varied = mask & group_statistics(batch.returns, batch.group).informative[:, None]
+            return Advantages(whiten(spread_over(group_mean_advantage(batch.returns, batch.group), varied), varied))
         rewards = kl_in_reward(batch, self.config.kl_coef)
         metrics = {}
         if batch.reference_logprobs is not None and batch.old_logprobs is not None:
@@ -77,7 +78,7 @@ class ReinforcePP(Algorithm):
         return Advantages(whiten(returns_to_go(rewards, mask, self.config.gamma), mask), metrics=metrics)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """Clipped surrogate, and with baseline the KL."""
+        """The clipped surrogate and, with `baseline`, the KL."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high)

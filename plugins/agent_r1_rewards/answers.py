@@ -1,6 +1,6 @@
 """The rewards `exact_match` and `f1`: the final answer against the accepted ones, by the official scorers of HotpotQA.
 
-A task without accepted answers cannot be scored: the scorer's error makes the episode a failed one.
+A task without accepted answers cannot be scored: the scorer's error fails the episode.
 """
 
 from __future__ import annotations

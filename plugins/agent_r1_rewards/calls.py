@@ -1,7 +1,7 @@
 """The process reward `valid_tool_call`.
 
-It pays for the form of a call and not for its use. A call pays once per episode, so repeating it earns nothing, but a
-policy may still earn by many different calls: give it a small weight.
+It rewards the form of a call, not its use. A call is rewarded once per episode, so repeating it earns nothing, but a
+policy can still earn by many different calls: give it a small weight.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class ValidToolCall(RewardFn):
     scope = "turn"
 
     def score_turn(self, turn: Turn, trajectory: Trajectory) -> float:
-        """0 or 1; calls that differ in letter case or white space alone are the same."""
-        paid = {call for earlier in trajectory.turns if earlier.index < turn.index for call in _valid_calls(earlier)}
-        return float(bool(_valid_calls(turn) - paid))
+        """0 or 1; calls that differ only in letter case or white space are the same."""
+        rewarded = {call for other in trajectory.turns if other.index < turn.index for call in _valid_calls(other)}
+        return float(bool(_valid_calls(turn) - rewarded))
 
 
 def _valid_calls(turn: Turn) -> set[str]:

@@ -1,7 +1,7 @@
 """The rewards `format` and `em_with_format`: whether what the policy wrote has the agreed form.
 
-They read what the environment noted in each turn: `calls` (the calls that it understood) and `errors` (what it did
-not). An environment that notes neither is judged by its answer alone.
+They read what the environment recorded in each turn: `calls` (those that it could read) and `errors` (those that it
+could not). If it recorded neither, only the answer counts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from agent_r1_core import RewardFn, Trajectory, exact_match_score
 def format_score(trajectory: Trajectory) -> float:
     """Mean of two parts, 0 to 1: an answer was given in the agreed form; share of the calls that are well-formed.
 
-    Without any attempt at a call the answer alone counts. More calls never make up for a missing answer. Source:
+    Without any attempt at a call, only the answer counts. More calls never make up for a missing answer. Source:
     Agent-R1 (arXiv 2511.14460), whose second part is 0 or 1.
     """
     answered = float(trajectory.answer is not None)
-    understood = sum(len(turn.calls) for turn in trajectory.turns)
-    attempts = understood + sum(len(turn.errors) for turn in trajectory.turns)
-    return answered if attempts == 0 else (answered + understood / attempts) / 2
+    calls = sum(len(turn.calls) for turn in trajectory.turns)
+    attempts = calls + sum(len(turn.errors) for turn in trajectory.turns)
+    return answered if attempts == 0 else (answered + calls / attempts) / 2
 
 
 class Format(RewardFn):
@@ -40,5 +40,5 @@ class ExactMatchWithFormat(RewardFn):
         Raises:
             ValueError: the task has no accepted answer.
         """
-        form = format_score(trajectory)
-        return exact_match_score(trajectory.answer, trajectory.task.answers) if form == 1.0 else form - 1.0
+        score = format_score(trajectory)
+        return exact_match_score(trajectory.answer, trajectory.task.answers) if score == 1.0 else score - 1.0

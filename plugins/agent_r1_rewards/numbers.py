@@ -1,7 +1,7 @@
 """The reward `numeric_match`: numbers compared as numbers.
 
-Units, currency and percent signs are not understood but passed over: `18 dollars`, `$18` and `18` are the same, and so
-are `50%` and `50`. An answer with two numbers that differ is no answer.
+It ignores units, currency and percent signs: `18 dollars`, `$18` and `18` are the same, and so are `50%` and `50`. An
+answer with two different numbers counts as no answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_CHARACTERS = 2000
 class NumericMatch(RewardFn):
     """1 when the answer holds one number and it equals an accepted one: `1,000` is `1000.0`; no answer scores 0.
 
-    Where the answer holds `####` (the mark of GSM8K's solutions), what follows the last one counts.
+    If the answer holds `####` (the mark of GSM8K's solutions), only what follows the last one counts.
     """
 
     class Config(ComponentConfig):
@@ -50,12 +50,12 @@ class NumericMatch(RewardFn):
 
 
 def read_number(text: str) -> Fraction | None:
-    """The one number in a text; None where there is none, several, or the text has more than 2,000 characters."""
+    """The one number in a text; None if there is none, if there are several, or if it has over 2,000 characters."""
     final = text.rpartition("####")[2]
     if len(final) > _MAX_CHARACTERS:
         return None
-    found = {_fraction(match["sign"] or "", match["digits"]) for match in _RUN.finditer(final)}
-    return found.pop() if len(found) == 1 else None
+    numbers = {_fraction(match["sign"] or "", match["digits"]) for match in _RUN.finditer(final)}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _fraction(sign: str, digits: str) -> Fraction | None:

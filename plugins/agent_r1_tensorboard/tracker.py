@@ -1,7 +1,7 @@
 """The tracker `tensorboard`: metrics as scalars and sampled trajectories as text, in `<run>/tensorboard`.
 
-Look at them with `tensorboard --logdir <run>/tensorboard`. TensorBoard hides what a resumed run redoes; the older event
-files stay.
+Look at them with `tensorboard --logdir <run>/tensorboard`. TensorBoard hides the steps that a resumed run repeats; the
+older event files stay.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class TensorBoard(Tracker):
 
     @classmethod
     def unavailable(cls, config: ComponentConfig) -> str | None:
-        """Where the package tensorboard is missing."""
+        """A sentence if the package tensorboard is missing."""
         if find_spec("tensorboard") is None:
             return "the package tensorboard is missing; run `pip install tensorboard` or leave the tracker out"
         return None
 
     def open(self, run: RunInfo) -> None:
-        """Begin, or go on with, the run's event files.
+        """Begin the run's event files, or continue them.
 
         Raises:
             ComponentLoadError: tensorboard is not installed.
@@ -47,7 +47,7 @@ class TensorBoard(Tracker):
         purge = None if run.resumed_at is None else run.resumed_at + 1
         self._writer = SummaryWriter(str(Path(run.directory) / "tensorboard"), purge_step=purge)
         if run.resumed_at is None:
-            self._writer.add_text("metrics", "\n".join(f"- `{one}`: {one.meaning}" for one in run.metrics), 0)
+            self._writer.add_text("metrics", "\n".join(f"- `{metric}`: {metric.meaning}" for metric in run.metrics), 0)
             self._writer.add_text("config", _code(json.dumps(run.config, indent=2, default=str, ensure_ascii=False)), 0)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -81,5 +81,5 @@ def _text(trajectory: Trajectory) -> str:
 
 
 def _code(text: str) -> str:
-    """Indented, so that Markdown shows it as it is."""
+    """The text indented, so that Markdown shows it unchanged."""
     return "\n".join(f"    {line}" for line in text.splitlines())

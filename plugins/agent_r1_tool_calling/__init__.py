@@ -1,1 +1,1 @@
-"""Built-in plugin `tool_calling`: the environment of tasks that are solved with tools."""
+"""The environment `tool_calling`: tasks that are solved with tools."""

@@ -1,4 +1,4 @@
-"""How a final answer is written, and how it is found: in the action alone, whatever the prompt said."""
+"""How a final answer is written and how it is found: in the action alone, whatever the prompt says."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _BOXED = "\\boxed{"
 
 
 def find_answer(text: str, style: AnswerStyle) -> str | None:
-    """The last answer in an action, stripped; None where there is none. Thinking is not searched."""
+    """The last answer in an action, stripped; None if there is none. Thinking is not searched."""
     visible = without_thinking(text)
     if style == "plain":
         return visible.strip() or None
     if style == "boxed":
         return _last_boxed(visible)
-    found = _TAGS.findall(visible)
-    return found[-1].strip() if found else None
+    answers = _TAGS.findall(visible)
+    return answers[-1].strip() if answers else None
 
 
 def _last_boxed(text: str) -> str | None:
-    """What the last complete box holds; braces nest, and `\\{` is a character."""
+    """The content of the last complete box; braces nest, and `\\{` is a character."""
     answer = None
     start = text.find(_BOXED)
     while start >= 0:

@@ -1,7 +1,7 @@
 """The environment `tool_calling`: reads calls in an action, runs the tools, shows their results, finds the answer.
 
-An action that calls a tool is not final: an answer beside a call is refused, since it was written before the result
-was read.
+An action that calls a tool is not final. An answer next to a call is refused, since the model wrote it before it read
+the result.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ToolCallingConfig(EnvConfig):
     """How the final answer is written: between `<answer>` tags, in `\\boxed{}`, or as the plain text of an action
     without a call."""
     system_prompt: str | None = None
-    """null: a default that tells the model how to call and how to answer; an empty text: no system prompt."""
+    """null: a default that tells the model how to call tools and how to answer; empty: no system prompt."""
     max_tool_characters: int = Field(2000, ge=1)
-    """Characters of one tool result; the rest is cut, with a marker."""
+    """Most characters of one tool result; the rest is cut and marked."""
     max_calls: int = Field(8, ge=1)
-    """Calls of one action that are run; the others become an error observation."""
+    """Most calls of one action that are run; further ones become an error observation."""
 
 
 class ToolCalling(ToolEnv):
@@ -61,7 +61,7 @@ class ToolCalling(ToolEnv):
             self.services.tool_format.bind(self._schemas)
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """The tools' schemas, where the format hands them to the chat template."""
+        """The tools' schemas if the format passes them to the chat template."""
         return self._schemas if self._format().template_tools else []
 
     def instructions(self) -> str:
@@ -70,25 +70,25 @@ class ToolCalling(ToolEnv):
 
     async def reset(self, task: Task) -> Observation:
         """The system prompt, if there is one, and the task's own messages."""
-        own: list[Message] = (
+        messages: list[Message] = (
             [{"role": "user", "content": task.prompt}] if isinstance(task.prompt, str) else list(task.prompt)
         )
         system = self._system_prompt()
-        if own and own[0]["role"] == "system":
-            system = "\n\n".join(part for part in (system, own[0]["content"]) if part)
-            own = own[1:]
-        return Observation([{"role": "system", "content": system}, *own] if system else own)
+        if messages and messages[0]["role"] == "system":
+            system = "\n\n".join(text for text in (system, messages[0]["content"]) if text)
+            messages = messages[1:]
+        return Observation([{"role": "system", "content": system}, *messages] if system else messages)
 
     async def step(self, action: Action) -> Step:
-        """Run the action's calls, or end with its answer, or say what was wrong with it."""
+        """Run the action's calls, end with its answer, or say what was wrong with it."""
         parsed = self._format().parse(action.text)
         answer = None if self.config.answer == "plain" and action.cut else find_answer(action.text, self.config.answer)
         if not parsed.calls and not parsed.errors:
             if answer is not None:
                 return Step(terminated=True, answer=answer)
             error = _CUT if action.cut else _NEITHER[self.config.answer]
-            said: Message = {"role": "user", "content": f"Error: {error}."}
-            return Step(Observation([said]), errors=[error])
+            message: Message = {"role": "user", "content": f"Error: {error}."}
+            return Step(Observation([message]), errors=[error])
         errors = list(parsed.errors)
         if answer is not None and self.config.answer != "plain":
             errors.append("an answer beside a tool call is not read; answer after its result")
@@ -120,7 +120,7 @@ class ToolCalling(ToolEnv):
         return list(await self.services.call_tools(calls)) if calls else []
 
     def _messages(self, results: Sequence[ToolResult], errors: Sequence[str]) -> list[Message]:
-        """Results, and errors of malformed calls, in the manner of the format."""
+        """Results, and errors of malformed calls, as the format writes them."""
         limit = self.config.max_tool_characters
         shown = [ToolResult(result.name, clip_text(result.text, limit), result.error) for result in results]
         shown += [ToolResult("error", f"Error: {error}.", error=True) for error in errors]

@@ -1,4 +1,4 @@
-"""The format of Hermes and Qwen models: `<tool_call>` JSON `</tool_call>`, any number per action.
+"""The format of Hermes and Qwen models: any number of `<tool_call>` JSON `</tool_call>` per action.
 
 Calls inside `<think>` blocks are thoughts, not calls.
 """
@@ -21,7 +21,7 @@ class Hermes(ToolFormat):
     """JSON calls in `<tool_call>` tags."""
 
     def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
-        """How to call and how to answer; the tools themselves are described by the template or `describe_tools`."""
+        """How to call and how to answer; the template or `describe_tools` describes the tools themselves."""
         if not schemas:
             return answer
         return (
@@ -31,7 +31,7 @@ class Hermes(ToolFormat):
         )
 
     def describe_tools(self, schemas: Sequence[dict[str, Any]]) -> str:
-        """The tools as Qwen2.5's own template describes them."""
+        """The tools, described as in Qwen2.5's own template."""
         signatures = "\n".join(f'{{"type": "function", "function": {describe_schema(schema)}}}' for schema in schemas)
         return (
             "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -42,7 +42,7 @@ class Hermes(ToolFormat):
         )
 
     def parse(self, text: str) -> ParsedAction:
-        """The calls in their order, and a sentence for each malformed one."""
+        """The calls in order, and a sentence for each malformed one."""
         visible = without_thinking(text)
         parsed = ParsedAction()
         for match in _CALL.finditer(visible):

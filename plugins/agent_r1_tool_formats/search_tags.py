@@ -1,6 +1,6 @@
 """The format of Search-R1 (arXiv 2503.09516): `<search>` text `</search>`, answered in `<information>` tags.
 
-A call names no tool, so it reaches one tool only, through one text argument of it.
+A call does not name a tool, so all calls go to one tool, through one text argument.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class SearchTagsConfig(ComponentConfig):
     """Options of `search_tags`."""
 
     tool: str | None = None
-    """The tool that is called; null: the only one of the recipe."""
+    """The tool to call; null: the recipe's only one."""
     argument: str | None = None
-    """Its argument that gets the text; null: the first one that takes text."""
+    """The tool's argument that gets the text; null: the first that takes text."""
 
 
 class SearchTags(ToolFormat):
@@ -37,7 +37,7 @@ class SearchTags(ToolFormat):
         self._argument: str = self.config.argument or "query"
 
     def bind(self, schemas: Sequence[dict[str, Any]]) -> None:
-        """Find the tool and the argument that calls reach.
+        """Find the tool to call and its argument.
 
         Raises:
             ConfigError: there are several tools to choose from, or none that takes text.
@@ -72,7 +72,7 @@ class SearchTags(ToolFormat):
         )
 
     def parse(self, text: str) -> ParsedAction:
-        """The searches in their order, and a sentence for each malformed one."""
+        """The searches in order, and a sentence for each malformed one."""
         visible = without_thinking(text)
         parsed = ParsedAction()
         for match in _CALL.finditer(visible):

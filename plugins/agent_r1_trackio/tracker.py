@@ -1,7 +1,7 @@
-"""The tracker `trackio`: metrics, and sampled trajectories as traces, in a local SQLite file that nothing leaves.
+"""The tracker `trackio`: metrics, and sampled trajectories as traces, in a local SQLite file; nothing is uploaded.
 
-Look at them with `TRACKIO_DIR=<run>/trackio trackio show --project agent-r1`. Set `directory` to one folder for several
-runs to compare them there. Entries appear within about a second; a killed process loses at most that.
+Look at them with `TRACKIO_DIR=<run>/trackio trackio show --project agent-r1`. To compare several runs, set `directory`
+to the same folder for all. Entries appear within about a second; a killed process loses no more than that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REMOTE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
 
 
 class Trackio(Tracker):
-    """Logs to trackio without network; variables that would send data to a server are left out of account."""
+    """Logs to trackio without network; ignores environment variables that would send data to a server."""
 
     class Config(ComponentConfig):
         project: str = "agent-r1"
@@ -41,13 +41,13 @@ class Trackio(Tracker):
 
     @classmethod
     def unavailable(cls, config: Config) -> str | None:
-        """Where the package trackio is missing."""
+        """A sentence if the package trackio is missing."""
         if find_spec("trackio") is None:
             return "the package trackio is missing; run `pip install 'agent-r1[trackio]'` or leave the tracker out"
         return None
 
     def open(self, run: RunInfo) -> None:
-        """Begin the run, or go on with it: entries after the step at which it resumes are removed.
+        """Begin the run, or continue it without the entries after the step at which it resumes.
 
         Raises:
             ComponentLoadError: trackio is not installed.
@@ -57,7 +57,8 @@ class Trackio(Tracker):
         if run.resumed_at is not None:
             _forget_after(directory / f"{self.config.project}.db", run.name, run.resumed_at)
         with _quiet(), _environment(dict.fromkeys(_REMOTE)):
-            # In a context of its own: trackio's current run, which it finishes noisily at exit, stays the caller's.
+            # In a context of its own, so that trackio's current run, which it finishes noisily at exit, stays the
+            # caller's.
             self._run = contextvars.copy_context().run(
                 self._trackio.init,
                 project=self.config.project,
@@ -85,7 +86,7 @@ class Trackio(Tracker):
             self._run = None
 
     def how_to_look(self, directory: str) -> str:
-        """trackio's own command, told where this run's files are."""
+        """trackio's own command, with the folder of this run's files."""
         folder = self.config.directory or Path(directory) / "trackio"
         return f"TRACKIO_DIR={folder} trackio show --project {self.config.project}"
 
@@ -105,7 +106,7 @@ class Trackio(Tracker):
 
 
 def _import_trackio(directory: Path) -> Any:
-    """trackio, bound to the directory: it reads TRACKIO_DIR when it is imported, so another one needs a new copy."""
+    """trackio with its files in `directory`; it reads TRACKIO_DIR on import, so another folder needs a new import."""
     loaded = sys.modules.get("trackio.utils")
     if loaded is not None and Path(loaded.TRACKIO_DIR) != directory:
         for name in [name for name in sys.modules if name.partition(".")[0] == "trackio"]:
@@ -131,7 +132,7 @@ def _forget_after(database: Path, run: str, step: int) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """trackio narrates on stdout, which belongs to the command's answer."""
+    """Silence trackio, which prints to stdout, where the command's own output goes."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 

@@ -1,6 +1,6 @@
-"""TransformersBackend: the model and its rows. Waiting requests are admitted between steps, all rows step at once.
+"""TransformersBackend: the model and its rows. It admits waiting requests between steps; all rows step at once.
 
-It takes torch's thread setting as it finds it.
+It leaves torch's thread setting as it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TransformersBackend(EngineBackend):
     """Generates with a model in this process."""
 
     def __init__(self, max_rows: int, cache_tokens: int | None, total_tokens: int | None) -> None:
-        """Bound the rows that run at once, the tokens kept for rows between turns, and the tokens of both together."""
+        """Limit the rows that run at once, the tokens kept for rows between turns, and the tokens of both together."""
         self._max_rows = max_rows
         self._cache_tokens = cache_tokens
         self._total_tokens = total_tokens
@@ -60,7 +60,7 @@ class TransformersBackend(EngineBackend):
     def step(self) -> list[tuple[int, Generation | EngineError]]:
         room = self._max_rows - len(self._batch.rows)
         if room > 0 and self._waiting:
-            # Episodes whose keys and values are here go first: a new one would take their place, and they read again.
+            # Episodes whose keys and values are cached go first: a new one would evict them, and they would read again.
             self._waiting = deque(sorted(self._waiting, key=lambda row: row.request.episode not in self._batch.parking))
             fitting = self._batch.fitting(islice(self._waiting, room))
             self._batch.admit([self._waiting.popleft() for _ in range(fitting)])

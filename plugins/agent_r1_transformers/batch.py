@@ -1,10 +1,10 @@
 """RunningBatch: rows that generate together; they come and go between steps, and their keys and values outlive a turn.
 
-A row that arrives copies what another row has read of the same beginning: the samples of a group share their prompt,
-and after equal actions their observations too; all tasks share system prompt and tools. Or it brings what its episode's
-last turn left, where that is more. It reads the rest.
-All its ids but the last are read on arrival; the last is read by the step that samples the next one, so that sampling
-has one way through the model.
+A new row copies the longest prefix that another row has read: the samples of a group share their prompt, and after
+equal actions their observations too; all tasks share system prompt and tools. If its episode's last turn left more,
+it takes that instead. It reads the rest.
+All its ids but the last are read on admission; the step that samples the next id reads the last one, so that sampling
+always takes the same path through the model.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from agent_r1_transformers.row import Row
 from agent_r1_transformers.stops import StopStrings
 
 _CHUNK = 512
-"""A long context is read in chunks of this many ids per row."""
+"""Ids per row that are read at once; longer contexts are read in chunks."""
 _TOKENS = 4096
-"""Rows that read together are bounded to about this many ids, padding counted."""
+"""About the most ids that rows read together, padding included."""
 _ROOM = 64
-"""Places that an arriving row gets beyond its context at once."""
+"""Places beyond its context that a new row gets at first."""
 _WORTH = 32
-"""Ids that a row must save to wait for another arriving row to be read."""
+"""Ids that a row must save to make it wait for another new row."""
 
 
 @dataclass
 class Statistics:
-    """Tokens by what happened to them, since the engine started."""
+    """Counts of tokens since the engine started."""
 
     read: int = 0
     """Context ids that went through the model before the step that samples."""
     reused: int = 0
     """Context ids whose keys and values were left by an earlier turn."""
     shared: int = 0
-    """Context ids whose keys and values were copied from a row that begins alike."""
+    """Context ids whose keys and values were copied from a row with the same prefix."""
     sampled: int = 0
     steps: int = 0
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """How a row comes in."""
+    """How a row enters the batch."""
 
     row: Row
     start: int
-    """Ids that it need not read."""
+    """Number of first ids that it need not read."""
     parked: Parked | None
-    """What its episode left, if it begins with that."""
+    """What its episode's last turn left, if the row starts from that."""
     source: Row | None
-    """The row that it copies them from, if any."""
+    """The row that it copies those ids from, if any."""
     wave: int
     """How many rounds of reading come before its own."""
 
@@ -66,7 +66,7 @@ class RunningBatch:
     """The rows in flight, in slots without gaps."""
 
     def __init__(self, decoder: Decoder, stops: StopStrings | None, parking: Parking, total_tokens: int | None) -> None:
-        """Begin without rows; `total_tokens` bounds what rows and parking hold together."""
+        """Begin without rows; `total_tokens` limits what rows and parking hold together."""
         self._decoder = decoder
         self._stops = stops
         self.parking = parking
@@ -75,11 +75,11 @@ class RunningBatch:
         self.rows: list[Row] = []
         self.statistics = Statistics()
         self.version = 0
-        """Of the weights."""
+        """Version of the weights."""
 
     def fitting(self, waiting: Iterable[Row]) -> int:
-        """How many of the waiting rows, from the first on, fit beside those that run, each grown to its limit. Slots
-        are as long as the longest row."""
+        """How many of the first waiting rows fit next to the running ones if all grow to their limits. Slots are as
+        long as the longest row."""
         count, longest = len(self.rows), max((row.longest for row in self.rows), default=0)
         for fitting, row in enumerate(waiting):
             count, longest = count + 1, max(longest, row.longest)
@@ -88,7 +88,7 @@ class RunningBatch:
         return count - len(self.rows)
 
     def admit(self, arrivals: Sequence[Row]) -> None:
-        """Take rows in and read their contexts; what waits between turns makes room for them."""
+        """Add rows and read their contexts; parked rows make room for them."""
         cache = self._decoder.cache
         if cache is None:
             self.rows += arrivals
@@ -111,16 +111,16 @@ class RunningBatch:
             first += len(together)
 
     def _entries(self, arrivals: Sequence[Row]) -> list[_Entry]:
-        """Where each arriving row begins to read, in the order of reading: a row that copies from another arriving one
-        comes in a later wave, and within a wave those come first that have most to read."""
+        """Where each new row starts to read, in the order of reading: a row that copies from another new one comes in a
+        later wave, and within a wave rows with more to read come first."""
         entries: dict[Row, _Entry] = {}
         for row in arrivals:
-            ids, left = row.request.ids, self.parking.pop(row.request.episode)
-            kept = 0 if left is None else min(_common(left.ids, ids), len(ids) - 1)
+            ids, parked = row.request.ids, self.parking.pop(row.request.episode)
+            kept = 0 if parked is None else min(_common_length(parked.ids, ids), len(ids) - 1)
             source, length = self._prefixes.find(ids)
             together = source in entries and length < len(ids) - 1
             if source is None or length - kept < (_WORTH if together else 1):
-                entries[row] = _Entry(row, kept, left, None, 0)
+                entries[row] = _Entry(row, kept, parked, None, 0)
             else:
                 wave = entries[source].wave + 1 if source in entries else 0
                 entries[row] = _Entry(row, length, None, source, wave)
@@ -128,7 +128,7 @@ class RunningBatch:
         return sorted(entries.values(), key=lambda entry: (entry.wave, entry.start - len(entry.row.unread())))
 
     def _begin(self, cache: RowCache, entry: _Entry, slots: dict[Row, int]) -> None:
-        """Give a row what has been read of its context already."""
+        """Give a row the part of its context that has already been read."""
         row = entry.row
         if entry.source is not None:
             row.fed += entry.source.fed[: entry.start]
@@ -140,7 +140,7 @@ class RunningBatch:
             self.statistics.reused += entry.start
 
     def _read_all(self, first: int, rows: Sequence[Row]) -> None:
-        """Read all unread ids but the last, in groups of rows; `rows` lie from slot `first` on, longest first."""
+        """Read all unread ids but the last, in groups of rows; `rows` fill the slots from `first` on, longest first."""
         start = 0
         while start < len(rows) and len(rows[start].unread()) > 1:
             width = min(len(rows[start].unread()) - 1, _CHUNK)
@@ -157,7 +157,7 @@ class RunningBatch:
                 self.statistics.read += len(chunk)
 
     def step(self) -> list[tuple[int, Generation | EngineError]]:
-        """Sample one id for every row; rows that end leave, and are returned by key with what became of them."""
+        """Sample one id for every row; remove the rows that end, and return their results by key."""
         for row in self.rows:
             row.fed.append(row.next_id)
         logits = self._decoder.next_logits([row.fed for row in self.rows], self._prefixes.trunk())
@@ -171,16 +171,16 @@ class RunningBatch:
             outcome = self._outcome(row)
             if outcome != "running":
                 ended.append((slot, row, outcome))
-        for slot, _, outcome in reversed(ended):  # from the last slot down, so that the slots of the others stay
-            self._leave(slot, park=outcome != "broken")
+        for slot, _, outcome in reversed(ended):  # from the last slot down, so that the other slots stay valid
+            self._remove(slot, park=outcome != "broken")
         return [(row.key, self._answer(row, outcome)) for _, row, outcome in ended]
 
     def drop(self, key: int) -> None:
-        """Take out a running row whose caller has gone."""
-        self._leave(next(slot for slot, row in enumerate(self.rows) if row.key == key), park=False)
+        """Remove a running row whose caller was cancelled."""
+        self._remove(next(slot for slot, row in enumerate(self.rows) if row.key == key), park=False)
 
     def renew(self, version: int) -> None:
-        """The weights are new: drop what is kept, and read the running rows' contexts again."""
+        """After a change of weights: drop all caches and read the running rows' contexts again."""
         self.parking.clear()
         rows, self.rows = self.rows, []
         self._prefixes = Prefixes()
@@ -191,12 +191,12 @@ class RunningBatch:
         self.admit(rows)
 
     def _leave_room_to_rows(self, rows: Sequence[Row]) -> None:
-        """Bound what waits between turns by what these rows do not need."""
+        """Limit the parked rows to the room that these rows do not need."""
         if self._total is not None:
             self.parking.bound(self._total - len(rows) * max((row.longest for row in rows), default=0))
 
     def _outcome(self, row: Row) -> str:
-        """`running`, `stop`, `length`, or `broken` where the model gave no numbers."""
+        """`running`, `stop`, `length`, or `broken` if the model gave a log-prob that is not finite."""
         if not math.isfinite(row.logprobs[-1]):
             return "broken"
         if row.sampled[-1] in row.stop_ids:
@@ -215,8 +215,8 @@ class RunningBatch:
             )
         return row.generation("stop" if outcome == "stop" else "length", self.version)
 
-    def _leave(self, slot: int, park: bool) -> None:
-        """Take a row out; the last row moves into its slot."""
+    def _remove(self, slot: int, park: bool) -> None:
+        """Remove a row; the last row moves into its slot."""
         row, last = self.rows[slot], len(self.rows) - 1
         self._leave_room_to_rows(self.rows[:slot] + self.rows[slot + 1 :])
         cache = self._decoder.cache
@@ -232,9 +232,9 @@ class RunningBatch:
         self.rows.pop()
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the common prefix."""
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
+    for place, (left_id, right_id) in enumerate(zip(left, right, strict=False)):
+        if left_id != right_id:
             return place
     return min(len(left), len(right))

@@ -1,7 +1,7 @@
 """Keys and values of running rows, each row with a length of its own, and of rows that wait for their next turn.
 
-A running row b holds its tokens at places 0 .. length-1 of slot b; what lies beyond is stale and must be masked by the
-reader. Running rows fill the slots 0 .. n-1 without a gap, so that one slice serves the whole batch.
+A running row b holds its tokens at places 0 .. length-1 of slot b. Later places are stale: attention must exclude them.
+Running rows fill the slots 0 .. n-1 without gaps, so that one slice serves the whole batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 _PLACES = 64
-"""Room grows in multiples of this many tokens."""
+"""The cache grows in multiples of this many tokens."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ Held = list[Tensor]
 
 
 class RowCache:
-    """Slots for running rows, which grow on demand; parts of equal form, keys and values of any layer, share a tensor
-    [parts, slots, heads, places, width], so that a row moves by one copy."""
+    """Slots for running rows, which grow on demand. Keys and values of equal shape, from any layer, share a tensor
+    [parts, slots, heads, places, width], so that one copy moves a row."""
 
     def __init__(self, shapes: list[LayerShape], dtype: torch.dtype, device: torch.device) -> None:
         forms = [
@@ -42,7 +42,7 @@ class RowCache:
         kinds = sorted(set(forms))
         counts = dict.fromkeys(kinds, 0)
         self._homes: list[tuple[int, int]] = []
-        """Of the keys and the values of each layer: the tensor, and the part of it."""
+        """For the keys and the values of each layer: the tensor, and the part of it."""
         for form in forms:
             self._homes.append((kinds.index(form), counts[form]))
             counts[form] += 1
@@ -56,16 +56,16 @@ class RowCache:
 
     @property
     def span(self) -> int:
-        """Places in use by the rows of the last `place`, at most."""
+        """Most places in use by a row of the last `place`."""
         return self._span
 
     def wipe(self, slot: int) -> None:
-        """Zero a slot, where numbers that are not finite would reach later rows even through the mask (0 times NaN)."""
+        """Zero a slot: values that are not finite would reach later rows even outside the mask (0 times NaN)."""
         for held in self._held:
             held[:, slot] = 0
 
     def reserve(self, slots: int, places: int) -> None:
-        """Make room for `slots` rows of `places` tokens; what is held stays."""
+        """Make room for `slots` rows of `places` tokens; keeps the contents."""
         if slots <= self._slots and places <= self._places:
             return
         slots = max(slots, self._slots * 5 // 4) if slots > self._slots else self._slots
@@ -78,18 +78,18 @@ class RowCache:
         self._slots, self._places = slots, places
 
     def affordable_tokens(self) -> int:
-        """Tokens that a quarter of the memory holds which is free on the cache's device now."""
+        """Number of tokens that fit in a quarter of the memory that is now free on the cache's device."""
         first = self._held[0]
         per_token = sum(held.shape[0] * held.shape[2] * held.shape[4] for held in self._held)
         return max(1, free_memory(first.device) // 4 // (per_token * first.element_size()))
 
     def place(self, first: int, positions: Tensor, span: int) -> None:
-        """Say where the next `write` of every layer goes.
+        """Set where the next `write` of every layer goes.
 
         Args:
             first: the slot of the first row.
             positions: [rows, new tokens], the place of each new token.
-            span: how many places the rows have in use at most, the new ones counted.
+            span: most places in use by a row, new ones included.
         """
         self._window = slice(first, first + positions.shape[0])
         self._index = torch.arange(positions.shape[0], device=positions.device)[:, None]
@@ -122,7 +122,7 @@ class RowCache:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that may still be taken on a device."""
+    """Bytes of free memory on a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     with suppress(OSError), open("/proc/meminfo") as lines:
@@ -142,7 +142,7 @@ class Parked:
 
 
 class Parking:
-    """Rows that wait for the next turn of their episode; beyond its bounds the least recently used go first."""
+    """Rows that wait for the next turn of their episode; beyond its limits it drops the least recently used first."""
 
     def __init__(self, max_rows: int, max_tokens: int | None) -> None:
         self._max_rows = max_rows
@@ -158,7 +158,7 @@ class Parking:
         return episode in self._rows
 
     def keep(self, episode: str, parked: Parked) -> None:
-        """Keep a row for its episode, in place of an older one."""
+        """Keep a row for its episode; replaces an older one."""
         self.pop(episode)
         if self._max_tokens is not None and len(parked.ids) > self._max_tokens:
             return
@@ -167,7 +167,7 @@ class Parking:
         self._drop()
 
     def bound(self, tokens: int) -> None:
-        """Hold at most so many tokens until the next call, what else bounds it aside."""
+        """Hold at most `tokens` tokens until the next call, within the other limits."""
         self._room = tokens
         self._drop()
 
@@ -177,7 +177,7 @@ class Parking:
             self.pop(next(iter(self._rows)))
 
     def pop(self, episode: str) -> Parked | None:
-        """Take an episode's row out, if one is kept."""
+        """Remove and return an episode's row, if there is one."""
         parked = self._rows.pop(episode, None)
         if parked is not None:
             self.tokens -= len(parked.ids)

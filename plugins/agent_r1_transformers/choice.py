@@ -1,4 +1,4 @@
-"""Choosing the fastest decoder that agrees with the model itself, by trying it when the engine starts."""
+"""Chooses the fastest decoder that agrees with the model itself, by a trial when the engine starts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2}
-"""Largest accepted ||difference|| / ||logits||; a wrong mask or position shows as 0.05 and more."""
+"""Largest accepted ||difference|| / ||logits||; a wrong mask or position gives 0.05 and more."""
 _TRIAL_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError, AssertionError)
-"""What model code raises that does not know explicit positions, a ready mask, or a cache of ours."""
+"""What model code raises if it does not support explicit positions, a ready mask, or our cache."""
 
 
 def choose_decoder(module: PreTrainedModel) -> Decoder:
-    """The lean decoder where it knows the model, else the cached one, else whole contexts, with a warning."""
-    why = "its layers keep something else than the keys and values of all tokens"
+    """The lean decoder if it supports the model, else the cached one, else whole contexts with a warning."""
+    why = "its layers keep something other than the keys and values of all tokens"
     shapes = layer_shapes(module)
     if shapes is not None:
-        ways: list[Callable[[], SlotDecoder]] = [lambda: CachedDecoder(module, shapes)]
+        factories: list[Callable[[], SlotDecoder]] = [lambda: CachedDecoder(module, shapes)]
         if suits(module) and len(set(shapes)) == 1:
-            ways.insert(0, lambda: LeanDecoder(module, shapes))
-        for way in ways:
+            factories.insert(0, lambda: LeanDecoder(module, shapes))
+        for make_decoder in factories:
             try:
-                decoder = way()
+                decoder = make_decoder()
                 gap = _disagreement(module, decoder)
             except _TRIAL_ERRORS as error:
                 why = f"a trial with a ragged cache failed ({type(error).__name__}: {error})"
@@ -59,5 +59,5 @@ def _disagreement(module: PreTrainedModel, decoder: SlotDecoder) -> float:
     expected = last_logits(module, contexts).float()
     decoder.read(0, [0, 0], [contexts[0][:5], contexts[1][:1]])
     decoder.read(0, [5, 1], [contexts[0][5:-1], contexts[1][1:-1]])
-    found = decoder.next_logits(contexts).float()
-    return float((found - expected).norm() / expected.norm().clamp_min(1e-20))
+    logits = decoder.next_logits(contexts).float()
+    return float((logits - expected).norm() / expected.norm().clamp_min(1e-20))

@@ -1,8 +1,8 @@
-"""Decoder: how rows of ids become next-token logits. Three ways stand behind one interface.
+"""Decoder: turns rows of ids into next-token logits. There are three, with one interface.
 
-`LeanDecoder` (lean.py) computes Llama-like models itself, `CachedDecoder` (hugging.py) runs any transformers model
-whose layers all keep plain keys and values, `WholeDecoder` (here) reads every context anew in every step: slow, and
-right for every model that is causal.
+`LeanDecoder` (lean.py) computes Llama-like models itself. `CachedDecoder` (hugging.py) runs any transformers model
+whose layers all keep plain keys and values. `WholeDecoder` (here) reads every context anew in every step: slow, but
+right for every causal model.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """What the engine's worker drives; a row's slot is its place in the worker's list."""
+    """Reads ids into slots and computes logits; a row's slot is its index in the batch."""
 
     cache: RowCache | None = None
-    """Where keys and values lie, or None: nothing is kept and `read` is never called."""
+    """Holds keys and values; None: nothing is kept and `read` is never called."""
 
     def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
         """Read chunks of ids into the slots `first`, `first + 1`, ...; chunk i follows `starts[i]` ids read before."""
@@ -36,7 +36,7 @@ class Decoder:
 
 
 class SlotDecoder(Decoder):
-    """Base of decoders that keep keys and values: lays ids, positions and mask out for one forward pass."""
+    """Base of decoders that keep keys and values: prepares ids, positions and mask for one forward pass."""
 
     cache: RowCache
 
@@ -51,7 +51,7 @@ class SlotDecoder(Decoder):
             positions: [rows, new].
             mask: bool [rows, 1, new, span]: which places each new id may see.
             logits: whether to return the logits [rows, vocabulary] of the last column.
-            trunk: how many places hold the same in all rows, from the first on; all new ids are beyond them.
+            trunk: number of first places that are the same in all rows; all new ids come after them.
         """
         raise NotImplementedError
 

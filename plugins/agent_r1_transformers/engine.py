@@ -1,7 +1,7 @@
 """TransformersEngine: the embedded engine, for any decoder-only model of transformers, on a CPU or one GPU.
 
-Requests that arrive while others generate join them at the next step, and rows that end leave at once; the keys and
-values of an episode live across its turns. One process, one device: a model that needs more wants another engine.
+New requests join the running ones at the next step, and rows leave as soon as they end. Keys and values of an episode
+are kept across its turns. One process, one device: a model that needs more needs another engine.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class TransformersEngine(ThreadedEngine):
         """Options of the `transformers` engine."""
 
         cache_tokens: int | None = Field(default=None, ge=0)
-        """Tokens whose keys and values are kept for episodes that wait for a tool; the least recently used episodes
-        are dropped first and read again. null: those of `max_episodes` episodes; 0: none."""
+        """Most tokens whose keys and values are kept for episodes that wait for a tool; the least recently used
+        episodes are dropped first and read again. null: those of `max_episodes` episodes; 0: none."""
         max_total_tokens: int | None = Field(default=None, ge=1)
-        """Tokens whose keys and values are held at once, running requests first; further requests wait for room. null:
-        what a quarter of the free memory holds, and in deterministic runs no bound."""
+        """Most tokens whose keys and values are held at once, running requests first; further requests wait. null: as
+        many as fit in a quarter of the free memory, and without limit in deterministic runs."""
 
     def make_backend(self) -> EngineBackend:
         config = self.config

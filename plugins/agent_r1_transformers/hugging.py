@@ -1,7 +1,7 @@
 """Any transformers model whose layers all keep plain keys and values, run with a ragged row cache in place of its own.
 
-The model gets explicit positions and a ready 4-D mask, so padding and stale places stay unseen. Sliding windows and
-recurrent states are refused here; a model that ignores the positions or the mask is found by the engine's check.
+The model gets explicit positions and a ready 4-D mask, so it does not see padding and stale places. Sliding windows and
+recurrent states are refused here; the trial at start finds models that ignore the positions or the mask.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def layer_shapes(module: PreTrainedModel) -> list[LayerShape] | None:
-    """What each layer keeps per token, found by running one id; None where a layer keeps anything but plain keys and
+    """What each layer keeps per token, found by running one id; None if a layer keeps anything but plain keys and
     values of all tokens."""
     ids = torch.zeros(1, 1, dtype=torch.long, device=module.device)
-    held = getattr(module(input_ids=ids, use_cache=True), "past_key_values", None)
-    if type(held) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in held.layers):
+    cache = getattr(module(input_ids=ids, use_cache=True), "past_key_values", None)
+    if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
         return None
-    layers: list[Any] = held.layers
+    layers: list[Any] = cache.layers
     if any(layer.keys is None or layer.keys.ndim != 4 for layer in layers):
         return None
     return [LayerShape(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in layers]
 
 
 class _SlotLayer(CacheLayerMixin):
-    """One layer of a RowCache in the clothes of a transformers cache layer."""
+    """One layer of a RowCache with the interface of a transformers cache layer."""
 
     def __init__(self, cache: RowCache, layer: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Llama-like models (Llama, Qwen2, Qwen3) computed directly: few and large operations, so that small models are fast.
+"""Computes Llama-like models (Llama, Qwen2, Qwen3) directly, in few large operations, so that small models are fast.
 
 The module's own parameters become views of fused matrices, so nothing is stored twice and new weights copied into the
-module are seen here at once. Attention folds the query heads that share a key head into rows, which avoids repeating
-keys. Same formulas and precision as the transformers modules; the engine checks the agreement at start.
+module take effect here at once. Attention folds the query heads that share a key head into rows, which avoids repeating
+keys. Formulas and precision are those of the transformers modules; the engine checks the agreement at start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TABLE = 1024
 
 
 def suits(module: PreTrainedModel) -> bool:
-    """Whether the model is one that this decoder computes."""
+    """Whether this decoder supports the model."""
     config: Any = module.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -37,17 +37,17 @@ def suits(module: PreTrainedModel) -> bool:
     )
 
 
-def fuse(parts: list[nn.Linear]) -> tuple[Tensor, Tensor | None]:
-    """One weight and bias for several linear maps of one input; the parts' parameters become views of them."""
-    weight = torch.cat([part.weight.data for part in parts])
-    biases = [part.bias for part in parts]
-    bias = None if biases[0] is None else torch.cat([part.data for part in biases])
+def fuse(layers: list[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+    """One weight and bias for several linear layers with one input; the layers' parameters become views of them."""
+    weight = torch.cat([layer.weight.data for layer in layers])
+    biases = [layer.bias for layer in layers]
+    bias = None if biases[0] is None else torch.cat([layer_bias.data for layer_bias in biases])
     start = 0
-    for part in parts:
-        stop = start + part.out_features
-        part.weight.data = weight[start:stop]
+    for layer in layers:
+        stop = start + layer.out_features
+        layer.weight.data = weight[start:stop]
         if bias is not None:
-            part.bias.data = bias[start:stop]
+            layer.bias.data = bias[start:stop]
         start = stop
     return weight, bias
 
@@ -103,7 +103,7 @@ class LeanDecoder(SlotDecoder):
         for index, layer in enumerate(self._layers):
             normed = layer.norm(hidden)
             if index == len(self._layers) - 1 and not logits:
-                # Reading ends with the last layer's keys and values: nothing looks at what it would compute from them.
+                # Reading needs only the last layer's keys and values, not what it would compute from them.
                 self._store(index, layer, normed, cos, sin)
                 return None
             hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen, trunk)

@@ -1,7 +1,7 @@
-"""Which running rows begin alike: the samples of a group share their prompt, all tasks their system prompt and tools.
+"""Finds rows with a common prefix: the samples of a group share their prompt, all tasks their system prompt and tools.
 
-A tree of blocks of ids. A row stands in the node of each whole block of its context and in a last one for what is left,
-so that equal contexts meet at their end. The last id of a context counts nowhere: the step that samples reads it.
+A tree of blocks of ids. A row is in the node of each whole block of its context and in a last one for the rest, so
+equal contexts end in the same node. The last id of a context does not count: the step that samples reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_r1_transformers.row import Row
 
 _BLOCK = 16
-"""Ids; rows that part inside a block share what is before it."""
+"""Ids per block; rows that differ within a block share only what is before it."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Prefixes:
         self._root = _Node(0)
 
     def add(self, row: Row) -> None:
-        """Enter a row."""
+        """Add a row."""
         node = self._root
         for block in _blocks(row.request.ids):
             node = node.below.setdefault(block, _Node(node.length + len(block)))
             node.rows[row] = None
 
     def remove(self, row: Row) -> None:
-        """Take a row out that was entered."""
+        """Remove a row."""
         node = self._root
         for block in _blocks(row.request.ids):
             parent, node = node, node.below[block]
@@ -50,7 +50,7 @@ class Prefixes:
                 return
 
     def find(self, ids: tuple[int, ...]) -> tuple[Row | None, int]:
-        """A row that shares the longest beginning with a context, and how many ids that is."""
+        """The row that shares the longest prefix with a context, and the prefix's length in ids."""
         node = self._root
         for block in _blocks(ids):
             if block not in node.below:

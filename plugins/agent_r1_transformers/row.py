@@ -1,4 +1,4 @@
-"""Row: one request on its way through the engine, and what the engine really fed to the model for it."""
+"""Row: one request inside the engine, with the ids that the engine really fed to the model for it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Row:
     """A request that waits or runs."""
 
     key: int
-    """What the engine's worker calls it."""
+    """The request's key in the engine's worker."""
     request: Request
     fed: list[int] = field(default_factory=list)
-    """Ids that the model has read for this row, in order: the engine's own record, which `context` is made of."""
+    """Ids that the model has read for this row, in order: the engine's own record, from which `context` is computed."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[tuple[int, int]] = field(default_factory=list)
-    """Runs of sampled ids whose weights have been replaced since: their version, and how many they are."""
+    """Runs of ids that older weights sampled: (version, number of ids)."""
     stop_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -29,16 +29,16 @@ class Row:
 
     @property
     def limit(self) -> int:
-        """Ids that it may sample."""
+        """Most ids that it may sample."""
         return self.request.sampling.max_new_tokens
 
     @property
     def longest(self) -> int:
-        """Ids that it has at most, sampled ones included."""
+        """Most ids that it can have, sampled ones included."""
         return len(self.request.ids) + self.limit
 
     def unread(self) -> list[int]:
-        """Ids that the model has to read before the next one can be sampled; never empty."""
+        """Ids that the model must read before it can sample the next one; never empty."""
         return [*self.request.ids, *self.sampled][len(self.fed) :]
 
     @property
@@ -47,7 +47,7 @@ class Row:
         return self.sampled[-1] if self.sampled else self.request.ids[-1]
 
     def close_run(self, version: int) -> None:
-        """The ids sampled since the last change of weights are those of `version`."""
+        """Record that weights of `version` sampled the ids since the last change of weights."""
         count = len(self.sampled) - sum(length for _, length in self.versions)
         if count:
             self.versions.append((version, count))

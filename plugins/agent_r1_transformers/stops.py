@@ -1,4 +1,4 @@
-"""Stop strings on the level of tokens: which sampled id completes one in the decoded text."""
+"""Finds the sampled id that completes a stop string in the decoded text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 class StopStrings:
     """Finds the id that completes a stop string; the whole token is kept.
 
-    Decoding the text after every id would be quadratic, so an id is first looked up in a table: only one whose own text
-    holds the last character of a stop string can complete it. Ids that decode to part of a character or that a decoder
-    may strip always count as candidates.
+    Decoding the whole text after every id would be quadratic. So a table comes first: only an id whose own text holds
+    the last character of a stop string can complete it. Ids that decode to part of a character, or that a decoder may
+    strip, are always candidates.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -19,7 +19,7 @@ class StopStrings:
         self._pieces: dict[int, str] = {}
 
     def completed(self, ids: Sequence[int], strings: Sequence[str]) -> bool:
-        """Whether the decoded text of `ids` contains one of the strings, given that it did not before the last id."""
+        """Whether the decoded text of `ids` contains one of the strings; without the last id it must contain none."""
         if not any(self._may_end(ids[-1], string) for string in strings):
             return False
         text = self._tokenizer.decode(list(ids))

@@ -1,8 +1,8 @@
-"""Attention of rows that begin alike: keys and values of the common beginning are read once for all of them.
+"""Attention of rows with a common prefix: its keys and values are read once for all rows.
 
-A step that samples reads every row's keys and values, which takes most of its time on a CPU; of the common beginning
-(system prompt, tools, question) a matrix product makes one reading. As Hydragen (arXiv 2402.05099) does, but under one
-softmax, since the scores of a few ids are small.
+A step that samples reads every row's keys and values, which takes most of its time on a CPU. For the common prefix
+(system prompt, tools, question) one matrix product reads them once, as in Hydragen (arXiv 2402.05099), but with one
+softmax, since the attention matrix of a few new ids is small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 _ROWS, _TRUNK = 16, 32
-"""From so many rows and ids on."""
+"""Fewest rows and shared ids for which it pays."""
 
 
 def trunk_pays(rows: int, trunk: int, span: int, device: torch.device) -> bool:

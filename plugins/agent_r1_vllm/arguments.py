@@ -1,4 +1,4 @@
-"""What vLLM is started with."""
+"""The arguments with which vLLM starts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CUDA_ONLY = {
 
 
 def check_machine(model: EngineModel, config: Any) -> None:
-    """Refuse options that the device or a deterministic run rule out, rather than ignore them (LAW 8).
+    """Refuse options that the device or a deterministic run rules out, rather than ignore them (LAW 8).
 
     Raises:
-        EngineError: an option needs CUDA, the dtype is none of vLLM's, or a deterministic run has several processes.
+        EngineError: an option needs CUDA, vLLM does not offer the dtype, or a deterministic run has several processes.
     """
     if model.dtype not in _DTYPES:
         raise EngineError(
@@ -50,7 +50,7 @@ def engine_arguments(model: EngineModel, config: Any) -> dict[str, Any]:
         "max_model_len": config.max_model_len,
         "max_num_seqs": config.max_episodes,
         "block_size": config.block_size,
-        # What the cache holds depends on the run's past, which a resumed run does not have.
+        # The contents of the cache depend on the run's past, which a resumed run does not have.
         "enable_prefix_caching": config.enable_prefix_caching and not model.deterministic,
         "tensor_parallel_size": config.tensor_parallel_size,
         "enforce_eager": on_cpu if config.enforce_eager is None else config.enforce_eager,
@@ -65,7 +65,7 @@ def engine_arguments(model: EngineModel, config: Any) -> dict[str, Any]:
     if memory is None:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     else:
-        arguments["kv_cache_memory_bytes"] = int(memory * _GIB)  # known beforehand, so that no warm-up has to find out
+        arguments["kv_cache_memory_bytes"] = int(memory * _GIB)  # given, so that vLLM need not measure it
     if on_cpu:
         # A seeded request whose context is read in chunks rewinds its generator, which CPU generators cannot do.
         arguments["enable_chunked_prefill"] = False

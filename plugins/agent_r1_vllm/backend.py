@@ -1,6 +1,6 @@
-"""VllmBackend: vLLM's engine in the few calls that an RL rollout needs.
+"""VllmBackend: vLLM's engine behind the few calls that an RL rollout needs.
 
-In-process and separate engines differ in two places only: how a pause is asked for, and how weights travel.
+In-process and separate engines differ in two places only: how they are paused, and how weights reach them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _FIRST = 0
 """Version of the weights that the folder holds."""
-_PATIENCE = 10.0
-"""Seconds that a process of vLLM gets to end after it was killed."""
+_JOIN_TIMEOUT = 10.0
+"""Seconds to wait for a process of vLLM to end after it was killed."""
 
 
 @dataclass
 class Statistics:
-    """Tokens and requests by what happened to them, since the engine started."""
+    """Counts of tokens and requests since the engine started."""
 
     context: int = 0
     """Ids of the contexts of requests that ended."""
@@ -49,7 +49,7 @@ class VllmBackend(EngineBackend):
     """Generates with vLLM."""
 
     def __init__(self, config: Any) -> None:
-        """Keep the options; vLLM is to compute with as many threads of torch as the caller."""
+        """Keep the options; vLLM computes with as many torch threads as the caller."""
         self._config = config
         self._threads = torch.get_num_threads()
         self._separate = config.processes == "separate"
@@ -100,10 +100,10 @@ class VllmBackend(EngineBackend):
         return [(int(output.request_id), self._answer(output)) for output in self._llm.step() if output.finished]
 
     def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Replace the weights between two steps; every cached key and value is dropped and read again.
+        """Replace the weights between two steps; drop all cached keys and values and read them again.
 
         Raises:
-            EngineError: the weights do not fit the model, which keeps its own then.
+            EngineError: the weights do not fit the model; the engine keeps the old ones.
         """
         checked = self._known.checked(weights)
         transfer: AbstractContextManager[Any] = handed_over(checked) if self._separate else nullcontext(checked)
@@ -126,20 +126,20 @@ class VllmBackend(EngineBackend):
             self._asleep = True
 
     def counts(self) -> dict[str, int]:
-        """Tokens since the start: of contexts, of contexts that the cache held, sampled; and aborted requests."""
+        """Counts since the start: context ids, context ids from the cache, sampled ids, aborted requests."""
         return asdict(self._statistics)
 
     def close(self) -> None:
-        """Stop vLLM and its processes; requests that run are dropped."""
+        """Stop vLLM and its processes; drop running requests."""
         if self._separate:
-            with suppress(Exception):  # processes that have died need no rest
-                self._call("pause_scheduler", "abort", False)  # stopped within a step they would complain
+            with suppress(Exception):  # dead processes need no pause
+                self._call("pause_scheduler", "abort", False)  # processes stopped within a step log errors
         self._llm.engine_core.shutdown()
         for process in self._processes:
-            process.join(_PATIENCE)
+            process.join(_JOIN_TIMEOUT)
 
     def _answer(self, output: Any) -> Generation | EngineError:
-        """What became of a request, from vLLM's finished `RequestOutput`."""
+        """The result or the error of a request, from vLLM's finished `RequestOutput`."""
         try:
             answer = generation(output)
         except EngineError as error:
@@ -150,7 +150,7 @@ class VllmBackend(EngineBackend):
         return answer
 
     def _try_out(self, model: EngineModel) -> None:
-        """Sample one id: vLLM notices only then that it has no kernel for the model's sizes."""
+        """Sample one id: only then does vLLM notice that it has no kernel for the model's sizes."""
         try:
             self.add(-1, Request((0,), Sampling(max_new_tokens=1), seed=0))
             while self.busy:

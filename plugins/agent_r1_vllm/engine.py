@@ -1,8 +1,8 @@
 """VllmEngine: rollouts by vLLM, whose scheduler batches requests as they come and keeps prefixes across turns.
 
 Log-probs are log softmax(logits / temperature) of the sampled ids (vLLM's `processed_logprobs`). vLLM renormalises them
-over what top-p and top-k leave; training refuses both options, so this touches evaluations alone, which read no
-log-probs. `sleep_mode` needs CUDA. On a CPU, vLLM's attention has kernels for certain head sizes only.
+over the ids that top-p and top-k keep. Training refuses both options, so this affects only evaluations, which read no
+log-probs. `sleep_mode` needs CUDA. On a CPU, vLLM's attention has kernels only for certain head sizes.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ class VllmEngine(ThreadedEngine):
     name = "vllm"
 
     class Config(EngineConfig):
-        """Options of the `vllm` engine; names that vLLM has too mean the same."""
+        """Options of the `vllm` engine; those that vLLM has too mean the same."""
 
         processes: Literal["in_process", "separate"] = "in_process"
-        """`in_process`: in this process, ready in seconds, weights handed over in memory. `separate`: in processes of
-        its own, which compute beside this one; weights go through a file in memory."""
+        """`in_process`: in this process, ready in seconds, weights passed in memory. `separate`: in processes of its
+        own, which compute in parallel with this one; weights pass through a file in memory."""
         tensor_parallel_size: int = Field(1, ge=1)
         """GPUs (on a CPU: processes) that share each layer; more than one needs `processes: separate`."""
         max_model_len: int | None = Field(default=None, ge=1)
-        """Ids that a context may have in all, the generated ones included. null: the model's positions."""
+        """Longest context in ids, generated ones included. null: the model's positions."""
         block_size: int = Field(32, ge=1)
-        """Ids per block of the KV cache; whole blocks are found again on the next turn. A multiple of 32 on a CPU."""
+        """Ids per block of the KV cache; the next turn reuses whole blocks. A multiple of 32 on a CPU."""
         enable_prefix_caching: bool = True
-        """Keep the keys and values of contexts, so that a turn reads only what is new; off in deterministic runs."""
+        """Keep the keys and values of contexts, so that a turn reads only new ids; off in deterministic runs."""
         kv_cache_memory: float | None = Field(default=None, gt=0)
         """GiB of keys and values. null: 1 on a CPU, and what `gpu_memory_utilization` leaves on CUDA."""
         gpu_memory_utilization: float = Field(0.4, gt=0, le=1)
-        """Share of a GPU's memory for vLLM in all, CUDA alone; the learner needs the rest."""
+        """Share of a GPU's memory that vLLM may use in total, CUDA only; the learner needs the rest."""
         enforce_eager: bool | None = None
         """false: compile the model, with CUDA graphs on a GPU. null: compiled on CUDA, eager on a CPU."""
         sleep_mode: bool = False
-        """Give the GPU's memory back while the learner works on it. Needs CUDA."""
+        """Free the GPU's memory while the learner uses it. Needs CUDA."""
 
         @model_validator(mode="after")
         def _shards_need_processes(self) -> Self:

@@ -1,9 +1,9 @@
 """Starting vLLM without disturbing the process around it.
 
 vLLM reads its settings from environment variables while it is imported and started, reseeds the global random number
-generators, and on a CPU replaces `torch.set_num_threads` by a function that does nothing. All of it is put back. What
-stays, where the engine is in this process and on a CPU: memory is bound to one NUMA node, and each step draws numbers
-from torch's global generator, on which no sample depends.
+generators, and on a CPU replaces `torch.set_num_threads` with a function that does nothing. All of this is restored.
+Two effects remain if the engine is in this process and on a CPU: memory is bound to one NUMA node, and each step draws
+numbers from torch's global generator, on which no sample depends.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import torch
 
 @contextmanager
 def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]:
-    """The surroundings in which vLLM is imported and an engine is made, by a thread that does nothing else.
+    """Set up the process to import vLLM and make an engine, in a thread that does nothing else.
 
-    A `VLLM_*` variable that the user has set is left alone where it decides about logging or about pinning to cores.
+    Keeps the user's `VLLM_*` variables for logging and for pinning to cores.
 
     Args:
         separate: whether the engine gets processes of its own.
         eager_cpu: whether it computes on a CPU without compiling.
-        threads: of torch, in each process of the engine.
+        threads: number of torch threads in each process of the engine.
     """
     environment, generators, script = dict(os.environ), _random_states(), _hidden_script()
     set_num_threads = torch.set_num_threads
@@ -58,26 +58,26 @@ def _prepare(separate: bool, eager_cpu: bool, threads: int) -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else every engine is pinned to the same cores
     if eager_cpu:
-        # Else the first log-prob waits seconds for one tiny function to compile. Read when vLLM is imported; torch's
-        # own switch is imported before, so that the caller may still compile.
+        # Otherwise the first log-prob waits seconds for one tiny function to compile. vLLM reads this on import; torch
+        # reads it first here, before it is set, so that the caller can still compile.
         import torch._dynamo.config  # noqa: F401
 
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
     if separate:
-        # An interruption is for the caller, who ends vLLM's processes in order: they inherit this thread's mask. The
-        # tracker of multiprocessing comes first, since its start takes the mask away.
+        # Only the caller handles interrupts and then ends vLLM's processes in order: they inherit this thread's signal
+        # mask. The tracker of multiprocessing starts first, since its start removes the mask.
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _hidden_script() -> dict[str, Any]:
-    """Take from the main module what would make each spawned process run the caller's script again; vLLM's processes
-    need nothing of it."""
+    """Remove from the main module, and return, what would make each spawned process run the caller's script again;
+    vLLM's processes need none of it."""
     main = sys.modules["__main__"].__dict__
-    taken: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    removed: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
     main.pop("__file__", None)
     main["__spec__"] = None
-    return taken
+    return removed
 
 
 def _random_states() -> tuple[Any, Any, torch.Tensor]:

@@ -1,7 +1,7 @@
-"""WeightLoading: what vLLM's workers learn to do, in whichever process they run.
+"""WeightLoading: loads new weights inside vLLM's workers, in whichever process they run.
 
-vLLM's own reload is incomplete for a tied model on a CPU: there every linear layer multiplies with a packed copy of its
-weights, and the output layer's copy of the tied embedding is not refreshed, since no weight bears its name.
+vLLM's own reload is incomplete for a tied model on a CPU. There every linear layer multiplies with a packed copy of its
+weights, and the output layer's copy of the tied embedding is not refreshed, because no weight has its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WeightLoading:
 
 
 def refresh_tied_head(model: nn.Module) -> None:
-    """Pack the output weights anew where an output layer computes with a packed copy of the embedding."""
+    """Pack the output weights again if an output layer computes with a packed copy of the embedding."""
     for module in model.modules():
         if type(module).__name__ == "ParallelLMHead" and hasattr(module, "cpu_linear"):
             head: Any = module

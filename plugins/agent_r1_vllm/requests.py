@@ -1,4 +1,4 @@
-"""Requests and answers in vLLM's words."""
+"""Converts requests and results to and from vLLM's classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_r1_core.errors import EngineError
 
 
 def sampling_params(request: Request) -> Any:
-    """vLLM's `SamplingParams`: the request's options, ids and their log-probs at the end, no stop of vLLM's own.
+    """vLLM's `SamplingParams`: the request's options, ids and log-probs returned at the end, no stops of vLLM's own.
 
     Stop strings are matched on the decoded text, special tokens included; vLLM keeps the whole token that completes
     one.
@@ -36,20 +36,22 @@ def sampling_params(request: Request) -> Any:
 
 
 def generation(output: Any) -> Generation:
-    """The contract's `Generation` of vLLM's finished `RequestOutput`; `context` digests the ids that vLLM recorded.
+    """The contract's `Generation` from vLLM's finished `RequestOutput`; `context` digests the ids that vLLM recorded.
 
     Raises:
-        EngineError: vLLM gave the request up.
+        EngineError: vLLM gave up the request.
     """
-    [said] = output.outputs
-    if said.finish_reason not in ("stop", "length"):
+    [completion] = output.outputs
+    if completion.finish_reason not in ("stop", "length"):
         raise EngineError(
-            f"vLLM ended a request with {said.finish_reason!r} after {len(said.token_ids)} ids; "
+            f"vLLM ended a request with {completion.finish_reason!r} after {len(completion.token_ids)} ids; "
             "generate it again, or start the engine anew"
         )
-    ids = tuple(said.token_ids)
-    logprobs = tuple(float(place[token].logprob) for place, token in zip(said.logprobs, ids, strict=True))
-    spans = [(int(span.version), span.end - span.start) for span in said.weight_versions or ()]
+    ids = tuple(completion.token_ids)
+    logprobs = tuple(float(place[token].logprob) for place, token in zip(completion.logprobs, ids, strict=True))
+    spans = [(int(span.version), span.end - span.start) for span in completion.weight_versions or ()]
     version = spans[-1][0] if spans else 0
     versions = tuple(spans) if len(spans) > 1 else ()
-    return Generation(ids, logprobs, said.finish_reason, context_digest(output.prompt_token_ids), version, versions)
+    return Generation(
+        ids, logprobs, completion.finish_reason, context_digest(output.prompt_token_ids), version, versions
+    )

@@ -1,4 +1,4 @@
-"""Noticing that a process of vLLM has died: its synchronous client would wait for an answer for ever."""
+"""Notices when a process of vLLM dies: vLLM's synchronous client would wait forever for an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def watch(client: Any) -> list[BaseProcess]:
-    """Make every wait on vLLM's client fail as soon as one of its processes has ended; returns these processes."""
+    """Make all waits on vLLM's client fail as soon as one of its processes ends; returns the processes."""
     processes = list(client.resources.engine_manager.processes)
     sentinels = [process.sentinel for process in processes]
 

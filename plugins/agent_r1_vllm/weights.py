@@ -1,4 +1,4 @@
-"""New weights: what a served folder holds, and the way of tensors to vLLM's processes through a file."""
+"""New weights: which ones a served folder holds, and a file that passes tensors to vLLM's processes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EMBEDDING = "embed_tokens.weight"
 
 
 def weights_of_folder(folder: str) -> KnownWeights:
-    """What the headers of a folder's safetensors files name; vLLM itself would take a part of it without a word.
+    """The weights named in the headers of a folder's safetensors files; vLLM itself would silently load only some.
 
     Raises:
-        EngineError: the folder has none, or one that cannot be read.
+        EngineError: the folder has no such file, or one that cannot be read.
     """
     files = sorted(Path(folder).glob("*.safetensors"))
     if not files:
@@ -43,7 +43,7 @@ def weights_of_folder(folder: str) -> KnownWeights:
 
 @contextmanager
 def handed_over(weights: Mapping[str, Tensor]) -> Iterator[str]:
-    """A safetensors file with the weights, in memory where the system offers that; removed at the end."""
+    """A safetensors file with the weights, in memory if the system offers that; removed at the end."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="agent-r1-", dir=memory if memory.is_dir() and os.access(memory, os.W_OK) else None

@@ -1,6 +1,6 @@
-"""Gathers the passages that `wiki_search` indexes: from a file, or from the run's task sources.
+"""Reads the passages that `wiki_search` indexes, from a file or from the run's task sources.
 
-A corpus is held in memory as a whole.
+It holds the whole corpus in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, read_r
 
 
 def read_corpus(path: str) -> list[Passage]:
-    """The passages of a `.jsonl`, `.json` or `.parquet` file; a repeated one counts once.
+    """The passages of a `.jsonl`, `.json` or `.parquet` file, without repetitions.
 
     A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
 
@@ -24,17 +24,17 @@ def read_corpus(path: str) -> list[Passage]:
 
 
 def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Passage]:
-    """The passages of these task sources; a repeated one counts once.
+    """The passages of these task sources, without repetitions.
 
     Raises:
-        ConfigError: there is no such source, or none that offers passages.
+        ConfigError: there is no such source, or none of them offers passages.
     """
     for name in sources:
         if name not in resources.corpora:
             known = ", ".join(sorted(resources.corpora)) or "none"
             raise ConfigError(f"wiki_search has source={name} but the corpora here are: {known}; name one, or auto")
-    parts: list[Iterable[Passage]] = [resources.corpora[name]() or [] for name in sources]
-    passages = list(dict.fromkeys(passage for part in parts for passage in part))
+    corpora: list[Iterable[Passage]] = [resources.corpora[name]() or [] for name in sources]
+    passages = list(dict.fromkeys(passage for corpus in corpora for passage in corpus))
     if not passages:
         raise ConfigError(
             "wiki_search has nothing to search, since the task source offers no corpus; set its option corpus to a "

@@ -1,8 +1,8 @@
 """A BM25 index (bm25s, Lucene's variant) over passages, cached on disk.
 
-Ranking is deterministic: equal scores keep the order of the corpus. Accents and letter case make no difference. The
-cache is keyed by the passages, the options and the version of bm25s; a damaged one is built again, and a folder that
-cannot be written only costs the time to index.
+Ranking is deterministic: passages with equal scores keep the order of the corpus. Accents and letter case make no
+difference. The cache is keyed by the passages, the options and the version of bm25s. A damaged index is built again; if
+the folder cannot be written, every run builds the index anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MANIFEST = "manifest.json"
 
 
 class Words:
-    """Cuts text into the words that are indexed; safe to use from several threads."""
+    """Splits text into the words to index; safe to use from several threads."""
 
     def __init__(self, stemmer: bool) -> None:
         self.key = f"stemmer={stemmer}"
@@ -41,7 +41,7 @@ class Words:
             self._stemmer = Stemmer.Stemmer("english")
 
     def of_query(self, text: str) -> list[str]:
-        """Without frequent words (`of`, `the`), unless the query has no others."""
+        """The words of a query, without frequent ones (`of`, `the`) unless it has no others."""
         from bm25s.stopwords import STOPWORDS_EN
 
         words = self(text)
@@ -79,7 +79,7 @@ class Index:
 
 
 def open_index(passages: Sequence[Passage], words: Words, cache_dir: str) -> Index:
-    """The index of the passages, from the cache where it holds a sound one."""
+    """The index of the passages, from the cache if that holds an intact one."""
     folder = Path(cache_dir) / "wiki_search" / _digest(passages, words)
     bm25 = _load(folder)
     if bm25 is None:
@@ -87,7 +87,7 @@ def open_index(passages: Sequence[Passage], words: Words, cache_dir: str) -> Ind
         try:
             _store(bm25, folder)
         except OSError as error:
-            logger.warning("the search index is not kept, since %s cannot be written (%s)", folder, error)
+            logger.warning("the search index is not cached, since %s cannot be written (%s)", folder, error)
     return Index(passages, words, bm25)
 
 
@@ -96,13 +96,13 @@ def _build(passages: Sequence[Passage], words: Words) -> Any:
 
     texts = [words(f"{passage.title}\n{passage.text}") for passage in passages]
     bm25 = bm25s.BM25(method="lucene", backend="numpy")
-    # bm25s cannot index a corpus without any word; this one is in no query, since it is not made of word characters.
+    # bm25s cannot index a corpus without words; no query contains this one, since it has no word characters.
     bm25.index(texts if any(texts) else [["\n"] for _ in texts], show_progress=False)
     return bm25
 
 
 def _store(bm25: Any, folder: Path) -> None:
-    """Write beside and rename, so that a reader sees a whole index or none."""
+    """Write to a temporary folder and rename it, so that a reader sees a complete index or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-", ignore_cleanup_errors=True) as temporary:
         fresh = Path(temporary) / "index"
@@ -114,12 +114,12 @@ def _store(bm25: Any, folder: Path) -> None:
         try:
             os.replace(fresh, folder)
         except OSError:
-            if not (folder / _MANIFEST).exists():  # else another process was faster, with the same index
+            if not (folder / _MANIFEST).exists():  # otherwise another process was faster, with the same index
                 raise
 
 
 def _load(folder: Path) -> Any:
-    """The stored index, or None where there is none or it is damaged."""
+    """The stored index, or None if there is none or it is damaged."""
     import bm25s
 
     try:

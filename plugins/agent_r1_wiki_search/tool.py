@@ -32,12 +32,12 @@ class WikiSearch(Tool):
         corpus: LocalPath | None = None
         """A .jsonl, .json or .parquet file of passages with `title` and `text`; null: the task source's corpus."""
         source: str = "auto"
-        """The task source whose corpus is searched: `train`, `eval`, one of several evaluation sets by name, or `auto`
-        for that of the tasks at hand."""
+        """The task source whose corpus is searched: `train`, `eval`, the name of one of several evaluation sets, or
+        `auto` for that of the current tasks."""
         stemmer: bool = False
-        """Match English words by their stems; names are then conflated, too."""
+        """Match English words by their stems; this conflates some names too."""
         max_characters: int = Field(1000, ge=1)
-        """A longer passage is cut."""
+        """Most characters of a passage; a longer one is cut."""
 
     class Arguments(ToolArguments):
         query: str | list[str] = Field(description="What to look for; a list asks for several things at once")
@@ -49,7 +49,7 @@ class WikiSearch(Tool):
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
-        """A file as corpus leaves the task sources' unused."""
+        """With a file as corpus, `source` has no effect."""
         return {} if config.corpus is None else {"source": "corpus names a file"}
 
     def open(self, resources: ToolResources) -> None:
@@ -69,7 +69,7 @@ class WikiSearch(Tool):
         self._index = open_index(passages, Words(config.stemmer), resources.cache_dir)
 
     def other_corpora(self) -> tuple[str, ...]:
-        """The source that is named."""
+        """The source that the option names."""
         return () if self.config.corpus or self.config.source == "auto" else (self.config.source,)
 
     def describe(self) -> dict[str, Any] | None:
@@ -90,13 +90,13 @@ class WikiSearch(Tool):
         """
         queries = arguments.query
         if isinstance(queries, str):
-            return self._found(queries)
+            return self._results(queries)
         if not 1 <= len(queries) <= _MAX_QUERIES:
             raise ToolError(f"{len(queries)} queries were given; give 1 to {_MAX_QUERIES}")
-        return "\n\n".join(f'Results for "{query}":\n{self._found(query)}' for query in queries)
+        return "\n\n".join(f'Results for "{query}":\n{self._results(query)}' for query in queries)
 
     def search(self, query: str, top_k: int | None = None) -> list[Passage]:
-        """At most `top_k` passages (the option's number for None), best first; whole, not cut.
+        """At most `top_k` uncut passages, best first; None: as many as the option says.
 
         Raises:
             ToolError: the query is empty, or the tool is not open.
@@ -107,8 +107,8 @@ class WikiSearch(Tool):
             raise ToolError("the query is empty; say what to look for")
         return self._index.search(query, self.config.top_k if top_k is None else top_k)
 
-    def _found(self, query: str) -> str:
-        return "\n\n".join(f"{found.title}\n{self._cut(found.text)}" for found in self.search(query)) or NOTHING
+    def _results(self, query: str) -> str:
+        return "\n\n".join(f"{passage.title}\n{self._cut(passage.text)}" for passage in self.search(query)) or NOTHING
 
     def _cut(self, text: str) -> str:
         limit = self.config.max_characters

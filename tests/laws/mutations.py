@@ -113,7 +113,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "engine-computes-with-a-copy",
         "plugins/agent_r1_transformers/lean.py",
-        "        part.weight.data = weight[start:stop]\n",
+        "        layer.weight.data = weight[start:stop]\n",
         "",
         "gap_is_nothing",
     ),

@@ -1,4 +1,4 @@
-"""PPO: the contract, masked GAE through the algorithm, the value loss, the ablations."""
+"""PPO: the contract, GAE over action tokens through the algorithm, the value loss, the ablations."""
 
 from __future__ import annotations
 

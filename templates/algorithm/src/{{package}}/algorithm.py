@@ -1,7 +1,7 @@
 """The algorithm `{{name}}`: REINFORCE (Williams, 1992) with the mean of the group as baseline.
 
-A_i = R_i - mean_G at every action token of trajectory i, and the loss is -A log pi. There is no clipping, so one pass
-over each rollout is as much as it bears.
+A_i = R_i - mean_G at every action token of trajectory i, and the loss is -A log pi. There is no clipping, so make only
+one pass over each rollout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class {{class}}(Algorithm):
     """REINFORCE with the group's mean as baseline."""
 
     class Config(AlgorithmConfig):
-        """What a recipe may set, beside `loss_mask`, `aggregation`, `horizon` and `entropy_coef`."""
+        """What a recipe may set, besides `loss_mask`, `aggregation`, `horizon` and `entropy_coef`."""
 
         scale: float = 1.0
         """Multiplies every advantage."""
@@ -35,7 +35,7 @@ class {{class}}(Algorithm):
         return Advantages(spread_over(per_trajectory, mask))
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """A sum of weight times token loss: the weights hold the normaliser, so that micro-batches add up."""
+        """A sum of weight times token loss; the weights contain the normaliser, so that micro-batches add up."""
         token_loss = -tokens.advantages * tokens.logprobs
         return LossTerms(
             loss=(tokens.weights * token_loss).sum(),

@@ -16,7 +16,7 @@ class {{class}}(ToolEnv):
     """Find a secret number; every guess narrows it down."""
 
     class Config(EnvConfig):
-        """What a recipe may set, beside `max_turns` and `max_tokens`."""
+        """What a recipe may set, besides `max_turns`, `max_tokens` and `timeout`."""
 
         highest: int = Field(20, ge=2)
         """The secret is between 1 and this."""
@@ -27,13 +27,13 @@ class {{class}}(ToolEnv):
 
     @classmethod
     def uses_tools(cls) -> bool:
-        """The policy plays by itself."""
+        """The game needs no tools."""
         return False
 
     def reset(self, task: Task) -> Observation:
-        """The secret belongs to the task: all episodes of it play the same game, so that their rewards compare.
+        """Draw the secret from the task: all its episodes play the same game, so their rewards can be compared.
 
-        (Draw what happens on the way, dice say, from `self.services.rng`, which differs from episode to episode.)
+        (Draw random events during the game, such as dice, from `self.services.rng`, which differs between episodes.)
         """
         start = random.Random(task.id if task.seed is None else task.seed)
         self._secret = start.randint(1, self.config.highest)
@@ -43,10 +43,10 @@ class {{class}}(ToolEnv):
 
     def step(self, action: Action) -> Step:
         """Judge a guess; an action without one is answered with a reminder."""
-        found = GUESS.search(action.text)
-        if found is None:
-            return Step(self._say("That is no guess. Write it as <answer>number</answer>."), errors=["no guess"])
-        guess = int(found.group(1))
+        match = GUESS.search(action.text)
+        if match is None:
+            return Step(self._say("That is not a guess. Write it as <answer>number</answer>."), errors=["no guess"])
+        guess = int(match.group(1))
         if guess == self._secret:
             return Step(reward=1.0, terminated=True, answer=str(guess), success=True)
         if guess < self._secret:
@@ -57,5 +57,5 @@ class {{class}}(ToolEnv):
         return Step(self._say(f"The number is {hint}."), success=False, info={"left": self._high - self._low + 1})
 
     def _say(self, text: str) -> Observation:
-        """The key names the state, for algorithms that compare states: what is still possible."""
+        """A message to the policy; `state_key` names the state, for algorithms that compare states."""
         return Observation([{"role": "user", "content": text}], state_key=f"{self._low}-{self._high}")

@@ -16,7 +16,7 @@ class {{class}}(RewardFn):
         """What a recipe may set."""
 
         per_word: float = Field(0.1, ge=0)
-        """Taken off for each word more than the accepted answer has."""
+        """Penalty for each word beyond the accepted answer's."""
 
     def score(self, trajectory: Trajectory) -> float:
         """The best score over the accepted answers."""

@@ -32,7 +32,7 @@ class {{class}}(TaskSource):
         """Other seeds give other questions."""
 
     def load(self) -> list[Task]:
-        """All questions; the same options give the same ones in the same order."""
+        """All questions; the same options give the same questions in the same order."""
         rng = random.Random(f"{self.config.seed}")
         return [self._task(index, rng) for index in range(self.config.size)]
 
