@@ -78,7 +78,7 @@ def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(agent_r1
     assert child.returncode == 130, narration
     assert "Traceback" not in narration
     assert saved is not None
-    assert narration.splitlines()[-1].startswith(f"stopped after step {saved.step} of 100000; go on with: ")
+    assert narration.splitlines()[-1].startswith(f"stopped after step {saved.step} of 100000; continue with: ")
     done = agent_r1("train", "runs/small", "--resume", f"training.steps={saved.step + 1}")
     assert done.exit_code == 0, done.stderr
     assert [line["step"] for line in run.metrics()] == list(range(1, saved.step + 2))
