@@ -31,7 +31,8 @@ class ModelConfig(Section):
     """`tiny` is bundled; else a name on the Hugging Face hub, a folder, or a run."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
-    supports it and on a CPU where it is a fifth faster, which is measured once; evaluations of a run use its choice."""
+    supports it and on a CPU where it is half as fast again, which is measured once; evaluations of a run use its
+    choice."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: a CUDA GPU if there is one."""
     lora: LoraSettings | None = None

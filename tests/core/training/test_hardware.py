@@ -37,9 +37,9 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> H
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        ((1.0, 0.5, 1.0, 0.5), Hardware("cpu", "bfloat16", 1)),
+        ((1.0, 0.65, 1.0, 0.65), Hardware("cpu", "bfloat16", 1)),
         ((1.0, 0.9, 0.95, 0.9), Hardware("cpu", "float32", 1)),
-        ((1.0, 0.84, 2.0, 2.0), Hardware("cpu", "float32", 1)),
+        ((1.0, 0.68, 2.0, 2.0), Hardware("cpu", "float32", 1)),
         ((1.0, 1.0, 0.6, 0.58), Hardware("cpu", "float32", 2)),
         ((1.0, 0.7, 0.9, 0.4), Hardware("cpu", "bfloat16", 2)),
     ],
