@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,13 +12,14 @@ from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_ra
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.assembly import Assembly, Split, assemble
+from agent_r1_core.training.assembly import Assembly, assemble
 from agent_r1_core.training.components import make_tools
+from agent_r1_core.training.listener import Listener, episode_counter
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.training.listener import Listener
-    from agent_r1_core.trajectory import Task, Trajectory
+    from agent_r1_core.training.split import Split
+    from agent_r1_core.trajectory import Task
 
 Baseline = Literal["closed_book", "naive_rag"]
 
@@ -77,7 +78,8 @@ async def evaluate_splits(
     """
     config, splits = assembly.config, assembly.evaluation
     questions = prepared or {split.name: Prepared(split.tasks, split.tools.describe()) for split in splits}
-    on_episode = _counter(listener, samples * sum(len(question_set.tasks) for question_set in questions.values()))
+    total = samples * sum(len(question_set.tasks) for question_set in questions.values())
+    on_episode = episode_counter(listener, total, "evaluation")
     evaluations = {
         split.name: await evaluate_tasks(
             assembly.rollouts.collect,
@@ -120,17 +122,6 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     finally:
         await assembly.close()
     return evaluation, _record(plan, assembly, evaluation)
-
-
-def _counter(listener: Listener, total: int) -> Callable[[Trajectory], None]:
-    ended = 0
-
-    def count(_: Trajectory) -> None:
-        nonlocal ended
-        ended += 1
-        listener.episodes(ended, total, "evaluation")
-
-    return count
 
 
 def _check(plan: EvaluationPlan) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
+    from agent_r1_core.trajectory import Trajectory
 
 
 class Listener(Protocol):
@@ -26,6 +28,12 @@ class Listener(Protocol):
 
     def note(self, text: str) -> None:
         """One sentence that the user should read."""
+
+
+def episode_counter(listener: Listener, total: int, of: str) -> Callable[[Trajectory], None]:
+    """A callback for each episode that ends; it tells the listener how many of `total` have ended."""
+    ended = itertools.count(1)
+    return lambda _: listener.episodes(next(ended), total, of)
 
 
 class Silence:

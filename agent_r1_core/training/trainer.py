@@ -6,9 +6,8 @@ Training is on policy: the weights that the previous step produced sample every 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor
+from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
 from agent_r1_core.training.task_order import further_tasks, tasks_of_step
 from agent_r1_core.training.task_sets import TRAIN
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.assembly import Assembly
-    from agent_r1_core.training.listener import Listener
     from agent_r1_core.trajectory import Group, Task, Trajectory
 
 _SHOWN = 4
@@ -150,12 +149,8 @@ class Trainer:
         """Play tasks with the weights that the previous step produced."""
         samples = self.assembly.config.training.samples_per_task
         request = RolloutRequest(tasks, samples, round, split=TRAIN, version=step - 1)
-        return await self.assembly.rollouts.collect(request, self._counter(len(tasks) * samples, "rollout"))
-
-    def _counter(self, total: int, of: str) -> Callable[[Trajectory], None]:
-        """A callback that tells the listener how many of `total` episodes have ended."""
-        ended = itertools.count(1)
-        return lambda _: self.listener.episodes(next(ended), total, of)
+        on_episode = episode_counter(self.listener, len(tasks) * samples, "rollout")
+        return await self.assembly.rollouts.collect(request, on_episode)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
         if not rollout.dropped:

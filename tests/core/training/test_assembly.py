@@ -13,7 +13,8 @@ from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, TaskError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.assembly import Split, assemble
+from agent_r1_core.training.assembly import assemble
+from agent_r1_core.training.split import Split
 
 PLUGIN = """
 from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
