@@ -163,7 +163,7 @@ class Seat:
 
     def usage(self) -> str:
         """The shortcuts, in one line."""
-        calls = [f"/{name} {' '.join(_fields(tool)).upper()}".strip() for name, tool in self.tools.items()]
+        calls = [f"/{name} {_placeholder(_fields(tool))}".strip() for name, tool in self.tools.items()]
         return ", ".join([*calls, "/help", "/quit"])
 
     def rewards(self) -> str:
@@ -210,6 +210,13 @@ def _how_to_act(env: ToolEnv) -> str:
 
 def _fields(tool: Tool) -> list[str]:
     return list(tool.Arguments.model_fields)
+
+
+def _placeholder(fields: list[str]) -> str:
+    """What to write for a tool's arguments: the text of a single one, a JSON object for several."""
+    if len(fields) > 1:
+        return f"{{{', '.join(f'{json.dumps(name)}: ...' for name in fields)}}}"
+    return "".join(fields).upper()
 
 
 def _arguments(tool: Tool, text: str) -> dict[str, Any]:

@@ -36,5 +36,5 @@ class Metric(str):
         return Metric(f"{prefix}{self}", self.meaning, unit=self.unit, better=self.better)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for a run's `metrics.json` and `--json`."""
+        """Plain data, for a run's `metric_catalogue.json` and `--json`."""
         return {"name": str(self), "unit": self.unit, "better": self.better, "meaning": self.meaning}

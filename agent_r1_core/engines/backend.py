@@ -57,7 +57,8 @@ class EngineBackend:
         """Compute one step; called as long as some requests have neither ended nor been aborted.
 
         Returns:
-            The requests that ended, by key, each with its result or its error.
+            The requests that ended, by key, each with its result or its error. A result whose log-probs are not all
+            finite reaches its caller as an error.
         """
         raise TypeError(f"{type(self).__name__} defines no step(); add one")
 

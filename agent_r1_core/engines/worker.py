@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -123,7 +124,7 @@ class Worker:
             while self._receive():
                 for key, outcome in self.backend.step():
                     if key in self._running:  # it may have been aborted during the step
-                        _settle(self._running.pop(key), outcome)
+                        _settle(self._running.pop(key), _finite(outcome))
         except BaseException as raised:
             error = self._stopped_by(raised)
         try:
@@ -200,6 +201,16 @@ class Worker:
         )
         stopped.__cause__ = error
         return stopped
+
+
+def _finite(outcome: Generation | EngineError) -> Generation | EngineError:
+    """The outcome, or an error if a log-prob is not finite: it would spoil the update."""
+    if isinstance(outcome, EngineError) or all(map(math.isfinite, outcome.logprobs)):
+        return outcome
+    return EngineError(
+        f"the model gave log-probs that are not finite under weights version {outcome.version}; the last update "
+        "diverged, so resume from an earlier checkpoint with a lower learning rate"
+    )
 
 
 def _settle(future: Future[Any], outcome: object) -> None:

@@ -16,7 +16,6 @@ from itertools import groupby
 
 from agent_r1_core import Generation
 from agent_r1_core.engines.sampling import choose
-from agent_r1_core.errors import EngineError
 from agent_r1_transformers.cache import Parked, Parking, RowCache
 from agent_r1_transformers.decoder import Decoder
 from agent_r1_transformers.prefixes import Prefixes
@@ -156,7 +155,7 @@ class RunningBatch:
                 row.fed += chunk
                 self.statistics.read += len(chunk)
 
-    def step(self) -> list[tuple[int, Generation | EngineError]]:
+    def step(self) -> list[tuple[int, Generation]]:
         """Sample one id for every row; remove the rows that end, and return their results by key."""
         for row in self.rows:
             row.fed.append(row.next_id)
@@ -173,7 +172,10 @@ class RunningBatch:
                 ended.append((slot, row, outcome))
         for slot, _, outcome in reversed(ended):  # from the last slot down, so that the other slots stay valid
             self._remove(slot, park=outcome != "broken")
-        return [(row.key, self._answer(row, outcome)) for _, row, outcome in ended]
+        return [
+            (row.key, row.generation("length" if outcome == "length" else "stop", self.version))
+            for _, row, outcome in ended
+        ]
 
     def drop(self, key: int) -> None:
         """Remove a running row whose caller was cancelled."""
@@ -196,7 +198,8 @@ class RunningBatch:
             self.parking.bound(self._total - len(rows) * max((row.longest for row in rows), default=0))
 
     def _outcome(self, row: Row) -> str:
-        """`running`, `stop`, `length`, or `broken` if the model gave a log-prob that is not finite."""
+        """`running`, `stop`, `length`, or `broken` if the model gave a log-prob that is not finite, which the worker
+        reports; such a row ends at once and leaves no keys and values."""
         if not math.isfinite(row.logprobs[-1]):
             return "broken"
         if row.sampled[-1] in row.stop_ids:
@@ -205,15 +208,6 @@ class RunningBatch:
         if strings and self._stops is not None and self._stops.completed(row.sampled, strings):
             return "stop"
         return "length" if len(row.sampled) >= row.limit else "running"
-
-    def _answer(self, row: Row, outcome: str) -> Generation | EngineError:
-        if outcome == "broken":
-            return EngineError(
-                f"the model gave log-probs that are not finite at token {len(row.fed)} of a context, under weights "
-                f"version {self.version}; the last update diverged, so resume from an earlier checkpoint with a lower "
-                "learning rate"
-            )
-        return row.generation("stop" if outcome == "stop" else "length", self.version)
 
     def _remove(self, slot: int, park: bool) -> None:
         """Remove a row; the last row moves into its slot."""

@@ -187,7 +187,7 @@ def test_weights_that_diverged_are_named_and_new_ones_mend_it(model, serving, pr
             request = make_request(prompts[3], 6, seed=0, episode="one")
             before = await engine.generate(request)
             await engine.load_weights(bad, 1)
-            with pytest.raises(EngineError, match="not finite at token 30 of a context, under weights version 1"):
+            with pytest.raises(EngineError, match="not finite under weights version 1"):
                 await engine.generate(request)
             await engine.load_weights(good, 2)
             assert (await engine.generate(make_request(prompts[0], 6, seed=0))).version == 2
