@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
+from agent_r1_core.metrics import declared as metric
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -68,8 +70,8 @@ class TrainDisplay:
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete."""
         self.done = step
-        if "time/step" in metrics:
-            self._seconds.append(metrics["time/step"])
+        if metric.TIME_STEP in metrics:
+            self._seconds.append(metrics[metric.TIME_STEP])
         self._figures = "  ".join(summary(metrics))
         if self._bar is not None:
             self._bar.show(step, self.total, self._left(), self._figures)
@@ -160,11 +162,11 @@ class _Bar:
 def summary(metrics: Mapping[str, float]) -> list[str]:
     """The figures of a step that a person follows, as short texts; unmeasured ones are left out."""
     shown = [
-        ("reward", "reward/mean", "{:.3f}"),
-        ("exact match", "reward/exact_match", "{:.3f}"),
-        ("turns", "episode/turns", "{:.1f}"),
-        ("tokens", "episode/tokens", "{:.0f}"),
-        ("tokens/s", "rollout/tokens_per_second", "{:,.0f}"),
+        ("reward", metric.REWARD_MEAN, "{:.3f}"),
+        ("exact match", metric.REWARD.of("exact_match"), "{:.3f}"),
+        ("turns", metric.EPISODE_TURNS, "{:.1f}"),
+        ("tokens", metric.EPISODE_TOKENS, "{:.0f}"),
+        ("tokens/s", metric.ROLLOUT_TOKENS_PER_SECOND, "{:,.0f}"),
     ]
     figures = [f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics]
     return [*figures, *_seconds(metrics)]
@@ -172,10 +174,10 @@ def summary(metrics: Mapping[str, float]) -> list[str]:
 
 def _seconds(metrics: Mapping[str, float]) -> list[str]:
     """The duration of a step, without its evaluation."""
-    if not {"time/rollout", "time/update", "time/weights"} <= metrics.keys():
+    if not {metric.TIME_ROLLOUT, metric.TIME_UPDATE, metric.TIME_WEIGHTS} <= metrics.keys():
         return []
-    seconds = metrics["time/rollout"] + metrics["time/update"] + metrics["time/weights"]
-    return [f"s/step {seconds:.1f} (update {metrics['time/update']:.1f})"]
+    seconds = metrics[metric.TIME_ROLLOUT] + metrics[metric.TIME_UPDATE] + metrics[metric.TIME_WEIGHTS]
+    return [f"s/step {seconds:.1f} (update {metrics[metric.TIME_UPDATE]:.1f})"]
 
 
 def duration(seconds: float) -> str:

@@ -9,8 +9,6 @@ import typer
 from agent_r1_cli.output import print_json, print_table, say
 from agent_r1_cli.plugin_options import AsJson
 
-_OF_ONE_SET = "eval/<set>/"
-
 Part = Annotated[
     str | None, typer.Argument(metavar="[PART]", help="Only names that contain this, e.g. health.", show_default=False)
 ]
@@ -29,6 +27,7 @@ def metrics(part: Part = None, as_json: AsJson = False) -> None:
     """
     from agent_r1_core.errors import ConfigError
     from agent_r1_core.metrics import Catalogue
+    from agent_r1_core.metrics.declared import evaluated
 
     chosen = [metric for metric in Catalogue() if part is None or part in metric]
     if not chosen:
@@ -36,7 +35,7 @@ def metrics(part: Part = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"metrics": [metric.to_json() for metric in chosen]})
         return
-    shown = [metric for metric in chosen if not metric.startswith(_OF_ONE_SET)]
+    shown = [metric for metric in chosen if not metric.startswith(evaluated("", "<set>"))]
     rows = [(str(metric), metric.unit, metric.better.replace("neither", ""), metric.meaning) for metric in shown]
     print_table(("METRIC", "UNIT", "BETTER", "MEANING"), rows)
     say("each named evaluation set has its own: eval/<set>/exact_match and so on")

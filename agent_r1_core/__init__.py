@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from agent_r1_core.attribute_texts import show_attributes
+
 _HOMES = {
     "Action": "contracts.env",
     "AgentR1Error": "errors",
@@ -93,6 +95,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'agent_r1_core' has no attribute {name!r}")
     value = getattr(import_module(f"agent_r1_core.{home}"), name)
+    if isinstance(value, type):
+        show_attributes(value)
     globals()[name] = value
     return value
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 CONTRACTS = {"contracts", "trajectory", "errors"}
 ALLOWED: dict[str, set[str]] = {
+    "attribute_texts": set(),
     "errors": set(),
     "seeds": set(),
     "trajectory": {"errors"},
@@ -15,7 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "specs": set(),
     "hookspecs": {"specs"},
     "plugins": {"specs", "hookspecs", *CONTRACTS},
-    "config": {"plugins", *CONTRACTS},
+    "config": {"metrics", "plugins", *CONTRACTS},
     "metrics": {"plugins", *CONTRACTS},
     "records": CONTRACTS,
     "engines": CONTRACTS,

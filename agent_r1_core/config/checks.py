@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from agent_r1_core.config.problems import Problems
     from agent_r1_core.plugins import Registry
 
-SCORED = ("exact_match", "f1", "success", "answered", "reward/mean")
+SCORED = (metric.EXACT_MATCH, metric.F1, metric.SUCCESS, metric.ANSWERED, metric.REWARD_MEAN)
 """Scores that evaluations report with any rewards; the first two need tasks with answers."""
 
 _OF_TRAINING = (
@@ -135,13 +136,13 @@ def _evaluation(setup: Setup) -> None:
         return
     if never:
         setup.idle(("checkpoint", "best"), "nothing is evaluated")
-    rewards = [f"reward/{block.name}" for block in setup.blocks if block.kind == "reward"]
+    rewards = [metric.REWARD.of(block.name) for block in setup.blocks if block.kind == "reward"]
     sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
     chooser = evaluation.choose_on
-    metrics = [f"eval/{of}{score}" for of in ("", *(f"{name}/" for name in sets)) for score in (*SCORED, *rewards)]
+    metrics = [metric.evaluated(score, of) for of in ("", *sets) for score in (*SCORED, *rewards)]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
-    elif chooser in sets and any(best.startswith(f"eval/{name}/") for name in sets if name != chooser):
+    elif chooser in sets and any(best.startswith(metric.evaluated("", name)) for name in sets if name != chooser):
         text = f"is {best}, but evaluation.choose_on={chooser} lets the set {chooser} choose; name the same set in both"
         setup.problems.add(("checkpoint", "best"), text)
 

@@ -22,6 +22,7 @@ from agent_r1_core.contracts.blocks import (
 )
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.metrics import declared as metric
 
 
 class ModelConfig(Section):
@@ -111,7 +112,7 @@ class CheckpointConfig(Section):
     """Steps between checkpoints; the last step always has one."""
     keep: int = Field(default=2, ge=1)
     """How many of the newest to keep, besides the best."""
-    best: str | None = "eval/exact_match"
+    best: str | None = metric.evaluated(metric.EXACT_MATCH)
     """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
     evaluation.choose_on, the metric of that set."""
 
@@ -159,6 +160,6 @@ class RunConfig(Section):
     def best_metric(self) -> str | None:
         """The metric that marks the best checkpoint: `checkpoint.best`, of the set `evaluation.choose_on` if given."""
         best, chooser = self.checkpoint.best, self.evaluation.choose_on
-        if best is None or chooser is None or best.startswith(f"eval/{chooser}/"):
+        if best is None or chooser is None or best.startswith(metric.evaluated("", chooser)):
             return best
-        return f"eval/{chooser}/{best.removeprefix('eval/')}"
+        return metric.evaluated(best.removeprefix(metric.EVALUATION), chooser)

@@ -31,6 +31,14 @@ class Metric(str):
         """A copy, in this or another process, is the plain name."""
         return str, (str(self),)
 
+    def of(self, *parts: str) -> Metric:
+        """A member of the family, with its parts in order: `reward/<name>` of `f1` is `reward/f1`."""
+        name = str(self)
+        for part in parts:
+            start, end = name.index("<"), name.index(">")
+            name = f"{name[:start]}{part}{name[end + 1 :]}"
+        return Metric(name, self.meaning, unit=self.unit, better=self.better)
+
     def under(self, prefix: str) -> Metric:
         """The same declaration under a prefixed name."""
         return Metric(f"{prefix}{self}", self.meaning, unit=self.unit, better=self.better)

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_r1_core.evaluation.intervals import Estimate, estimate, pass_at_k
 from agent_r1_core.evaluation.scorers import SCORERS, exact_match_score, f1_score
+from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 Score = Callable[[Trajectory], float | None]
@@ -64,13 +65,14 @@ class EvaluationResult:
             }
         )
 
-    def to_metrics(self, prefix: str = "eval/") -> dict[str, float]:
+    def to_metrics(self, prefix: str = metric.EVALUATION) -> dict[str, float]:
         """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`. Those of each set
         follow under `<prefix><set>/`."""
-        flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()} | {f"{prefix}n": float(self.n)}
-        exact = self.metrics.get("exact_match")
+        flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()}
+        flat[f"{prefix}{metric.N}"] = float(self.n)
+        exact = self.metrics.get(metric.EXACT_MATCH)
         if exact is not None and exact.low is not None and exact.high is not None:
-            flat |= {f"{prefix}exact_match_low": exact.low, f"{prefix}exact_match_high": exact.high}
+            flat |= {f"{prefix}{metric.EXACT_MATCH_LOW}": exact.low, f"{prefix}{metric.EXACT_MATCH_HIGH}": exact.high}
         for name, result in self.sets.items():
             flat |= result.to_metrics(f"{prefix}{name}/")
         return flat
@@ -91,9 +93,9 @@ class EvaluationResult:
 
     def headline(self) -> str:
         """The main score as a sentence: exact match, or the return if tasks have no answers."""
-        return self.sentence("exact_match" if "exact_match" in self.metrics else "reward/mean")
+        return self.sentence(metric.EXACT_MATCH if metric.EXACT_MATCH in self.metrics else metric.REWARD_MEAN)
 
-    def sentence(self, name: str = "exact_match") -> str:
+    def sentence(self, name: str = metric.EXACT_MATCH) -> str:
         """One metric with its interval and n: `exact_match 0.385 [0.320, 0.454] (95 %, wilson, n = 200, greedy)`.
 
         Raises:
@@ -141,7 +143,7 @@ def report(
         values = [task for task in values if task]
         if values:
             metrics[name] = estimate(values, _shares(values) if proportion is None else proportion)
-            if name == "exact_match" and samples > 1:
+            if name == metric.EXACT_MATCH and samples > 1:
                 metrics |= _pass_at(values, samples)
     return EvaluationResult(
         n=len(tasks),
@@ -161,19 +163,19 @@ def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, boo
     outcome = {name for trajectory in episodes for name in trajectory.rewards}
     process = {name for trajectory in episodes for turn in trajectory.turns for name in turn.rewards}
     scores: dict[str, tuple[Score, bool | None]] = {
-        "exact_match": (lambda t: exact_match_score(t.answer, t.task.answers) if t.task.answers else None, True),
-        "f1": (lambda t: f1_score(t.answer, t.task.answers) if t.task.answers else None, False),
-        "success": (lambda t: None if t.success is None else float(t.success), True),
-        "reward/mean": (lambda t: t.total_reward, False),
+        metric.EXACT_MATCH: (lambda t: exact_match_score(t.answer, t.task.answers) if t.task.answers else None, True),
+        metric.F1: (lambda t: f1_score(t.answer, t.task.answers) if t.task.answers else None, False),
+        metric.SUCCESS: (lambda t: None if t.success is None else float(t.success), True),
+        metric.REWARD_MEAN: (lambda t: t.total_reward, False),
     }
-    scores |= {f"reward/{name}": (_process_reward(name), False) for name in sorted(process)}
-    scores |= {f"reward/{name}": (_outcome_reward(name), None) for name in sorted(outcome)}
-    scores |= {f"status/{status.value}": (_ended(status), True) for status in _FINISHED}
+    scores |= {metric.REWARD.of(name): (_process_reward(name), False) for name in sorted(process)}
+    scores |= {metric.REWARD.of(name): (_outcome_reward(name), None) for name in sorted(outcome)}
+    scores |= {metric.STATUS.of(status.value): (_ended(status), True) for status in _FINISHED}
     return scores | {
-        "answered": (lambda t: float(t.answer is not None), True),
-        "turns": (lambda t: float(len(t.turns)), False),
-        "tokens": (lambda t: float(t.tokens), False),
-        "action_tokens": (lambda t: float(t.action_tokens), False),
+        metric.ANSWERED: (lambda t: float(t.answer is not None), True),
+        metric.TURNS: (lambda t: float(len(t.turns)), False),
+        metric.TOKENS: (lambda t: float(t.tokens), False),
+        metric.ACTION_TOKENS: (lambda t: float(t.action_tokens), False),
     }
 
 
@@ -198,7 +200,7 @@ def _pass_at(values: Sequence[Sequence[float]], samples: int) -> dict[str, Estim
     """pass@k for k = samples, over the tasks none of whose episodes failed."""
     whole = [task for task in values if len(task) >= samples]
     scores = [[pass_at_k(len(task), round(sum(task)), samples)] for task in whole]
-    return {f"pass@{samples}": estimate(scores, proportion=True)} if scores else {}
+    return {metric.PASS_AT.of(str(samples)): estimate(scores, proportion=True)} if scores else {}
 
 
 def _why(failed: Sequence[Trajectory]) -> str:

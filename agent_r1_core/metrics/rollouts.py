@@ -41,9 +41,8 @@ def reward_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         return {}
     rewards = [_rewards(trajectory) for trajectory in trajectories]
     names = sorted({name for row in rewards for name in row})
-    return {metric.REWARD_MEAN: statistics.fmean(trajectory.total_reward for trajectory in trajectories)} | {
-        f"reward/{name}": sum(row.get(name, 0.0) for row in rewards) / len(trajectories) for name in names
-    }
+    mean: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(t.total_reward for t in trajectories)}
+    return mean | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
 
 
 def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
@@ -68,9 +67,9 @@ def tool_metrics(tools: ToolCounts) -> dict[str, float]:
     }
     for name, count in sorted(tools.by_tool.items()):
         if name and count.calls:
-            metrics[f"tools/{name}/calls"] = float(count.calls)
-            metrics[f"tools/{name}/errors"] = float(count.errors)
-            metrics[f"tools/{name}/seconds"] = count.seconds / count.calls
+            metrics[metric.CALLS_OF_TOOL.of(name)] = float(count.calls)
+            metrics[metric.ERRORS_OF_TOOL.of(name)] = float(count.errors)
+            metrics[metric.SECONDS_OF_TOOL.of(name)] = count.seconds / count.calls
             metrics |= {f"tools/{name}/{key}": total / n for key, (total, n) in count.numbers.items()}
     return metrics
 
@@ -111,5 +110,5 @@ def _env_metrics(turns: Iterable[Turn]) -> dict[str, float]:
     for turn in turns:
         for key, value in turn.info.items():
             if isinstance(value, Real) and math.isfinite(value):
-                values.setdefault(f"env/{key}", []).append(float(value))
+                values.setdefault(metric.ENV.of(key), []).append(float(value))
     return {name: statistics.fmean(numbers) for name, numbers in sorted(values.items())}

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
+from agent_r1_core.metrics import declared as metric
 from agent_r1_core.training.listener import Listener, Silence
 
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
 
 _BAR = 20
-_SHOWN = {"reward": "reward/mean", "exact match": "reward/exact_match"}
+_SHOWN = {"reward": metric.REWARD_MEAN, "exact match": metric.REWARD.of("exact_match")}
 """Metrics of a step that the line shows, by their labels."""
 
 

@@ -1,0 +1,39 @@
+"""What `help()` shows of the classes that authors use."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+
+import pytest
+
+import agent_r1_core
+from agent_r1_core import Step
+
+
+def test_help_shows_the_texts_of_attributes() -> None:
+    (line,) = [line for line in pydoc.render_doc(Step).splitlines() if line.startswith(" |      terminated: ")]
+    assert line.endswith("The episode came to its own end.")
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "text"),
+    [
+        ("EndStatus", "TRUNCATED", "A budget or a time limit cut it."),
+        ("AlgorithmConfig", "horizon", "in tokens; no effect with the others."),
+        ("Metric", "unit", "empty for a plain number."),
+    ],
+)
+def test_a_docstring_has_the_texts_of_attributes(name: str, attribute: str, text: str) -> None:
+    shown = inspect.getdoc(getattr(agent_r1_core, name)) or ""
+    (line,) = [line for line in shown.splitlines() if line.startswith(f"    {attribute}: ")]
+    assert line.endswith(text)
+
+
+def test_a_class_of_an_author_keeps_its_own_docstring() -> None:
+    class Mine(Step):
+        """Mine."""
+
+    assert Mine.__doc__ == "Mine."
+    assert Step.__doc__ is not None
+    assert Step.__doc__.startswith("The environment's answer to an action.\n\nAttributes:")
