@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 
@@ -18,6 +18,7 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AlgorithmError, ConfigError
 from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
@@ -101,16 +102,42 @@ def test_groups_that_nobody_gave() -> None:
         learner.filter([random_group(0, 4)])
 
 
+def test_an_algorithm_may_keep_some_groups_and_ask_for_more_tasks() -> None:
+    groups = [random_group(0, 4), random_group(1, 4)]
+
+    class Asking(GRPO):
+        def filter(self, groups: Any) -> Any:
+            return groups[1:]
+
+        def more_tasks(self, groups: Any, tasks: int) -> int:
+            return tasks - len(groups)
+
+    checked = CheckedAlgorithm(Asking())
+    assert checked.filter(groups) == groups[1:]
+    assert checked.more_tasks(groups[1:], 4) == 3
+    assert checked.more_tasks(groups, 2) == 0
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, None])
+def test_a_number_of_tasks_that_is_none(count: Any) -> None:
+    class Asking(GRPO):
+        def more_tasks(self, groups: Any, tasks: int) -> Any:
+            return count
+
+    with pytest.raises(AlgorithmError, match=f"^algorithm Asking: more_tasks returned {count}; return how many tasks"):
+        CheckedAlgorithm(Asking()).more_tasks([], 1)
+
+
 class Broken(GRPO):
     """Calls a library that raises."""
 
     def loss(self, tokens: Any) -> Any:
-        return tokens.advantages + torch.zeros(1234)
+        return json.loads("[1234")
 
 
 def test_an_exception_names_the_authors_file_and_line() -> None:
     line = inspect.getsourcelines(Broken.loss)[1] + 1
-    said = rf"^algorithm Broken raised in loss \({re.escape(__file__)}, line {line}\): RuntimeError: .*1234"
+    said = rf"^algorithm Broken raised in loss \({re.escape(__file__)}, line {line}\): JSONDecodeError: "
     with pytest.raises(AlgorithmError, match=said):
         update(Broken())
 

@@ -109,6 +109,12 @@ def test_whitening_gives_mean_zero_and_variance_one_over_the_mask() -> None:
     assert not white[~mask].any()
 
 
+def test_two_numbers_are_enough_to_whiten_and_to_explain() -> None:
+    values, both = torch.tensor([1.0, 3.0]), torch.tensor([True, True])
+    torch.testing.assert_close(whiten(values, both), torch.tensor([-1.0, 1.0]) / math.sqrt(2))
+    assert explained_variance(values, values, both) == 1.0
+
+
 def test_whitening_equal_numbers_gives_exact_zeros() -> None:
     """Rounding noise must not be blown up to advantages of one."""
     mask = torch.ones(1, 3, dtype=torch.bool)

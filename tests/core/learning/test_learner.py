@@ -72,6 +72,23 @@ def test_metrics_say_what_happened() -> None:
     assert all(math.isfinite(value) for value in metrics.values())
 
 
+def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
+    losses, value_losses = [], []
+
+    class Watching(PPO):
+        def loss(self, tokens):  # type: ignore[no-untyped-def]
+            terms = super().loss(tokens)
+            losses.append(terms.loss.item())
+            value_losses.append(terms.value_loss.item())
+            return terms
+
+    settings = TrainingConfig(minibatches=2, max_tokens_per_microbatch=1)
+    metrics = Learner(Policy(tiny_model()), Watching(), settings).update(groups(0, 1), 1).metrics
+    assert len(losses) > metrics["update/steps"] == 2
+    assert metrics["update/loss"] == pytest.approx(sum(losses) / 2, rel=1e-5)
+    assert metrics["update/value_loss"] == pytest.approx(sum(value_losses) / 2, rel=1e-5)
+
+
 def test_the_kl_of_an_update_is_estimated_under_the_policy_that_sampled() -> None:
     seen = []
 

@@ -37,6 +37,14 @@ def test_the_clip_is_pessimistic_and_dual(ratio: float, advantage: float, loss: 
     assert bool(out.clipped) != gradient_flows
 
 
+def test_a_token_exactly_at_the_dual_clip_is_not_cut() -> None:
+    logprob = torch.zeros(1, requires_grad=True)
+    out = clipped_surrogate(logprob, torch.tensor([-2.0]), 0.2, 0.28, dual_clip=1.0)
+    out.loss.sum().backward()
+    assert float(logprob.grad) == 2.0
+    assert not out.clipped.any()
+
+
 def test_without_dual_clip_bad_actions_are_unbounded() -> None:
     out = clipped_surrogate(torch.tensor([math.log(5.0)]), torch.tensor([-2.0]), 0.2, 0.2)
     assert float(out.loss) == pytest.approx(10.0, rel=1e-5)
@@ -83,5 +91,6 @@ def test_importance_weights_are_truncated() -> None:
     torch.testing.assert_close(weights, torch.tensor([math.exp(0.1), 2.0]))
 
 
-def test_absurd_ratios_stay_finite() -> None:
-    assert torch.isfinite(torch.exp(log_ratio(torch.tensor([0.0]), torch.tensor([-1e4])))).all()
+def test_absurd_ratios_stay_finite_both_ways() -> None:
+    bounded = log_ratio(torch.tensor([0.0, -1e4]), torch.tensor([-1e4, 0.0]))
+    torch.testing.assert_close(bounded, torch.tensor([20.0, -20.0]))
