@@ -2,13 +2,148 @@
 
 from __future__ import annotations
 
-SPARE = "One bucket more than there are groups or sequences, which nothing reads."
-COUNT = "count = int(group.max()) + 1 if group.numel() else 0"
-ZEROS = "zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.numel() else 0)"
+Change = tuple[str, str, str]
+"""A file's stem, the changed lines before, and after."""
 
-EXPLAINED: dict[tuple[str, str, str], str] = {
-    ("groups", COUNT, COUNT.replace("+ 1", "+ 2")): SPARE,
-    ("groups", COUNT, COUNT.replace("else 0", "else 1")): SPARE,
-    ("surrogate", ZEROS, ZEROS.replace("+ 1", "+ 2")): SPARE,
-    ("surrogate", ZEROS, ZEROS.replace("else 0", "else 1")): SPARE,
+DEVICE = "Tests run on the CPU alone."
+FLOAT32 = "Counts of tokens are exact in float32 too, and the weights are float32 in the end."
+SAME = "Means the same."
+SPARE = "One bucket more than there are groups or sequences, which nothing reads."
+TEXT = "Changes the text of a message."
+
+
+FILES = {"isolated_worker": "Runs in a worker process, where mutmut sees no test reach it."}
+"""Files whose survivors all have one reason."""
+
+
+def explain(stem: str, before: str, after: str) -> str:
+    """Why a mutant survives."""
+    return EXPLAINED.get((stem, before, after)) or FILES.get(stem, "Not explained.")
+
+
+def _change(stem: str, before: str, old: str, new: str) -> Change:
+    """A change of one place in a line."""
+    return stem, before, before.replace(old, new, 1)
+
+
+_COUNT = "count = int(group.max()) + 1 if group.numel() else 0"
+_BIAS = (
+    'bias = torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill_(~visible, float("-inf"))'
+)
+_DTYPE = "ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype"
+_ZEROS = "zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.numel() else 0)"
+_INDEX = "index = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)[:, :longest]"
+_CLOSED = '_LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))'
+_NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)'
+
+EXPLAINED: dict[Change, str] = {
+    _change("aggregation", "lengths = mask.sum(1).to(torch.float64)", "torch.float64", "None"): FLOAT32,
+    _change(
+        "aggregation", "per_row = (1 / sequences.to(torch.float64)).expand_as(lengths)", "torch.float64", "None"
+    ): FLOAT32,
+    _change(
+        "aggregation",
+        "per_row = (1 / (sequences.to(torch.float64) * horizon)).expand_as(lengths)",
+        "torch.float64",
+        "None",
+    ): FLOAT32,
+    _change("groups", _COUNT, "+ 1", "+ 2"): SPARE,
+    _change("groups", _COUNT, "else 0", "else 1"): SPARE,
+    _change(
+        "loss",
+        'moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled',
+        '"k3"',
+        "None",
+    ): "k3 is what every name but k1 and k2 gives; recipes allow no other name.",
+    _change("surrogate", _ZEROS, "+ 1", "+ 2"): SPARE,
+    _change("surrogate", _ZEROS, "else 0", "else 1"): SPARE,
+    _change(
+        "surrogate", "cut = (advantages < 0) & (loss > ceiling)", "<", "<="
+    ): "At an advantage of 0 the loss and its bound are both 0.",
+    _change("attention", _BIAS, "device=query.device", ""): DEVICE,
+    _change(
+        "checks",
+        "frame = next((frame for frame in reversed(frames) if frame.filename in own), frames[-1])",
+        "-1",
+        "+1",
+    ): "Only an algorithm that consists of another library's functions gets there.",
+    _change(
+        "critic",
+        'self.head = nn.Linear(getattr(decoder.config, "hidden_size", width), 1).to(policy.device)',
+        "decoder.config",
+        "None",
+    ): "The two widths are equal in every model of the tests.",
+    _change(
+        "forward",
+        "own = policy.logprobs(packed, at, temperature).logprobs.cpu() if len(at) else torch.zeros(0)",
+        "zeros(0)",
+        "zeros(1)",
+    ): "Only a sample of trajectories without actions gets there; the gap is then 0 instead of absent.",
+    _change("decoder", "attention_mask=None,", "attention_mask=None,", ""): SAME,
+    _change(
+        "decoder",
+        "return module(input_ids=ids[None], use_cache=False).last_hidden_state[0]",
+        "use_cache=False",
+        "",
+    ): "A cache that nobody reads costs memory and changes no number.",
+    _change("decoder", "tree = _on(tree, self.device)", "self.device", "None"): DEVICE,
+    _change(
+        "head", "return logits if scale == 1.0 else logits.mul_(scale)", "scale == 1.0", "(scale == 1.0) and False"
+    ): SAME,
+    _change("head", _DTYPE, _DTYPE, "ctx.dtype = None"): "Computes in float32 what may be bfloat16.",
+    _change("head", "normaliser = torch.logsumexp(logits, -1)", "-1", "+1"): SAME,
+    _change("masking", _INDEX, "dim=1, ", ""): SAME,
+    _change("masking", _INDEX, "torch.uint8", "None"): SAME,
+    _change(
+        "masking",
+        "present = torch.arange(longest, device=mask.device)[None, :] < counts[:, None]",
+        "device=mask.device",
+        "",
+    ): DEVICE,
+    _change("packing", "index = torch.tensor(rows, dtype=torch.long)", "dtype=torch.long", ""): SAME,
+    _change(
+        "policy", "gradient_checkpointing: bool = False,", "False", "True"
+    ): "Recomputing activations takes time and saves memory; the numbers are the same.",
+    _change(
+        "policy",
+        "ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)",
+        "self.device",
+        "None",
+    ): DEVICE,
+    _change(
+        "collector", "self._threads = ThreadPool(settings.max_episodes * 2)", "2", "3"
+    ): "More threads than are used.",
+    _change("collector", _CLOSED, "describe_error(error)", "None"): TEXT,
+    ("collector", _CLOSED, "_LOG.warning(what, episode.key, describe_error(error))"): TEXT,
+    _change("episode", "self._ended = True", "True", "None"): "A failed episode is asked for nothing more.",
+    _change(
+        "isolated", 'with path.open("w", encoding="utf-8") as file:', 'encoding="utf-8"', ""
+    ): "UTF-8 is the default encoding where the tests run.",
+    _change("isolated", "self._resources: dict[str, Any] = {}", "{}", "None"): "Set before anything reads it.",
+    _change(
+        "isolated", "stdin=subprocess.DEVNULL,", "subprocess.DEVNULL", "None"
+    ): "pytest has no standard input to hand on.",
+    _change("isolated", 'name = hello["target"]["name"]', 'hello["target"]["name"]', "None"): TEXT,
+    _change("tool_runner", _NOT_FINITE, "tool, name", "name"): TEXT,
+    _change(
+        "tool_runner",
+        "return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))",
+        "on_loop=inspect.iscoroutinefunction(tool.run)",
+        "",
+    ): "A thread then makes the coroutine, which the loop awaits all the same.",
+    _change(
+        "tool_runner",
+        "return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))",
+        "tool.run",
+        "None",
+    ): "A thread then makes the coroutine, which the loop awaits all the same.",
+    _change(
+        "drift", "for index, (left, right) in enumerate(zip(first, second, strict=False)):", "strict=False", ""
+    ): SAME,
+    _change(
+        "template", 'if others and others[0]["role"] == "user":', "and", "or"
+    ): "Differs only where the policy speaks first, which templates without a system role refuse.",
+    _change(
+        "tokenizer", "return cls(raw, _generation_eos(path), str(path))", "str(path)", "None"
+    ): "The tokenizer knows the folder that it came from.",
 }

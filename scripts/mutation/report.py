@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mutation.explained import EXPLAINED
+from mutation.explained import explain
 from mutation.mutants import Mutant
 from mutation.rooms import DRAWN, SEED, Room
 
@@ -37,7 +37,7 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
 
 
 def _survivor(mutant: Mutant) -> Iterable[str]:
-    reason = EXPLAINED.get((mutant.file.stem, mutant.before, mutant.after), "Not explained.")
+    reason = explain(mutant.file.stem, mutant.before, mutant.after)
     yield f"- `{mutant.file.name}`, `{mutant.function}`: {reason}"
     yield f"  `{mutant.before}` → `{mutant.after}`"
 

@@ -28,6 +28,7 @@ def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:
     result = combine({"large": scored(90, 100), "small": scored(1, 10)})
     exact = result.metrics["exact_match"]
     assert (exact.mean, exact.n, result.n, exact.method) == (0.5, 110, 110, "unweighted mean of 2 sets")
+    assert result.statuses == {"terminated": 110}
     metrics = result.to_metrics()
     assert (metrics["eval/exact_match"], metrics["eval/large/exact_match"], metrics["eval/small/exact_match"]) == (
         0.5,
@@ -48,7 +49,7 @@ def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
     assert mean.high - mean.low < max(one.high - one.low, other.high - other.low)
     assert mean_over_sets([one]) == one
     unsure = mean_over_sets([one, Estimate(0.5, None, None, "none", 1)])
-    assert (unsure.mean, unsure.low, unsure.high, unsure.n) == (pytest.approx(0.7), None, None, 101)
+    assert unsure == Estimate(pytest.approx(0.7), None, None, "unweighted mean of 2 sets", 101)
 
 
 def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:

@@ -39,6 +39,7 @@ def test_in_one_segment_the_environments_tokens_are_part_of_the_response() -> No
 def test_rows_are_padded_and_padding_is_not_valid() -> None:
     batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory((((1,), (2,)),)))
     assert batch.valid.sum(1).tolist() == [10, 2]
+    assert batch.bootstrap.tolist() == [0.0, 0.0]
     assert not batch.action_mask[1, 2:].any()
     assert batch.sampler_logprobs[1].tolist() == [0.0, -1.0] + [0.0] * 8
 
@@ -56,7 +57,9 @@ def test_groups_are_numbered() -> None:
 def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
     middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.5, 7.0, 0.0))
     first = make_trajectory((((1,), ()), ((5,), (6, 7))), turn_rewards=(7.0, 0.0))
+    touching = make_trajectory((((1,), (2, 3)), ((4,), ()), ((), (6,))), turn_rewards=(0.5, 7.0, 0.0))
     assert batch_of(middle).rewards.tolist() == [[0, 0, 7.5, 0, 0, 0]]
+    assert batch_of(touching).rewards.tolist() == [[0, 0, 7.5, 0, 0]]
     assert batch_of(first).rewards.tolist() == [[0, 0, 7.0, 0]]
 
 

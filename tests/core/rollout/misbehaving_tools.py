@@ -139,3 +139,27 @@ class Closed(Tool):
     def open(self, resources: ToolResources) -> None:
         """Fail."""
         raise OSError("the disk is full")
+
+
+class Describing(Tool):
+    """Knows how many passages it covers."""
+
+    def open(self, resources: ToolResources) -> None:
+        """Count the passages."""
+        self.passages = sum(1 for load in resources.corpora.values() for _ in load())
+
+    def describe(self) -> dict[str, Any]:
+        """The number of passages."""
+        return {"passages": self.passages}
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """Nothing."""
+        return ""
+
+
+class DescribingBadly(Describing):
+    """Fails to describe itself."""
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing."""
+        return {"share": 1 / 0}

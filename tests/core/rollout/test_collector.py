@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -70,9 +71,7 @@ def play(
     config = ToolCalling.Config(system_prompt="", **(env or {}))
     chosen = RolloutSettings(
         make_env=make_env or (lambda services: ToolCalling(config, services)),
-        tools=runner,
-        tool_format=Hermes(),
-        **({"sampling": Sampling(max_new_tokens=200)} | settings),
+        **({"tools": runner, "tool_format": Hermes(), "sampling": Sampling(max_new_tokens=200)} | settings),
     )
 
     async def work() -> RolloutResult:
@@ -291,6 +290,55 @@ def test_a_limit_outside_the_world_bootstraps_from_where_values_are_read(engine,
     assert sorted(world.closed) == ["q0", "q1", "q2"]
 
 
+def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed(engine, tokenizer, tools, world):
+    class Looking(world):
+        """A world that shows what it was given."""
+
+        def reset(self, task: Task) -> Observation:
+            """Show it."""
+            self.task = task
+            shown = f"{sorted(self.services.tools)} {self.services.call_tools is not None} {self.services.rng.random()}"
+            return Observation([{"role": "user", "content": shown}])
+
+    def shown(**settings: Any) -> list[str]:
+        made = {"make_env": lambda services: Looking(None, services)} | settings
+        result = play(engine(lambda *_: "go"), tokenizer, tools, **made)
+        return [one.turns[0].observation[0]["content"] for one in result.trajectories]
+
+    first = shown()
+    assert all(text.startswith("['hang', 'lookup', 'whoami'] True ") for text in first)
+    assert len(set(first)) == 6
+    assert first == shown()
+    assert not set(first) & set(shown(seed=1))
+    assert {text.rpartition(" ")[0] for text in shown(tools=None)} == {"[] False"}
+
+
+def test_an_observation_that_is_none_fails_the_episode_and_names_the_method(engine, tokenizer, world):
+    class Silent(world):
+        """A world that begins with nothing."""
+
+        def reset(self, task: Task) -> Any:
+            """Nothing."""
+            self.task = task
+
+    result = play(engine(lambda *_: "go"), tokenizer, make_env=lambda services: Silent(None, services), samples=1)
+    assert re.search(r"Silent\.reset\(\) returned NoneType; return Observation", result.dropped[0].reason)
+
+
+def test_a_step_may_note_values_that_only_have_a_text(engine, tokenizer, world):
+    class Noting(world):
+        """A world that notes a path."""
+
+        def step(self, action: Action) -> Any:
+            """Note it."""
+            step = super().step(action)
+            step.info = {"file": Path("seen.txt")}
+            return step
+
+    result = play(engine(lambda *_: "go"), tokenizer, make_env=lambda services: Noting(None, services), samples=1)
+    assert not result.dropped
+
+
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("where", ["reset", "step"])
 def test_a_broken_world_is_retried_then_dropped(engine, tokenizer, world, where, deterministic):
@@ -501,12 +549,15 @@ def test_tools_know_their_episode_and_keep_its_state(engine, tokenizer, tools):
             return "<answer>x</answer>"
         return '<tool_call>{"name": "whoami", "arguments": {}}</tool_call>'
 
-    result = play(engine(policy), tokenizer, tools, tasks=TASKS[:1])
-    told = []
-    for one in result.groups[0].trajectories:
-        said = [turn.observation[0]["content"] for turn in one.turns[1:]]
-        assert '"turn": 0' in said[0]
-        assert '"turn": 1' in said[1]
-        assert '"calls": 2' in said[1]
-        told.append([text.partition('"random": ')[2].partition(",")[0] for text in said])
-    assert len({number for numbers in told for number in numbers}) == 4
+    said = [
+        [turn.observation[0]["content"] for turn in one.turns[1:]]
+        for _ in range(2)
+        for one in play(engine(policy), tokenizer, tools, tasks=TASKS[:1]).groups[0].trajectories
+    ]
+    for first, second in said:
+        assert '"turn": 0' in first
+        assert '"turn": 1' in second
+        assert '"calls": 2' in second
+    drawn = [[text.partition('"random": ')[2].partition(",")[0] for text in one] for one in said]
+    assert drawn[:2] == drawn[2:], "the same run draws the same numbers (LAW 11)"
+    assert len({number for numbers in drawn[:2] for number in numbers}) == 4

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from agent_r1_core.rollout import threads
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 
@@ -74,4 +75,24 @@ def test_a_cancelled_call_leaves_the_pool_usable():
         return await pool.run(lambda: "still here", timeout=60)
 
     assert asyncio.run(work()) == "still here"
+    release.set()
+
+
+def test_a_cancelled_call_that_never_ends_costs_its_lane_the_grace_only(monkeypatch):
+    monkeypatch.setattr(threads, "GRACE_SECONDS", 0.01)
+    begun, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        release.wait()
+
+    async def work() -> str:
+        lane = ThreadPool(1).lane()
+        task = asyncio.create_task(lane.run(hold))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.wait({task})
+        return await asyncio.wait_for(lane.run(lambda: "next"), timeout=60)
+
+    assert asyncio.run(work()) == "next"
     release.set()

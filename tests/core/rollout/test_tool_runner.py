@@ -138,6 +138,21 @@ def test_the_context_tells_who_is_served_and_keeps_state(tools):
     assert shared.state == {"calls": 2}
 
 
+def test_opened_tools_describe_themselves_and_a_failure_is_told(tools):
+    runner = ToolRunner(made(tools, "lookup", "Describing", "DescribingBadly"))
+    told = []
+
+    async def work() -> None:
+        await runner.start(RESOURCES)
+        told.append(runner.describe())
+        await runner.close()
+
+    asyncio.run(work())
+    assert told == [
+        {"Describing": {"passages": 2}, "DescribingBadly": {"error": "describe() failed with ZeroDivisionError"}}
+    ]
+
+
 def test_a_tool_that_cannot_be_opened_says_why(tools):
     closed = tools.Closed()
     closed.name = "closed"
