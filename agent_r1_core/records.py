@@ -111,10 +111,13 @@ def _read_file(path: Path) -> list[Any]:
 
 
 def _read_json(path: Path) -> list[Any]:
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        records = json.loads(path.read_text(encoding="utf-8-sig"))
+        records = json.loads(text)
     except json.JSONDecodeError as error:
         raise TaskError(f"{path} is not JSON at line {error.lineno} ({error.msg}); repair or fetch it again") from error
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{path} {_beyond(error)}; repair or fetch it again") from error
     if not isinstance(records, list):
         raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
     return records
@@ -130,7 +133,14 @@ def _read_jsonl(path: Path) -> list[Any]:
                 records.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise TaskError(f"line {number} of {path} is not JSON ({error.msg}); repair or remove it") from error
+            except (ValueError, RecursionError) as error:
+                raise TaskError(f"line {number} of {path} {_beyond(error)}; repair or remove it") from error
     return records
+
+
+def _beyond(error: ValueError | RecursionError) -> str:
+    """What Python does not read, though it is JSON."""
+    return "is nested too deeply" if isinstance(error, RecursionError) else "holds a number with too many digits"
 
 
 def _read_parquet(path: Path) -> list[Any]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from agent_r1_core.chat.deadline import within
 from agent_r1_core.errors import ModelError
 from agent_r1_core.trajectory import Message
 
@@ -23,12 +24,17 @@ _TOOL_SCHEMA = {
 }
 
 
+_SECONDS = 5.0
+"""Time for one rendering, which usually takes a thousandth of a second."""
+
+
 class ChatTemplate:
     """Renders a conversation."""
 
     def __init__(self, raw: Any, name: str) -> None:
         self._raw = raw
         self._name = name
+        self._too_slow = False
         if not getattr(raw, "chat_template", None):
             raise ModelError(
                 f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
@@ -44,7 +50,7 @@ class ChatTemplate:
         """The conversation as text; `tools_text` joins the system message where the template ignores `schemas`.
 
         Raises:
-            ModelError: the template refuses the conversation.
+            ModelError: the template refuses the conversation, or takes too long.
         """
         adapted = list(messages)
         if schemas and not self.shows_tools:
@@ -57,6 +63,8 @@ class ChatTemplate:
             adapted = _merged_users(adapted)
         try:
             return self._render(adapted, list(schemas) if self.shows_tools else [], generation_prompt)
+        except ModelError:
+            raise
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             roles = ", ".join(message["role"] for message in adapted)
@@ -91,10 +99,16 @@ class ChatTemplate:
         return _PROBE in self._try([_USER, {"role": "user", "content": _PROBE}])
 
     def _render(self, messages: list[Message], schemas: list[dict[str, Any]], generation_prompt: bool) -> str:
-        return str(
-            self._raw.apply_chat_template(
-                messages, tools=schemas or None, tokenize=False, add_generation_prompt=generation_prompt
-            )
+        """Render within `_SECONDS`; a template that took longer once is not tried again."""
+        options = {"tools": schemas or None, "tokenize": False, "add_generation_prompt": generation_prompt}
+        try:
+            if not self._too_slow:
+                return str(within(_SECONDS, lambda: self._raw.apply_chat_template(messages, **options)))
+        except TimeoutError:
+            self._too_slow = True
+        raise ModelError(
+            f"the chat template of {self._name} did not end within {_SECONDS:g} seconds; use another model, or mend "
+            "the template"
         )
 
     def _try(
@@ -103,6 +117,8 @@ class ChatTemplate:
         """The rendering of a probe; empty if the template refuses it."""
         try:
             return self._render(messages, list(schemas), generation_prompt)
+        except ModelError:
+            raise
         except Exception:
             return ""
 

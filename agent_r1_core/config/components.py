@@ -55,6 +55,8 @@ def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) ->
 
     valid = set(valid_keys(RunConfig))
     for key, kind, block in find_blocks(tree):
+        if problems.full:
+            break
         _looked_up(key, kind, block, registry.find, problems)
         valid |= {key_text((*key, name)) for name in (*block_keys(kind), *KINDS[kind].base().Config.model_fields)}
     return valid
@@ -71,6 +73,8 @@ def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tupl
     valid = set(valid_keys(RunConfig))
     blocks: list[ResolvedBlock] = []
     for key, kind, block in find_blocks(draft.tree):
+        if problems.full:
+            break
         resolved = _resolve(key, kind, block, registry, problems, valid)
         blocks += resolved
         if resolved:

@@ -68,13 +68,6 @@ class Draft:
         sources = (self.source(key[:length]) for length in range(len(key), 0, -1))
         return next((source for source in sources if source.user), DEFAULT)
 
-    def replace(self, key: Key, value: Any, source: Callable[[Key], Source]) -> Any:
-        """Record the sources of a value that replaces whatever was at `key`; returns the value."""
-        for other in [other for other in self.sources if other[: len(key)] == key]:
-            del self.sources[other]
-        self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
-        return value
-
     def _merged(self, base: Any, layer: Any, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
         if isinstance(layer, At):
             return self._stepped(base, layer, key, source, problems)
@@ -82,7 +75,7 @@ class Draft:
         merges = isinstance(base, dict) and isinstance(layer, dict) and not isinstance(layer, Whole)
         if not merges or self._replaces(base, layer, key):
             self._drop(base, layer, key)
-            return self.replace(key, layer, source)
+            return self._put(base, layer, key, source)
         self.sources.pop(key, None)
         merged = dict(base)
         for name, value in layer.items():
@@ -104,13 +97,22 @@ class Draft:
             base = base or {}
             if self._replaces(base, {name: value}, key):
                 self._drop(base, {name: value}, key)
-                return self.replace(key, {name: value}, source)
+                return self._put(base, {name: value}, key, source)
             if key == EVAL_SETS and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
             self.sources.pop(key, None)
             return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
+
+    def _put(self, base: Any, value: Any, key: Key, source: Callable[[Key], Source]) -> Any:
+        """Record the sources of a value that replaces `base` at `key`; returns the value."""
+        below = list(self.sources) if isinstance(base, dict | list) else [key]
+        for other in below:
+            if other[: len(key)] == key:
+                self.sources.pop(other, None)
+        self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
+        return value
 
     def _drop(self, base: Any, layer: Any, key: Key) -> None:
         """Remember what somebody wrote for the component at `key` if a layer names another one."""

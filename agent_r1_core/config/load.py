@@ -16,7 +16,7 @@ from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
 from agent_r1_core.config.keys import key_text, nearest, parse_key
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
-from agent_r1_core.config.problems import Problems
+from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
 from agent_r1_core.config.recipe import read_layers
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError
@@ -149,7 +149,7 @@ def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> Non
         run_config(draft.tree, [])
     except ValidationError as error:
         unknown = [item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"]
-        if any(nearest(key_text(key), valid) is None for key in unknown):
+        if any(nearest(key_text(key), valid) is None for key in unknown[:MOST_PROBLEMS]):
             return
         problems.add_validation(error, draft.tree, (), valid)
     problems.raise_any()

@@ -20,6 +20,7 @@ from agent_r1_core.contracts.blocks import (
     RewardBlock,
     ToolBlock,
 )
+from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.metrics import declared as metric
@@ -128,7 +129,7 @@ class RunSection(Section):
     """Where the run is stored."""
 
     dir: str = Field(default="runs", min_length=1)
-    name: str | None = Field(default=None, pattern=r"^[\w.+-]+$")
+    name: str | None = Field(default=None, pattern=f"^{RUN_NAME}$")
     """The run's name; null: the recipe's name and the first free number."""
 
 

@@ -55,7 +55,10 @@ def parse_override(text: str) -> Override:
     value = value.strip()
     if value.startswith(("[", "{", '"', "'")):
         return Override(text, key, parse(value, f"override '{text}'").value)
-    return Override(text, key, parse_plain(value) if value else "")
+    try:
+        return Override(text, key, parse_plain(value) if value else "")
+    except ValueError:
+        raise ConfigError(f"override '{name}=...' has a number with too many digits; shorten it") from None
 
 
 def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.keys import Key, key_text, nearest
+from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.errors import AgentR1Error, ConfigError
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ _PLAIN = {
     "Tuple should have": "must have",
     "List should have": "must have",
     " after validation": "",
-    r"must match pattern '^[\w.+-]+$'": "must consist of letters, digits, '.', '_', '+' and '-'",
+    f"must match pattern '^{RUN_NAME}$'": "must consist of letters, digits, '.', '_', '+' and '-', the first of them a "
+    "letter or digit",
 }
+
+
+MOST_PROBLEMS = 20
+"""Problems that are described; with so many, others are not even looked for."""
 
 
 class Problems:
@@ -31,16 +37,21 @@ class Problems:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self._problems: list[tuple[str, type[AgentR1Error]]] = []
+        self._problems: dict[tuple[str, type[AgentR1Error]], None] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether so many problems are known that looking for others would help nobody."""
+        return len(self._problems) >= MOST_PROBLEMS
 
     def add(self, key: Key, text: str, kind: type[AgentR1Error] = ConfigError) -> None:
         """Note a problem at `key`."""
-        self.add_text(f"{key_text(key)} ({self.draft.near(key).text}) {text}", kind)
+        if not self.full:
+            self.add_text(f"{key_text(key)} ({self.draft.near(key).text}) {text}", kind)
 
     def add_text(self, text: str, kind: type[AgentR1Error] = ConfigError) -> None:
         """Note a problem whose text already names its place."""
-        if (text, kind) not in self._problems:
-            self._problems.append((text, kind))
+        self._problems[text, kind] = None
 
     def add_validation(self, error: ValidationError, value: Any, at: Key, valid: Collection[str]) -> None:
         """Note every problem that pydantic found in the value at `at`."""
@@ -48,6 +59,8 @@ class Problems:
         for item in error.errors(include_url=False):
             place = _place(item["loc"], value, missing=item["type"] == "missing")
             key = (*at, *place)
+            if key not in sentences and len(sentences) >= MOST_PROBLEMS:
+                break
             texts = sentences.setdefault(key, [])
             text = self._sentence(item, key, valid)
             texts += [text] if text not in texts else []
@@ -65,7 +78,10 @@ class Problems:
             return
         kinds = {kind for _, kind in self._problems}
         kind = kinds.pop() if len(kinds) == 1 else ConfigError
-        raise kind("\n".join(text for text, _ in self._problems))
+        lines = [text for text, _ in self._problems]
+        if self.full:
+            lines.append(f"these are the first {MOST_PROBLEMS} problems; mend them to see whether there are more")
+        raise kind("\n".join(lines))
 
     def _sentence(self, item: Any, key: Key, valid: Collection[str]) -> str:
         if item["type"] == "extra_forbidden":

@@ -1,7 +1,8 @@
 """YAML as recipes use it: numbers as people write them, text kept as text, nothing silently dropped.
 
 `1e-6` is a float. Only `true` and `false` are booleans (`no` and `on` stay text). Dates stay text. A key given twice is
-an error. Custom tags are not supported.
+an error. Custom tags are not supported. A text that stands for more than `MOST_NODES` keys and values is refused,
+since a few lines of aliases can stand for billions.
 """
 
 from __future__ import annotations
@@ -20,11 +21,43 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$")
 _BOOL = re.compile(r"(?:true|True|false|False)$")
 _NULL = re.compile(r"(?:~|null|Null|NULL|)$")
+MOST_NODES = 10_000
+"""Keys and values of one text, each alias counted as what it stands for."""
 _REFUSED_TAGS = ("binary", "timestamp", "omap", "pairs", "set")
+
+
+class _TooLarge(Exception):
+    """The text stands for more than `MOST_NODES` keys and values."""
+
+
+class _Counter:
+    """Counts keys and values up to `MOST_NODES`."""
+
+    def __init__(self) -> None:
+        self._left = MOST_NODES
+
+    def count(self) -> None:
+        """Count one more.
+
+        Raises:
+            _TooLarge: that is one too many.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge
 
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {"<": [("tag:yaml.org,2002:merge", re.compile("<<$"))]}  # type: ignore[misc]
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._written = _Counter()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Count every key and value that is written."""
+        self._written.count()
+        return super().compose_node(parent, index)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -62,12 +95,17 @@ def parse(text: str, where: str) -> Document:
         if node is None:
             return Document(None, {})
         lines: dict[Key, int] = {}
-        _walk(node, (), lines, where, set())
+        _walk(node, (), lines, where, set(), _Counter())
         return Document(loader.construct_document(node), lines)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{where}{line} is not valid YAML: {error.problem or error.context}; correct it") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except _TooLarge:
+        what = f"stands for more than {MOST_NODES:,} keys and values, its aliases spelled out"
+        raise ConfigError(f"{where} {what}; shorten it, or keep long lists in a data set") from None
+    except RecursionError:
+        raise ConfigError(f"{where} is nested too deeply; flatten it") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{where} is not valid YAML: {str(error).splitlines()[0]}; correct it") from None
     finally:
         if loader is not None:
@@ -75,25 +113,32 @@ def parse(text: str, where: str) -> Document:
 
 
 def parse_plain(text: str) -> Any:
-    """The scalar that a text without quotes and brackets means; none of its characters is syntax."""
+    """The scalar that a text without quotes and brackets means; none of its characters is syntax.
+
+    Raises:
+        ValueError: the text is a number with too many digits.
+    """
     loader = _Loader("")
     tag = loader.resolve(yaml.ScalarNode, text, (True, False))
     return loader.construct_object(yaml.ScalarNode(tag, text))
 
 
-def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int]) -> None:
-    """Note the line of every key, and refuse what the constructor would silently accept."""
+def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int], expanded: _Counter) -> None:
+    """Note the line of every key, count values, and refuse what the constructor would silently accept."""
+    expanded.count()
     if id(node) in above:
         raise ConfigError(f"{where}, line {node.start_mark.line + 1}: a value contains itself; remove the alias")
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
             lines[(*path, index)] = child.start_mark.line + 1
-            _walk(child, (*path, index), lines, where, above | {id(node)})
+            _walk(child, (*path, index), lines, where, above | {id(node)}, expanded)
     elif isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, child in node.value:
             line = key.start_mark.line + 1
+            expanded.count()
             if key.tag == "tag:yaml.org,2002:merge":
+                _walk(child, path, {}, where, above | {id(node)}, expanded)
                 continue
             if key.tag != "tag:yaml.org,2002:str":
                 raise ConfigError(f"{where}, line {line}: the key {key.value!r} is not text; quote it")
@@ -102,7 +147,7 @@ def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: 
                     f"{where}, line {line}: the key {key.value!r} is already given in line {seen[key.value]}; keep one"
                 )
             seen[key.value] = lines[(*path, key.value)] = line
-            _walk(child, (*path, key.value), lines, where, above | {id(node)})
+            _walk(child, (*path, key.value), lines, where, above | {id(node)}, expanded)
 
 
 def dump(value: Any) -> str:

@@ -10,6 +10,7 @@ import re
 import time
 from pathlib import Path
 
+from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import lock
 from agent_r1_core.runs.files import TEMPORARY, remove, remove_folder, write_json
@@ -18,7 +19,6 @@ from agent_r1_core.runs.replaced import ReplacedRun, aside
 
 MARKER = "run.json"
 KIND = "agent-r1 run"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def checked_name(name: str) -> str:
@@ -27,8 +27,11 @@ def checked_name(name: str) -> str:
     Raises:
         ConfigError: it is not.
     """
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} cannot name a run or evaluation; use letters, digits, '.', '_', '+' and '-'")
+    if not re.fullmatch(RUN_NAME, name):
+        raise ConfigError(
+            f"{name!r} cannot name a run or evaluation; begin with a letter or digit, and use letters, digits, '.', "
+            "'_', '+' and '-'"
+        )
     return name
 
 

@@ -18,6 +18,8 @@ INSTRUCTIONS: dict[AnswerStyle, str] = {
 
 _TAGS = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _BOXED = "\\boxed{"
+_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
+"""Braces, and escaped characters, which are no braces."""
 
 
 def find_answer(text: str, style: AnswerStyle) -> str | None:
@@ -32,26 +34,15 @@ def find_answer(text: str, style: AnswerStyle) -> str | None:
 
 
 def _last_boxed(text: str) -> str | None:
-    """The content of the last complete box; braces nest, and `\\{` is a character."""
-    answer = None
-    start = text.find(_BOXED)
-    while start >= 0:
-        begin = start + len(_BOXED)
-        stop = _closing_brace(text, begin)
-        if stop is not None:
-            answer = text[begin:stop].strip()
-        start = text.find(_BOXED, begin if stop is None else stop)
-    return answer
-
-
-def _closing_brace(text: str, begin: int) -> int | None:
-    depth, position = 1, begin
-    while position < len(text):
-        if text[position] == "\\":
-            position += 2
-            continue
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
-        if depth == 0:
-            return position
-        position += 1
-    return None
+    """The content of the last complete box; braces nest, and `\\{` is a character. Reads the text once."""
+    answer: tuple[int, int] | None = None
+    opened: list[int | None] = []  # where the content of each open box begins; None for any other open brace
+    for match in _BRACES.finditer(text):
+        position = match.start()
+        if match[0] == "{":
+            opened.append(position + 1 if text.endswith(_BOXED, 0, position + 1) else None)
+        elif match[0] == "}" and opened:
+            begin = opened.pop()
+            if begin is not None:
+                answer = begin, position
+    return None if answer is None else text[slice(*answer)].strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
+from agent_r1_core.config.yaml_text import dump
+from agent_r1_core.errors import AgentR1Error, ComponentLoadError, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
 
 Load = Callable[..., Any]
@@ -45,6 +47,8 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("env=null", "must be keys with values, not None"),
         ("tools=search", "must be a list, not 'search'"),
         ("run.name=a/b", "must consist of letters, digits"),
+        ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
+        ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
         ("tools[0].isolation=docker", "must be 'thread' or 'process', not 'docker'"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
@@ -76,6 +80,27 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     assert any("training.stepps (" in line and "other.yaml, line 2) is no key" in line for line in lines)
     assert any("model.dtype (" in line and "other.yaml, line 4) must be" in line for line in lines)
     assert any("seed (override 'seed=-1')" in line for line in lines)
+
+
+KEYS = {f"key_{index}": 1 for index in range(2_000)}
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [KEYS, {"training": KEYS}, {"algorithm": {"name": "ac", **KEYS}}, {"tools": list(KEYS)}],
+    ids=["top", "section", "component", "names"],
+)
+def test_of_thousands_of_problems_a_few_are_looked_into_and_told(
+    load: Load, monkeypatch: pytest.MonkeyPatch, recipe: dict[str, Any]
+) -> None:
+    looks: list[str] = []
+    monkeypatch.setattr(difflib, "get_close_matches", lambda word, *_, **__: looks.append(word) or [])
+    with pytest.raises(AgentR1Error) as caught:
+        load(text=dump({**recipe, "plugins": ["parts.py"]}))
+    lines = str(caught.value).splitlines()
+    assert lines[-1] == "these are the first 20 problems; mend them to see whether there are more"
+    assert len(lines) == 21
+    assert len(looks) <= 6 * 20, "each problem is compared with known names a few times"
 
 
 def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:

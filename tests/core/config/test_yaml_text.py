@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 
 from agent_r1_core.config.yaml_text import dump, parse
 from agent_r1_core.errors import ConfigError
+
+ANCHORS = "abcdefghi"
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{above}'] * 9)}]\n" for above, name in itertools.pairwise(ANCHORS)
+)
+"""Nine lines that stand for 9 to the power of 9 values."""
+MERGED_BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 9)}]}}\n" for above, name in itertools.pairwise(ANCHORS)
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,13 @@ def test_infinity_and_nan_are_floats() -> None:
         ("a: &x [*x]", ["contains itself"]),
         ("a: 1\n---\nb: 2", ["not valid YAML"]),
         ("a: \x00", ["not valid YAML"]),
+        (f"a: {'9' * 10_000}", ["not valid YAML", "digits"]),
+        ("[" * 5_000, ["recipe x", "nested too deeply"]),
+        (f"[{'a, ' * 10_001}]", ["recipe x", "more than 10,000 keys and values"]),
+        (BOMB, ["recipe x", "more than 10,000 keys and values, its aliases spelled out"]),
+        (MERGED_BOMB, ["recipe x", "more than 10,000 keys and values, its aliases spelled out"]),
     ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
 )
 def test_what_cannot_be_read_is_named_with_its_line(text: str, words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:

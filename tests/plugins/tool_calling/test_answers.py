@@ -31,6 +31,10 @@ def test_tags(text, answer):
         ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
         ("\\boxed{1} then \\boxed{2", "1"),
         ("\\boxed{a \\boxed{b}", "b"),
+        ("{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
+        ("} \\\\boxed{1}", "1"),
+        ("\\boxed{1 \\} {2}", None),
+        ("\\boxed{" * 50_000 + "1}", "1"),
         ("42", None),
     ],
 )

@@ -1,0 +1,43 @@
+"""A chat template is text from elsewhere: it costs a bounded time."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_r1_core.chat import ChatTokenizer, template
+from agent_r1_core.chat.deadline import within
+from agent_r1_core.errors import ModelError
+from agent_r1_core.testing import tiny_tokenizer
+
+LOOPS = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "x" + "{% endfor %}" * 3
+
+
+def test_a_template_that_does_not_end_is_a_sentence_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template, "_SECONDS", 0.25)
+    with pytest.raises(ModelError, match=r"template of bomb did not end within 0\.25 seconds; use another model"):
+        ChatTokenizer(tiny_tokenizer(LOOPS), name="bomb")
+    later = ChatTokenizer(tiny_tokenizer("{% if messages|length > 3 %}" + LOOPS + "{% endif %}done"), name="later")
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}] * 2
+    with pytest.raises(ModelError, match="did not end within"):
+        later.template.render(talk)
+    monkeypatch.setattr(template, "within", lambda *_: pytest.fail("it was tried again"))
+    with pytest.raises(ModelError, match="did not end within"):
+        later.template.render(talk[:1])
+
+
+def test_code_that_catches_exceptions_is_stopped_too() -> None:
+    def stubborn() -> None:
+        while True:
+            try:
+                sum(range(10))
+            except Exception:
+                continue
+
+    with pytest.raises(TimeoutError):
+        within(0.25, stubborn)
+    assert within(5, lambda: "still here") == "still here"
+
+
+def test_what_the_code_raises_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 // 0)
