@@ -19,7 +19,7 @@ from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
-from agent_r1_core.training.model_source import ModelSource, find_model
+from agent_r1_core.training.model_source import ModelSource, find_model, refuse_code
 from agent_r1_core.training.split import Split, make_split
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
@@ -138,6 +138,8 @@ def assemble(
     config = resolved.config
     resolved.check_available(() if learning else ("algorithm", "trackers"))
     source = find_model(config.model.name)
+    if checkpoint is not None:
+        refuse_code(checkpoint.policy)
     shape = _shape(source.folder)
     _check_positions(resolved, shape)
     hardware = choose_hardware(

@@ -1,7 +1,11 @@
-"""Finds the folder of a model from its name in a recipe: `tiny`, a run, a folder, or a hub name."""
+"""Finds the folder of a model from its name in a recipe: `tiny`, a run, a folder, or a hub name.
+
+A model is data. One whose configuration names Python code to load it with is refused.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,30 +70,57 @@ def find_model(name: str) -> ModelSource:
     else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
 
     Raises:
-        ModelError: there is no such model, or its weights are damaged.
+        ModelError: there is no such model, it brings code, or its weights are damaged.
         RunError: the run holds no policy yet.
     """
     source = _on_disk(name) or ModelSource(_from_hub(name), "hub")
+    refuse_code(source.folder)
     _check_weights(source.folder)
     return source
 
 
 def find_local_model(name: str) -> ModelSource | None:
-    """As `find_model`, but return None instead of downloading.
+    """As `find_model`, but return None instead of downloading, and do not look at the weights.
 
     Raises:
         ModelError, RunError: as `find_model`, for a folder or run.
     """
-    source = _on_disk(name)
+    source = _on_disk(name) or _from_cache(name)
     if source is not None:
-        return source
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+        refuse_code(source.folder)
+    return source
 
-    try:
-        return ModelSource(Path(snapshot_download(name, local_files_only=True)), "hub")
-    except (LocalEntryNotFoundError, HFValidationError):
-        return None
+
+def refuse_code(folder: Path) -> None:
+    """Check that no configuration in a model's folder names code to load the model with (`auto_map`).
+
+    Raises:
+        ModelError: one does.
+    """
+    for file in sorted(folder.glob("*config*.json")):
+        try:
+            values = [json.loads(file.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, RecursionError):
+            continue  # whoever needs the file will say that it is damaged
+        while values:
+            value = values.pop()
+            if isinstance(value, dict):
+                code = _texts(value.get("auto_map"))
+                if code:
+                    raise ModelError(
+                        f"{file} names Python code to load the model with (auto_map: {code[0]}), and agent-r1 never "
+                        f"runs a model's own code; use another model, or, if transformers knows this one without, a "
+                        f"copy whose auto_map is removed"
+                    )
+                values += value.values()
+            elif isinstance(value, list):
+                values += value
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts in a value."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] if isinstance(value, str) else [text for item in inner for text in _texts(item)]
 
 
 def _on_disk(name: str) -> ModelSource | None:
@@ -134,6 +165,17 @@ def _check_weights(folder: Path) -> None:
                 pass
         except (SafetensorError, OSError) as error:
             raise ModelError(f"the weights in {file} are damaged or cut off ({error}); copy the file again") from error
+
+
+def _from_cache(name: str) -> ModelSource | None:
+    """A model of the hub that is on this machine."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return ModelSource(Path(snapshot_download(name, local_files_only=True)), "hub")
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
 
 
 def _from_hub(name: str) -> Path:

@@ -37,7 +37,7 @@ class Probe:
     """
 
     def __init__(self, folder: Path) -> None:
-        config = AutoConfig.from_pretrained(str(folder))
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
         config.num_hidden_layers = 1
         config.vocab_size = min(config.vocab_size, 1024)
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from agent_r1_core.errors import ModelError, RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.model_source import find_model
+from agent_r1_core.training.model_source import find_local_model, find_model
 
 
 def test_the_bundled_model_is_found_by_its_name() -> None:
@@ -32,6 +33,25 @@ def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ModelError, match=r"model\.safetensors are damaged or cut off .*; copy the file again"):
         find_model(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", {"auto_map": {"AutoModelForCausalLM": "evil.Model"}}),
+        ("config.json", {"text_config": {"auto_map": {"AutoConfig": "evil.Config"}}}),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": [None, "evil.Tokenizer"]}}),
+        ("tokenizer_config.json", {"auto_map": ["evil.Tokenizer"]}),
+    ],
+)
+def test_a_model_that_brings_code_is_refused_before_anything_loads_it(
+    tmp_path: Path, file: str, content: dict[str, object]
+) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | content))
+    for find in (find_model, find_local_model):
+        with pytest.raises(ModelError, match=rf"{file} names Python code to load the model with \(auto_map: evil\."):
+            find(str(folder))
 
 
 def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
