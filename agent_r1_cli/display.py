@@ -102,6 +102,18 @@ class TrainDisplay:
         else:
             self._print(text)
 
+    def confirm(self, question: str) -> bool:
+        """Ask a yes-or-no question on the terminal; the live bar waits for the answer."""
+        if self._bar is not None:
+            self._bar.pause()
+        try:
+            self.stream.write(f"{question} [y/N] ")
+            self.stream.flush()
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        finally:
+            if self._bar is not None:
+                self._bar.resume()
+
     def _left(self) -> str:
         """Time left, once a step has been measured."""
         if not self._seconds or self.done >= self.total:
@@ -139,6 +151,15 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._live.transient = self._waiting is not None
         self._live.stop()
+
+    def pause(self) -> None:
+        """Leave the terminal to a question."""
+        self._live.transient = True
+        self._live.stop()
+
+    def resume(self) -> None:
+        """Draw again."""
+        self._live.start()
 
     def show(self, done: float, total: int, activity: str, figures: str) -> None:
         """Move the bar; `done` includes the fraction of the current step."""

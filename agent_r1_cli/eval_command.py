@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agent_r1_cli.output import print_json, print_table, say
-from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def score(
     ] = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
+    trust: TrustFiles = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on a recipe's evaluation tasks.
@@ -54,7 +55,8 @@ def score(
         from agent_r1_core.training.api import evaluate
         from agent_r1_core.training.evaluator import EvaluationPlan
 
-        resolved = resolve_for_model(arguments, model, plugin, disable_plugin, greedy=samples == 1)
+        trusted = trust_as(trust, display)
+        resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trusted, greedy=samples == 1)
         plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
         evaluation, path = evaluate(plan, display)
     if as_json:

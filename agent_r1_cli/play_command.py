@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_r1_cli.output import print_json, say
-from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, TaskSetName
 
@@ -40,6 +40,7 @@ def play(
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
+    trust: TrustFiles = False,
 ) -> None:
     """Take the model's place: read, act, see the reward.
 
@@ -59,11 +60,18 @@ def play(
     recipe, overrides = split_arguments(arguments)
     tell = say if as_json else print
     with asyncio.Runner() as runner:
-        with TrainDisplay("loading the recipe, its environment and its tools ..."):
+        with TrainDisplay("loading the recipe, its environment and its tools ...") as display:
             from agent_r1_cli.seat import Seat
             from agent_r1_core.training.api import resolve
 
-            resolved = resolve(recipe, overrides, plugins=plugin or (), disabled=disable_plugin or (), training=False)
+            resolved = resolve(
+                recipe,
+                overrides,
+                plugins=plugin or (),
+                disabled=disable_plugin or (),
+                training=False,
+                trust=trust_as(trust, display),
+            )
             seat = runner.run(Seat.take(resolved, task_set, chosen, tell))
         if resolved.run is not None:
             say(f"playing the recipe of {resolved.run}: you act in place of its policy")

@@ -50,7 +50,7 @@ def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: 
 
     Imports each component and names what is wrong with it; the exit code is 1 if anything is.
     """
-    registry = find_plugins(plugin, disable_plugin)
+    registry = find_plugins(plugin, disable_plugin, anew=True)
     reports = [(record, _problems(registry, record)) for record in registry.plugins]
     missing = {record.name: _unavailable(registry, record) for record, problems in reports if not problems}
     healthy = not any(problems for _, problems in reports)

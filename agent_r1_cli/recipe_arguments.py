@@ -11,6 +11,7 @@ from agent_r1_cli.completion import models, recipe_arguments
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.plugins.trust import Trust
 
 Arguments = Annotated[
     list[str] | None,
@@ -54,6 +55,7 @@ def resolve_for_model(
     model: str | None,
     plugin: list[Path] | None = None,
     disabled: list[str] | None = None,
+    trust: Trust | None = None,
     greedy: bool = True,
 ) -> ResolvedConfig:
     """The configuration for playing a model: the named recipe, else that of the model's run, else the default.
@@ -73,4 +75,4 @@ def resolve_for_model(
         overrides = [f"model.name={model}", *overrides]
     if not greedy:
         overrides = ["evaluation.greedy=false", *overrides]
-    return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False)
+    return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False, trust=trust)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_r1_cli.output import print_json, say
-from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles
+from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def rollout(
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
+    trust: TrustFiles = False,
 ) -> None:
     """Play a few episodes with a model and show every token.
 
@@ -45,10 +46,10 @@ def rollout(
     """
     from agent_r1_cli.display import TrainDisplay
 
-    with TrainDisplay("loading torch and the model, then playing ..."):
+    with TrainDisplay("loading torch and the model, then playing ...") as display:
         from agent_r1_core.training.api import run_async
 
-        resolved = resolve_for_model(arguments, model, plugin, disable_plugin)
+        resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trust_as(trust, display))
         assembly, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
     _show(assembly, played + result.dropped, as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_r1_cli.output import say
-from agent_r1_cli.plugin_options import DisabledPlugins, PluginFiles
+from agent_r1_cli.plugin_options import DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def train(
     ] = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
+    trust: TrustFiles = False,
 ) -> None:
     """Train an agent with a recipe.
 
@@ -47,7 +48,8 @@ def train(
     with TrainDisplay() as display:
         from agent_r1_core.training.api import resolve, train_resolved
 
-        resolved = resolve(recipe, overrides, resume=resume or dry_run, **options)
+        options["trust"] = trust_as(trust, display)
+        resolved = resolve(recipe, overrides, resume=resume, force=force, dry_run=dry_run, **options)
         if not dry_run:
             run = train_resolved(resolved, resume=resume, force=force, listener=display)
     if dry_run:

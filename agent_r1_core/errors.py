@@ -5,7 +5,8 @@ AgentR1Error                 exit code 1: the work failed
 ├── PluginError              3
 │   ├── UnknownComponent     3: no plugin offers that name
 │   ├── AmbiguousComponent   3: several plugins offer that name
-│   └── ComponentLoadError   3: the component's target cannot be imported or is not what its spec says
+│   ├── ComponentLoadError   3: the component's target cannot be imported or is not what its spec says
+│   └── UntrustedPlugin      3: a recipe or a run names a plugin file that the user has not allowed
 ├── RunError                 1: a run directory or checkpoint is missing, taken, broken or of another run
 ├── TaskError                1: a data set is missing, empty or malformed
 ├── ModelError               1: a model folder, tokenizer or chat template cannot be used
@@ -37,6 +38,8 @@ __all__ = [
     "TaskError",
     "ToolError",
     "UnknownComponent",
+    "UntrustedPlugin",
+    "describe_error",
     "raised_at",
 ]
 
@@ -74,6 +77,10 @@ class ComponentLoadError(PluginError):
     """A component was found, but its target cannot be imported or does not keep the contract of its kind."""
 
 
+class UntrustedPlugin(PluginError):
+    """A recipe or a run names a plugin file that did not run here before, and nobody has allowed it."""
+
+
 class RunError(AgentR1Error):
     """A run directory or a checkpoint cannot be used."""
 
@@ -104,6 +111,15 @@ class EpisodeError(AgentR1Error):
 
 class ToolError(AgentR1Error):
     """Raised by a tool to tell the model, in one sentence, why it got no result."""
+
+
+def describe_error(error: BaseException) -> str:
+    """What an author's code raised: `ValueError: no such page (my_tool.py, line 12)`."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "its message cannot be read"
+    return f"{type(error).__name__}: {text}{raised_at(error)}"
 
 
 def raised_at(error: BaseException) -> str:

@@ -17,9 +17,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests share a cache folder of their own."""
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests share a cache folder and a state folder of their own."""
     os.environ["AGENT_R1_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+    os.environ["AGENT_R1_STATE"] = str(tmp_path_factory.getbasetemp() / "state")
 
 
 @pytest.fixture(scope="session")

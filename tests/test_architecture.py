@@ -10,12 +10,13 @@ CONTRACTS = {"contracts", "trajectory", "errors"}
 ALLOWED: dict[str, set[str]] = {
     "attribute_texts": set(),
     "errors": set(),
+    "folders": set(),
     "seeds": set(),
     "trajectory": {"errors"},
     "contracts": {"trajectory", "errors"},
     "specs": set(),
     "hookspecs": {"specs"},
-    "plugins": {"specs", "hookspecs", *CONTRACTS},
+    "plugins": {"specs", "hookspecs", "folders", *CONTRACTS},
     "config": {"metrics", "plugins", *CONTRACTS},
     "metrics": {"plugins", *CONTRACTS},
     "records": CONTRACTS,
@@ -35,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
         "chat",
         "plugins",
         "seeds",
+        "folders",
         *CONTRACTS,
     },
 }

@@ -19,11 +19,13 @@ from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
 from agent_r1_core.config.recipe import read_layers
 from agent_r1_core.config.yaml_text import dump
-from agent_r1_core.errors import ComponentLoadError
+from agent_r1_core.errors import ComponentLoadError, UntrustedPlugin
+from agent_r1_core.plugins.trust import Trust, remember, shown
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.blocks import ComponentBlock
     from agent_r1_core.plugins import Registry
+    from agent_r1_core.plugins.sources import Candidate
 
 DEFAULT_RECIPE = "default"
 
@@ -103,6 +105,8 @@ def load_config(
     disabled: Collection[str] = (),
     folders: Sequence[Path] | None = None,
     training: bool = True,
+    trust: Trust | None = None,
+    recorded: Sequence[Mapping[str, Any]] = (),
 ) -> ResolvedConfig:
     """Load a recipe (a name, a path, a run's `config.yaml`), apply overrides, and resolve everything.
 
@@ -113,10 +117,13 @@ def load_config(
         disabled: names of plugins not to load.
         folders: the folders of recipes with names; None: those of the package.
         training: False if nothing is trained; any sampling options are then allowed.
+        trust: which plugin files that the recipe names may run; None: those that ran here before.
+        recorded: the plugins of the run whose configuration this is (its plugins.json).
 
     Raises:
         ConfigError: every problem on its own line, with key, source and what is allowed.
         PluginError: the same, when all problems are in components or plugins.
+        UntrustedPlugin: the recipe names a plugin file that may not run; nothing has been imported.
     """
     layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
     draft = Draft()
@@ -126,7 +133,7 @@ def load_config(
     problems = Problems(draft)
     misapplied = apply_overrides(draft, overrides)
     _add_plugins(draft, plugins)
-    registry = _discover(draft, disabled, problems)
+    registry = _discover(draft, disabled, problems, trust or Trust(), recorded)
     problems.raise_any()
     for text in misapplied:
         problems.add_text(text)
@@ -136,7 +143,8 @@ def load_config(
     check_setup(setup)
     problems.raise_any()
     stem = Path(layers[-1].file).stem
-    return ResolvedConfig(config, registry, _user_sources(draft), stem, tuple(setup.warnings), setup.unavailable)
+    warnings = (*setup.warnings, *registry.notes())
+    return ResolvedConfig(config, registry, _user_sources(draft), stem, warnings, setup.unavailable)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
@@ -181,27 +189,38 @@ def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
     for file in files:
         path = str(Path(file).expanduser().resolve())
         if path not in absolute:
-            draft.sources.pop(("plugins",), None)
-            draft.sources["plugins", len(absolute)] = Source(f"-p {file}")
             absolute.append(path)
+        draft.sources.pop(("plugins",), None)
+        draft.sources["plugins", absolute.index(path)] = Source(f"-p {file}", override=True)
     draft.tree["plugins"] = absolute
 
 
-def _discover(draft: Draft, disabled: Collection[str], problems: Problems) -> Registry:
-    """Find plugins; every file that is named must exist and load."""
+def _discover(
+    draft: Draft, disabled: Collection[str], problems: Problems, trust: Trust, recorded: Sequence[Mapping[str, Any]]
+) -> Registry:
+    """Find plugins; every file that is named must exist, be trusted and load."""
     from agent_r1_core.plugins import PluginStatus, Registry
 
-    files = draft.tree["plugins"] if isinstance(draft.tree["plugins"], list) else []
+    named = draft.tree["plugins"]
+    files: list[str] = named if isinstance(named, list) and all(isinstance(file, str) for file in named) else []
     existing = []
     for index, file in enumerate(files):
-        if not isinstance(file, str):
-            continue
         if Path(file).is_file():
             existing.append(file)
         else:
             problems.add(("plugins", index), f"names no file: there is nothing at {file}; correct the path")
-    registry = Registry.discover(existing, disabled)
-    broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.SHADOWED)
+
+    def admit(found: Sequence[Candidate]) -> None:
+        """Refuse files of a recipe or run that are not trusted; those of the command line always are."""
+        chosen = [file for file in found if draft.source(("plugins", files.index(file.value))).override]
+        remember(chosen)
+        for file in trust.refused([file for file in found if file not in chosen]):
+            text = f"names a plugin file that did not run here before, {shown(file)}; read it, then add --trust"
+            problems.add(("plugins", files.index(file.value)), text, UntrustedPlugin)
+        problems.raise_any()
+
+    registry = Registry.discover(existing, disabled, recorded=recorded, admit=admit)
+    broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.CONFLICTING)
     for record in registry.plugins:
         if record.value in existing and record.status in broken:
             text = f"names the plugin {record.name}, which is {record.status}: {record.reason}"

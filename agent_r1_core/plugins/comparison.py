@@ -1,33 +1,37 @@
-"""Compares the plugins of this environment with those in a run's plugins.json."""
+"""Compares the plugins whose components a configuration uses with those in a run's plugins.json."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent_r1_core.plugins.records import PluginRecord, PluginStatus
+from agent_r1_core.plugins.records import ComponentRecord, PluginRecord, PluginStatus
 
-_COMPARED = {"status": "status", "distribution": "distribution", "version": "version", "file_hash": "file hash"}
-
-
-def compare(plugins: Sequence[PluginRecord], saved: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence per plugin that differs; ignores plugins that are loaded neither here nor in the run."""
-    now = _by_name(plugin.to_json() for plugin in plugins)
-    then = _by_name(saved)
-    sentences = []
-    for name in sorted(now.keys() | then.keys()):
-        if name not in now:
-            sentences.append(f"plugin {name!r} of the run ({_origin(then[name])}) is not loaded here; install it")
-        elif name not in then:
-            origin = f"{name!r} ({_origin(now[name])})"
-            sentences.append(f"plugin {origin} is loaded here and was not when the run began; -P {name} leaves it out")
-        elif difference := _difference(then[name], now[name]):
-            sentences.append(f"plugin {name!r} has changed since the run began: {difference}")
-    return sentences
+_COMPARED = {"distribution": "distribution", "version": "version", "file_hash": "file hash"}
 
 
-def _by_name(plugins: Any) -> dict[str, Mapping[str, Any]]:
-    return {plugin["name"]: plugin for plugin in plugins if plugin["status"] == PluginStatus.OK}
+def compare(used: Iterable[tuple[ComponentRecord, PluginRecord]], saved: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence per plugin that differs; ignores plugins of which nothing is used."""
+    then = {plugin["name"]: plugin for plugin in saved if plugin["status"] == PluginStatus.OK}
+    sentences: dict[str, None] = {}
+    for component, plugin in sorted(used, key=lambda pair: (pair[1].name, pair[0].kind, pair[0].name)):
+        if plugin.name not in then:
+            origin = _origin_then(component, then.values())
+            sentences[
+                f"{component.kind} {component.name!r} came from {origin} when the run began, and now comes from plugin "
+                f"{plugin.name!r} ({plugin.origin})"
+            ] = None
+        elif difference := _difference(then[plugin.name], plugin.to_json()):
+            sentences[f"plugin {plugin.name!r} has changed since the run began: {difference}"] = None
+    return list(sentences)
+
+
+def _origin_then(component: ComponentRecord, then: Iterable[Mapping[str, Any]]) -> str:
+    for plugin in then:
+        if any((item["kind"], item["name"]) == (component.kind, component.name) for item in plugin["components"]):
+            origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
+            return f"plugin {plugin['name']!r} ({origin})"
+    return "no plugin"
 
 
 def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -42,7 +46,3 @@ def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     changes += [f"{kind} {name!r} is gone" for kind, name in sorted(before - after)]
     changes += [f"{kind} {name!r} is new" for kind, name in sorted(after - before)]
     return ", ".join(changes)
-
-
-def _origin(plugin: Mapping[str, Any]) -> str:
-    return f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else str(plugin["value"])

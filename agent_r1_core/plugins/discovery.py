@@ -1,75 +1,106 @@
-"""Turns candidates into records of what is loaded, and why the rest is not. One broken plugin stops nothing."""
+"""Turns candidates into records of what is loaded, and why the rest is not. One broken plugin stops nothing.
+
+Built-in plugins and local files are imported here, those of other distributions in processes of their own. Where
+several plugins have one name, a built-in one is loaded, else a local file; two others are both left out.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from agent_r1_core.errors import ConfigError, raised_at
-from agent_r1_core.plugins.hooks import BrokenPlugin, IncompatiblePlugin, read_api, read_components
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.reading import Reading, read
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate, candidates
 
+Admit = Callable[[Sequence[Candidate]], None]
+"""Raises if one of these local files may not run."""
 
-def discover(local_files: Sequence[Path | str], disabled: Collection[str]) -> list[PluginRecord]:
-    """Find and read every plugin; if several have one name, the first is loaded and the others are shadowed.
+
+def discover(
+    local_files: Sequence[Path | str],
+    disabled: Collection[str],
+    admit: Admit = lambda files: None,
+    anew: bool = False,
+) -> list[PluginRecord]:
+    """Find and read every plugin.
 
     Args:
         local_files: Python files to load as plugins, named by their stem.
         disabled: plugins not to import, by name or `distribution/name`.
+        admit: called with the local files before any of them is imported.
+        anew: forget what is remembered of plugins of other distributions.
 
     Raises:
         ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
     """
     plugins = candidates(local_files)
     _check_disabled(plugins, disabled)
-    records: list[PluginRecord] = []
-    taken: dict[str, PluginRecord] = {}
-    for candidate in plugins:
-        record = _unread(candidate)
-        if candidate.name in disabled or f"{candidate.distribution}/{candidate.name}" in disabled:
-            record = replace(record, status=PluginStatus.DISABLED, reason="it was disabled by the user")
-        elif candidate.name in taken:
-            first = taken[candidate.name].origin
-            reason = f"another plugin of that name comes first, from {first}; rename, uninstall or disable one of them"
-            record = replace(record, status=PluginStatus.SHADOWED, reason=reason)
-        else:
-            record = taken[candidate.name] = _read(candidate, record)
-        records.append(record)
-    return records
+    enabled = [plugin for plugin in plugins if not _is_disabled(plugin, disabled)]
+    conflicts = _conflicts(enabled)
+    loaded = [plugin for plugin in enabled if plugin not in conflicts]
+    admit([plugin for plugin in loaded if plugin.is_local])
+    readings = {**_disabled_readings(plugins, disabled), **conflicts, **_read(loaded, anew)}
+    return [_record(plugin, readings[plugin]) for plugin in plugins]
 
 
-def _unread(candidate: Candidate) -> PluginRecord:
+def _read(plugins: Sequence[Candidate], anew: bool) -> Mapping[Candidate, Reading]:
+    ours = [plugin for plugin in plugins if plugin.is_built_in or plugin.is_local]
+    others = [plugin for plugin in plugins if plugin not in ours]
+    with contextlib.redirect_stdout(sys.stderr):  # stdout is the command's answer
+        readings = {plugin: read(plugin.load, plugin.value, plugin.name, plugin.is_local) for plugin in ours}
+    if others:
+        from agent_r1_core.plugins.elsewhere import read_elsewhere
+
+        readings |= read_elsewhere(others, anew)
+    return readings
+
+
+def _conflicts(plugins: Sequence[Candidate]) -> dict[Candidate, Reading]:
+    """The plugins that are not loaded because another one has their name."""
+    conflicts = {}
+    for plugin in plugins:
+        rivals = [other for other in plugins if other.name == plugin.name and other != plugin]
+        stronger = [other for other in rivals if _strength(other) >= _strength(plugin)]
+        if stronger:
+            names = " and ".join(other.origin for other in rivals)
+            reason = f"a plugin of the same name comes from {names}; rename, uninstall or disable one of them"
+            conflicts[plugin] = Reading(PluginStatus.CONFLICTING, reason)
+    return conflicts
+
+
+def _strength(plugin: Candidate) -> int:
+    """A built-in plugin is never replaced; a local file was asked for, an installed plugin only lies there."""
+    return 2 if plugin.is_built_in else 1 if plugin.is_local else 0
+
+
+def _disabled_readings(plugins: Sequence[Candidate], disabled: Collection[str]) -> dict[Candidate, Reading]:
+    reading = Reading(PluginStatus.DISABLED, "it was disabled by the user")
+    return {plugin: reading for plugin in plugins if _is_disabled(plugin, disabled)}
+
+
+def _is_disabled(plugin: Candidate, disabled: Collection[str]) -> bool:
+    return plugin.name in disabled or f"{plugin.distribution}/{plugin.name}" in disabled
+
+
+def _record(plugin: Candidate, reading: Reading) -> PluginRecord:
     return PluginRecord(
-        name=candidate.name,
-        distribution=candidate.distribution or None,
-        version=candidate.version,
-        value=candidate.value,
-        status=PluginStatus.OK,
-        file_hash=candidate.file_hash,
+        name=plugin.name,
+        distribution=plugin.distribution or None,
+        version=plugin.version,
+        value=plugin.value,
+        status=reading.status,
+        reason=reading.reason,
+        api=reading.api,
+        components=reading.components,
+        file_hash=plugin.file_hash,
+        built_in=plugin.is_built_in,
+        module=reading.module,
     )
-
-
-def _read(candidate: Candidate, record: PluginRecord) -> PluginRecord:
-    """Import a plugin and read its hooks; what it prints goes to stderr, since stdout is the command's answer."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            module = candidate.load()
-            record = replace(record, module=module)
-            record = replace(record, api=read_api(module))
-            components = read_components(module, candidate.name, local=candidate.entry_point is None)
-    except IncompatiblePlugin as error:
-        return replace(record, status=PluginStatus.INCOMPATIBLE, reason=str(error))
-    except BrokenPlugin as error:
-        return replace(record, status=PluginStatus.FAILED, reason=str(error))
-    except (Exception, SystemExit) as error:
-        reason = f"importing {candidate.value} raised {type(error).__name__}: {error}{raised_at(error)}"
-        return replace(record, status=PluginStatus.FAILED, reason=reason)
-    return replace(record, components=components)
 
 
 def _check_disabled(plugins: Sequence[Candidate], disabled: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
@@ -11,7 +12,7 @@ from typing import Any
 import pluggy
 
 from agent_r1_core import hookspecs
-from agent_r1_core.errors import raised_at
+from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
 from agent_r1_core.plugins.kinds import HOOKS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
@@ -66,7 +67,7 @@ def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecor
     for hook, function in hooks.items():
         for spec in _call(hook, function, HOOKS[hook]):
             _check_spec(spec, local)
-            records += _names(spec, name)
+            records += named(spec, name)
     _refuse_duplicates(records)
     return tuple(records)
 
@@ -109,7 +110,7 @@ def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
         result = function()
         specs = None if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable) else list(result)
     except Exception as error:
-        raise BrokenPlugin(f"hook {hook} raised {type(error).__name__}: {error}{raised_at(error)}") from error
+        raise BrokenPlugin(f"hook {hook} raised {describe_error(error)}") from error
     if specs is None:
         raise BrokenPlugin(f"hook {hook} returned {type(result).__name__}; return {expected}")
     for spec in specs:
@@ -127,6 +128,14 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
             )
     if not isinstance(spec.aliases, tuple) or not all(isinstance(preset, Preset) for preset in spec.presets):
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} needs a tuple of names as aliases and Preset(...) as presets")
+    for preset in spec.presets:
+        try:
+            json.dumps(dict(preset.config))
+        except (TypeError, ValueError):
+            raise BrokenPlugin(
+                f"preset {preset.name!r} of {spec.kind} {spec.name!r} has options that JSON cannot hold; use numbers, "
+                "text, lists and mappings"
+            ) from None
     module, colon, attribute = spec.target.partition(":")
     dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
     if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
@@ -134,7 +143,8 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
 
 
-def _names(spec: ComponentSpec, plugin: str) -> Iterator[ComponentRecord]:
+def named(spec: ComponentSpec, plugin: str) -> Iterator[ComponentRecord]:
+    """A record for each name that a spec of a plugin declares."""
     yield ComponentRecord(spec.kind, spec.name, plugin, spec)
     for alias in spec.aliases:
         yield ComponentRecord(spec.kind, alias, plugin, spec, alias_of=spec.name)

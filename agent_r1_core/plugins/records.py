@@ -19,8 +19,8 @@ class PluginStatus(StrEnum):
     """It cannot be imported, or its hooks break the rules; `reason` says which."""
     INCOMPATIBLE = "incompatible"
     """Its module was written for another plugin API, or does not say for which one."""
-    SHADOWED = "shadowed"
-    """Another plugin of the same name comes first; it was not imported."""
+    CONFLICTING = "conflicting"
+    """Another plugin has the same name; it was not imported."""
     DISABLED = "disabled"
     """Switched off by the user; it was not imported."""
 
@@ -86,13 +86,20 @@ class PluginRecord:
     components: tuple[ComponentRecord, ...] = ()
     file_hash: str | None = None
     """SHA-256 of a local file."""
+    built_in: bool = False
+    """Whether it belongs to agent-r1."""
     module: Any = field(default=None, repr=False, compare=False)
-    """The imported plugin module or object."""
+    """The imported plugin module or object; None for a plugin of another distribution, which another process read."""
 
     @property
     def origin(self) -> str:
         """Where it comes from, for people: `agent-r1 0.1.0`, or a path."""
         return f"{self.distribution} {self.version}" if self.distribution else self.value
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is built in or named by the user, and not merely installed."""
+        return self.built_in or self.distribution is None
 
     def to_json(self) -> dict[str, Any]:
         """For plugins.json and `--json`."""

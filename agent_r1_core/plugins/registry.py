@@ -1,6 +1,7 @@
 """The registry: every plugin and component by name, and the only place where components are made.
 
-Using a name that two plugins offer is an error, never "last wins": a silently replaced reward invalidates a run.
+A name that two plugins offer is never "last wins", since a silently replaced reward invalidates a run: built-in plugins
+and the local files that the user named come before plugins that are merely installed, and anything else is an error.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from agent_r1_core.errors import (
     ComponentLoadError,
     ConfigError,
     UnknownComponent,
-    raised_at,
+    describe_error,
 )
-from agent_r1_core.plugins.discovery import discover
+from agent_r1_core.plugins.discovery import Admit, discover
 from agent_r1_core.plugins.kinds import KINDS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus
@@ -34,23 +35,38 @@ DISABLE_VARIABLE = "AGENT_R1_DISABLE_PLUGINS"
 class Registry:
     """All plugins that were found, and their components by name."""
 
-    def __init__(self, plugins: Sequence[PluginRecord]) -> None:
+    def __init__(self, plugins: Sequence[PluginRecord], recorded: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Hold these plugins; `recorded` is the `to_json()` of a run, whose plugins come before later ones."""
         self.plugins = list(plugins)
+        self.passed_over: dict[str, None] = {}
+        """A sentence for each installed plugin that offers a name in use, which another plugin's component has."""
+        self._recorded = {str(plugin["name"]) for plugin in recorded if plugin["status"] == PluginStatus.OK}
         self._loaded: dict[tuple[str, str], LoadedComponent] = {}
 
     @classmethod
-    def discover(cls, local_files: Sequence[Path | str] = (), disabled: Collection[str] = ()) -> Registry:
-        """Find every plugin; imports plugin modules but no component.
+    def discover(
+        cls,
+        local_files: Sequence[Path | str] = (),
+        disabled: Collection[str] = (),
+        *,
+        recorded: Sequence[Mapping[str, Any]] = (),
+        admit: Admit = lambda files: None,
+        anew: bool = False,
+    ) -> Registry:
+        """Find every plugin; imports the modules of built-in plugins and local files, but no component.
 
         Args:
             local_files: Python files to load as plugins.
             disabled: plugins not to import, by name or `distribution/name`; `AGENT_R1_DISABLE_PLUGINS` adds to them.
+            recorded: the plugins of the run whose configuration this is.
+            admit: called with the local files before any of them is imported; may raise.
+            anew: forget what is remembered of plugins of other distributions.
 
         Raises:
             ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
         """
         names = [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")]
-        return cls(discover(local_files, {*disabled, *filter(None, names)}))
+        return cls(discover(local_files, {*disabled, *filter(None, names)}, admit, anew), recorded)
 
     @property
     def local_files(self) -> list[str]:
@@ -74,6 +90,8 @@ class Registry:
         matches = [record for record in of_kind if name == (record.qualified if "/" in name else record.name)]
         if not matches:
             raise UnknownComponent(self._unknown(kind, name, of_kind))
+        if len(matches) > 1:
+            matches = self._preferred(matches)
         if len(matches) > 1:
             choices = " or ".join(repr(record.qualified) for record in matches)
             raise AmbiguousComponent(f"{len(matches)} plugins offer the {kind} {name!r}; say {choices}")
@@ -149,10 +167,30 @@ class Registry:
         return [plugin.to_json() for plugin in self.plugins]
 
     def check_same(self, saved: Sequence[Mapping[str, Any]]) -> list[str]:
-        """How this environment differs from a saved `to_json()`: one sentence per plugin that differs."""
+        """How the plugins of the components that were loaded differ from a saved `to_json()`: a sentence for each."""
         from agent_r1_core.plugins.comparison import compare
 
-        return compare(self.plugins, saved)
+        return compare([(item.record, self.plugin_of(item.record)) for item in self._loaded.values()], saved)
+
+    def notes(self) -> list[str]:
+        """What a user should know before a run: plugins whose name another one has, components passed over."""
+        conflicts = [plugin for plugin in self.plugins if plugin.status == PluginStatus.CONFLICTING]
+        texts = [f"plugin {plugin.name!r} of {plugin.origin} is not loaded: {plugin.reason}" for plugin in conflicts]
+        return [*texts, *self.passed_over]
+
+    def _preferred(self, matches: Sequence[ComponentRecord]) -> list[ComponentRecord]:
+        """Of components with one name, those of the run's plugins; of these, those that are not merely installed."""
+        known = [record for record in matches if record.plugin in self._recorded] or matches
+        named = [record for record in known if self.plugin_of(record).is_expected] or known
+        if len(named) == 1:
+            for record in matches:
+                if record not in named:
+                    origin = self.plugin_of(record).origin
+                    self.passed_over[
+                        f"{record.kind} {record.name!r} is that of plugin {named[0].plugin!r}; {origin} offers one, "
+                        f"too: say {record.qualified!r} if you mean it"
+                    ] = None
+        return list(named)
 
     def _unknown(self, kind: str, name: str, of_kind: Sequence[ComponentRecord]) -> str:
         short = name.rpartition("/")[2]
@@ -171,8 +209,8 @@ def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mappi
     except AgentR1Error:
         raise
     except Exception as error:
-        text = f"{type(error).__name__}: {error}{raised_at(error)}"
-        raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} cannot be made: {text}") from error
+        text = f"cannot be made: {describe_error(error)}"
+        raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} {text}") from error
     instance.name = loaded.record.canonical
     return instance
 

@@ -8,11 +8,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.hookspecs import PROJECT
+
+OWN = "agent-r1"
+"""The distribution of the built-in plugins."""
 
 
 @dataclass(frozen=True, order=True)
@@ -28,9 +33,24 @@ class Candidate:
     content: bytes = field(default=b"", compare=False, repr=False)
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is a file that the user, a recipe or a run names."""
+        return self.entry_point is None
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it belongs to agent-r1."""
+        return self.distribution == OWN
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people: `agent-r1 0.1.0`, or a path."""
+        return f"{self.distribution} {self.version}" if self.distribution else self.value
+
+    @property
     def file_hash(self) -> str | None:
         """SHA-256 of a local file."""
-        return None if self.entry_point else hashlib.sha256(self.content).hexdigest()
+        return hashlib.sha256(self.content).hexdigest() if self.is_local else None
 
     def load(self) -> Any:
         """Import the plugin module; raises whatever the module raises."""
@@ -41,7 +61,7 @@ def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
     """Every plugin that can be found, sorted, without exact repeats.
 
     Raises:
-        ConfigError: a local file does not exist or is not a Python file.
+        ConfigError: a local file does not exist, cannot be read, or is not a Python file.
     """
     installed = {_from_entry_point(entry) for entry in metadata.entry_points(group=PROJECT)}
     return sorted(installed | {_from_file(Path(path)) for path in local_files})
@@ -58,7 +78,22 @@ def _from_file(path: Path) -> Candidate:
     if path.suffix != ".py" or not path.is_file():
         what = "is not a Python file" if path.exists() else "does not exist"
         raise ConfigError(f"plugin file {path} {what}; give the path of a .py file")
-    return Candidate(path.stem, "", str(path.resolve()), content=path.read_bytes())
+    try:
+        return Candidate(path.stem, "", str(path.resolve()), content=path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"plugin file {path} cannot be read ({error.strerror}); check its permissions") from None
+
+
+class _ContentLoader(SourceFileLoader):
+    """Runs the content whose hash was compared; a compiled file in `__pycache__` might hold something else."""
+
+    def __init__(self, name: str, path: Path, content: bytes) -> None:
+        super().__init__(name, str(path))
+        self._content = content
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The compiled content."""
+        return compile(self._content, self.path, "exec", dont_inherit=True)
 
 
 def _import_file(path: Path, content: bytes) -> Any:
@@ -67,13 +102,14 @@ def _import_file(path: Path, content: bytes) -> Any:
     name = f"agent_r1_local_{digest}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _ContentLoader(name, path, content)
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None:
         raise ImportError(f"Python cannot import {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

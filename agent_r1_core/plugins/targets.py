@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ComponentLoadError, raised_at
+from agent_r1_core.errors import ComponentLoadError, describe_error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -44,6 +44,8 @@ def _module(name: str, plugin: PluginRecord, who: str) -> Any:
         return plugin.module
     try:
         return import_module(name)
-    except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}{raised_at(error)}"
-        raise ComponentLoadError(f"{who} cannot be loaded: importing {name} raised {text}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"importing {name} raised {describe_error(error)}"
+        raise ComponentLoadError(f"{who} cannot be loaded: {text}") from error

@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.progress import default_listener
-from agent_r1_core.training.resume import check_resumable, hardware_choices, held_out_by
+from agent_r1_core.training.resume import (
+    check_plugin_files,
+    check_resumable,
+    hardware_choices,
+    held_out_by,
+    recorded_plugins,
+)
 from agent_r1_core.training.running import run_async
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
+    from agent_r1_core.plugins.trust import Trust
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.evaluator import EvaluationPlan
     from agent_r1_core.training.listener import Listener
@@ -34,6 +41,7 @@ def train(
     disabled: Collection[str] = (),
     resume: bool = False,
     force: bool = False,
+    trust: bool = False,
     listener: Listener | None = None,
 ) -> Run:
     """Train an agent; returns its run.
@@ -45,12 +53,17 @@ def train(
         disabled: names of plugins not to load.
         resume: continue the run after its newest checkpoint.
         force: replace a run of the same name; with `resume`, continue even if the plugins differ.
+        trust: with `resume`, run the plugin files that the run names, even if they did not run here before.
         listener: receives steps, evaluations and notes; None: a line of progress in terminals and notebooks.
 
     Raises:
         AgentR1Error: anything expected; see errors.py.
     """
-    resolved = resolve(recipe, overrides, plugins=plugins, disabled=disabled, resume=resume)
+    from agent_r1_core.plugins.trust import Trust
+
+    resolved = resolve(
+        recipe, overrides, plugins=plugins, disabled=disabled, resume=resume, force=force, trust=Trust(named=trust)
+    )
     return train_resolved(resolved, resume=resume, force=force, listener=listener)
 
 
@@ -61,31 +74,61 @@ def resolve(
     plugins: Sequence[str | Path] = (),
     disabled: Collection[str] = (),
     resume: bool = False,
+    force: bool = False,
     training: bool = True,
+    dry_run: bool = False,
+    trust: Trust | None = None,
 ) -> ResolvedConfig:
     """The resolved configuration of a recipe, or of a run directory.
 
+    Args:
+        recipe: a recipe's name or path, or a run directory. None: the recipe `default`.
+        overrides: `key=value` texts.
+        plugins: Python files to load as plugins.
+        disabled: names of plugins not to load.
+        resume: whether a run is continued.
+        force: continue a run even if its plugin files have changed.
+        training: False for evaluations and rollouts.
+        dry_run: whether the configuration is only looked at.
+        trust: which of the plugin files that the recipe or run names may run besides those that ran here before. A
+            recipe that is trained may run all of them.
+
     Raises:
         ConfigError, PluginError: see `load_config`.
-        RunError: `recipe` is a run directory but `resume` is False, or it is not one and `resume` is True.
+        RunError: `recipe` is a run directory but `resume` is False, it is not one and `resume` is True, or a plugin
+            file of the run has changed.
     """
     from agent_r1_core.config import load_config
+    from agent_r1_core.plugins.trust import Trust
 
+    trust = trust or Trust()
     if recipe is not None and Run.is_run(recipe):
-        if training and not resume:
+        if training and not (resume or dry_run):
             raise RunError(f"{recipe} is a run, not a recipe; continue it with --resume, or name a recipe")
         path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
         named = {text.partition("=")[0].strip() for text in overrides}
         # A resumed run keeps its place; an evaluation gets a new run beside it.
         place = {"run.dir": path.parent, "run.name": path.name if training else "null"}
         overrides = [*(f"{key}={value}" for key, value in place.items() if training or key not in named), *overrides]
-        loaded = load_config(path / "config.yaml", overrides, plugins=plugins, disabled=disabled, training=training)
+        recorded = recorded_plugins(path)
+        if resume and not force:
+            check_plugin_files(recorded)
+        loaded = load_config(
+            path / "config.yaml",
+            overrides,
+            plugins=plugins,
+            disabled=disabled,
+            training=training,
+            trust=replace(trust, edited=force),
+            recorded=recorded,
+        )
         return replace(loaded, recipe=path.name, run=path)
-    if resume and recipe is not None and _means_a_run(recipe):
+    if (resume or dry_run) and recipe is not None and _means_a_run(recipe):
         raise RunError(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
-    return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training)
+    trust = replace(trust, named=trust.named or (training and not dry_run), edited=True)
+    return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training, trust=trust)
 
 
 def _means_a_run(recipe: str | Path) -> bool:

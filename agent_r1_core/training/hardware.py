@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ConfigError, ModelError, RunError
+from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.files import write_text
-from agent_r1_core.training.cache import cache_dir
 
 if TYPE_CHECKING:
     import torch

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.runs.run import Run
 
 CHANGEABLE = (
     *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes"),
@@ -39,6 +40,41 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     sentences = resolved.registry.check_same(run.plugins())
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; use --force to continue anyway")
+
+
+def recorded_plugins(path: Path) -> list[dict[str, Any]]:
+    """The plugins of the run at `path`; empty for one that was stopped before it recorded them.
+
+    Raises:
+        RunError: the record is damaged.
+    """
+    if not (path / "plugins.json").is_file():
+        return []
+    try:
+        plugins = Run.open(path).plugins()
+        if all({"name", "status", "value", "file_hash", "components"} <= plugin.keys() for plugin in plugins):
+            return plugins
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    raise RunError(f"{path / 'plugins.json'} is damaged, which lists the plugins of the run; restore the file")
+
+
+def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to resume with local plugin files that have changed, before any of them is imported.
+
+    Raises:
+        RunError: a file has another content than when the run began.
+    """
+    for plugin in recorded:
+        file = Path(str(plugin["value"]))
+        if plugin["file_hash"] is None or not file.is_file():
+            continue  # a file that is gone is reported where the configuration names it
+        now = hashlib.sha256(file.read_bytes()).hexdigest()
+        if now != plugin["file_hash"]:
+            raise RunError(
+                f"plugin {plugin['name']!r} has changed since the run began: file hash {plugin['file_hash']} became "
+                f"{now}; use --force to continue anyway"
+            )
 
 
 def held_out_by(run: Run) -> Path | None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError
+from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.cache import cache_dir
 from agent_r1_core.training.task_order import hold_out
 
 if TYPE_CHECKING:

@@ -26,6 +26,19 @@ METRICS = {
 }
 
 
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("\n", False), ("", False)])
+def test_a_question_waits_for_an_answer_and_only_yes_is_one(
+    monkeypatch: pytest.MonkeyPatch, live: bool, answer: str, agreed: bool
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    stream = io.StringIO()
+    with TrainDisplay(stream=stream, live=live) as display:
+        assert display.confirm("Run it?") is agreed
+        display.begin(0, 30)
+    assert stream.getvalue().count("Run it? [y/N] ") == 1
+
+
 def shown(live: bool) -> str:
     stream = io.StringIO()
     with TrainDisplay(stream=stream, live=live) as display:

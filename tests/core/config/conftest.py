@@ -173,10 +173,14 @@ Load = Callable[..., "ResolvedConfig"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the plugin `parts.py` and the recipe `small.yaml`; the current folder is another one."""
+    """A folder with the user's plugin `parts.py` and the recipe `small.yaml`; the current folder is another one."""
+    from agent_r1_core.plugins.sources import candidates
+    from agent_r1_core.plugins.trust import remember
+
     home = tmp_path / "home"
     home.mkdir()
     (home / "parts.py").write_text(PLUGIN)
+    remember([candidate for candidate in candidates([home / "parts.py"]) if candidate.is_local])
     (home / "small.yaml").write_text(RECIPE)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
+import py_compile
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ComponentLoadError, ConfigError
 from agent_r1_core.plugins import PluginRecord, PluginStatus, Registry
+from agent_r1_core.plugins.trust import Trust
 
 Broken = dict[tuple[str, str | None], PluginRecord]
 Write = Callable[..., Path]
@@ -40,20 +44,19 @@ def test_sound_plugins_survive_the_broken_ones(broken: Broken) -> None:
     assert [component.qualified for component in sound.components] == ["sound/echo"]
 
 
-def test_of_two_plugins_with_one_name_the_second_is_shadowed_and_never_imported(broken: Broken) -> None:
-    first, second = broken["twin", "first-twin"], broken["twin", "second-twin"]
-    assert first.status == PluginStatus.OK
-    assert second.status == PluginStatus.SHADOWED
-    assert "another plugin of that name comes first, from first-twin 1.0" in second.reason
-    assert "broken_twin_second" not in sys.modules
+def test_of_two_installed_plugins_with_one_name_neither_is_loaded(broken: Broken) -> None:
+    for own, other in (("first-twin", "second-twin 2.0"), ("second-twin", "first-twin 1.0")):
+        record = broken["twin", own]
+        assert record.status == PluginStatus.CONFLICTING
+        assert record.reason.startswith(f"a plugin of the same name comes from {other}; rename, uninstall or disable")
 
 
-def test_disabling_the_first_of_two_lets_the_second_load(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabling_one_of_two_lets_the_other_load(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
     registry = Registry.discover(disabled=["switched_off", "first-twin/twin"])
     statuses = {p.distribution: (p.status, p.reason) for p in registry.plugins if p.name == "twin"}
     assert statuses["first-twin"][0] == PluginStatus.DISABLED
-    assert "a shadowed plugin was imported" in statuses["second-twin"][1]
+    assert "the second twin was imported" in statuses["second-twin"][1]
 
 
 def test_a_bad_target_is_no_matter_before_use(broken: Broken) -> None:
@@ -91,7 +94,12 @@ def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
+        (
+            "@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', presets=(Preset('b', {'c': {1}}),))]",
+            "preset 'b' of tool 'a' has options that JSON cannot hold",
+        ),
         ("raise SystemExit(3)", "raised SystemExit: 3 (mine.py, line "),
+        ("class Odd(BaseException):\n    __str__ = exit\nraise Odd", "raised Odd: its message cannot be read"),
         ("1 +", "raised SyntaxError"),
     ],
 )
@@ -138,6 +146,25 @@ def test_a_file_that_cannot_be_a_plugin_is_an_error(tmp_path: Path, name: str, c
     (tmp_path / "conftest.txt").touch()
     with pytest.raises(ConfigError, match=complaint):
         Registry.discover([tmp_path / name])
+
+
+def test_a_compiled_file_beside_a_plugin_never_runs_in_its_place(local_plugin: Write, tmp_path: Path) -> None:
+    path = local_plugin("@hookimpl\ndef register_tools(): return [ToolSpec('read', ':A', '')]")
+    other = tmp_path / "other.py"
+    other.write_text("raise AssertionError('the compiled file ran')")
+    compiled = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(other), compiled, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert [component.name for component in _local(Registry.discover([path])).components] == ["read"]
+
+
+def test_a_local_file_never_takes_the_place_of_a_built_in_plugin(local_plugin: Write) -> None:
+    path = local_plugin("raise AssertionError('it was imported')", name="rewards")
+    records = [plugin for plugin in Registry.discover([path]).plugins if plugin.name == "rewards"]
+    assert {plugin.distribution: plugin.status for plugin in records} == {"agent-r1": "ok", None: "conflicting"}
+    recipe = path.with_name("mine.yaml")
+    recipe.write_text("plugins: [rewards.py]\n")
+    with pytest.raises(ComponentLoadError, match=r"rewards, which is conflicting: .* comes from agent-r1 "):
+        load_config(recipe, trust=Trust(named=True))
 
 
 def test_what_a_plugin_prints_goes_to_stderr(local_plugin: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,161 @@
+"""Reads the plugins of other distributions in processes of their own, so that importing one cannot harm a command.
+
+What a plugin offers is remembered until one of its files changes; its module is not imported here at all, only the
+components that a recipe names. This keeps accidents out, not attackers: an installed distribution may run code whenever
+Python starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from agent_r1_core.folders import cache_dir
+from agent_r1_core.hookspecs import PLUGIN_API
+from agent_r1_core.plugins.reading import Reading
+from agent_r1_core.plugins.records import PluginStatus
+from agent_r1_core.plugins.sources import Candidate
+
+SECONDS = 30.0
+"""Time to import the plugins that are not remembered; they are imported at the same time."""
+_AGAIN = "`agent-r1 plugins doctor` tries it again"
+
+Stamps = dict[str, list[int]]
+"""Files with the time of their last change (ns) and their size."""
+
+
+def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[Candidate, Reading]:
+    """What each plugin offers; `anew` forgets what is remembered."""
+    places = {candidate: _files(candidate.value) for candidate in candidates}
+    readings = {} if anew else {item: found for item, files in places.items() if (found := _remembered(item, files))}
+    with TemporaryDirectory(prefix="agent-r1-plugins-") as folder:
+        started = {
+            candidate: _Reader(candidate, Path(folder, f"{index}.json"))
+            for index, candidate in enumerate(candidates)
+            if candidate not in readings
+        }
+        stop = time.monotonic() + SECONDS
+        try:
+            for candidate, reader in started.items():
+                readings[candidate], files = reader.finish(stop)
+                if not readings[candidate].raised:
+                    _remember(candidate, readings[candidate], places[candidate], files)
+        finally:
+            for reader in started.values():
+                reader.kill()
+    return readings
+
+
+class _Reader:
+    """One process that reads one plugin."""
+
+    def __init__(self, candidate: Candidate, answer: Path) -> None:
+        self._candidate, self._answer = candidate, answer
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        reader = [sys.executable, "-P", "-m", "agent_r1_core.plugins.reader"]
+        self._process = subprocess.Popen(
+            [*reader, str(answer), candidate.name, candidate.value],
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+
+    def finish(self, stop: float) -> tuple[Reading, list[str]]:
+        """Wait until the time `stop`; returns what the plugin offers, and its files."""
+        try:
+            code = self._process.wait(max(0.0, stop - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._failed(f"did not end within {SECONDS:g} seconds"), []
+        try:
+            answer = json.loads(self._answer.read_text(encoding="utf-8"))
+            return Reading.from_json(answer, self._candidate.name), answer["files"]
+        except (OSError, ValueError, KeyError, TypeError):
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            return self._failed(f"ended the process that did it, which {how}"), []
+
+    def kill(self) -> None:
+        """End the process and those that it started, if it still runs."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _failed(self, how: str) -> Reading:
+        return Reading(PluginStatus.FAILED, f"importing {self._candidate.value} {how}; {_AGAIN}")
+
+
+def _files(value: str) -> list[str]:
+    """The files that importing a plugin's module runs first, its packages' and its own, found without importing any.
+
+    Empty if they are not found; such a plugin is read every time.
+    """
+    files: list[str] = []
+    places: Any = None
+    parts = value.partition(":")[0].split(".")
+    for end in range(1, len(parts) + 1):
+        spec = _spec(".".join(parts[:end]), places)
+        if spec is None:
+            return []
+        files += [spec.origin] if spec.has_location and spec.origin else []
+        places = spec.submodule_search_locations
+    return files
+
+
+def _spec(module: str, places: Any) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, which would import the packages above the module."""
+    try:
+        specs = (finder.find_spec(module, places) for finder in sys.meta_path)
+        return next((spec for spec in specs if spec is not None), None)
+    except (ImportError, AttributeError, KeyError, ValueError):
+        return None
+
+
+def _remembered(candidate: Candidate, files: Sequence[str]) -> Reading | None:
+    try:
+        saved = json.loads(_memory(candidate).read_text(encoding="utf-8"))
+        stamps = _stamps([*files, *saved["stamps"]])
+        if files and saved["of"] == _facts(candidate) and saved["stamps"] == stamps:
+            return Reading.from_json(saved["reading"], candidate.name)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _remember(candidate: Candidate, reading: Reading, own: Sequence[str], others: Sequence[str]) -> None:
+    """Write what was read; a cache that cannot be written only costs time."""
+    with contextlib.suppress(OSError, RuntimeError):
+        path = _memory(candidate)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        stamps = _stamps([*own, *others])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        saved = {"of": _facts(candidate), "stamps": stamps, "reading": reading.to_json()}
+        temporary.write_text(json.dumps(saved), encoding="utf-8")
+        os.replace(temporary, path)
+
+
+def _memory(candidate: Candidate) -> Path:
+    name = "\0".join((candidate.distribution, candidate.name, candidate.value))
+    return cache_dir() / "plugins" / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
+
+
+def _facts(candidate: Candidate) -> list[Any]:
+    """What a reading depends on besides the plugin's files."""
+    return [candidate.version, PLUGIN_API, sys.version]
+
+
+def _stamps(files: Sequence[str]) -> Stamps:
+    stats = {file: os.stat(file) for file in files}
+    return {file: [stat.st_mtime_ns, stat.st_size] for file, stat in stats.items()}

@@ -1,0 +1,110 @@
+"""Recipes and runs that were made elsewhere run no code that nobody has allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.training.api import train
+
+Invoke = Callable[..., Any]
+
+PLUGIN = """
+from pathlib import Path
+from agent_r1_core import RewardFn, RewardSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+(Path(__file__).parent / "it_ran").touch()
+
+
+class Free(RewardFn):
+    def score(self, trajectory):
+        return 1.0
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("free", ":Free", "Always 1")]
+"""
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Path) -> Path:
+    """A folder that came from elsewhere, with the recipe `recipe.yaml`, the run `run`, and the plugin of both."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    plugin = folder / "gift.py"
+    plugin.write_text(PLUGIN)
+    recipe = {
+        "extends": "default",
+        "rewards": ["free"],
+        "plugins": [str(plugin)],
+        "model": {"name": str(noise), "dtype": "float32"},
+        "threads": 1,
+        "trackers": [],
+    }
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    entry = {"name": "gift", "status": "ok", "value": str(plugin), "file_hash": "0" * 64, "components": []}
+    with Run.create(folder, "run", {**recipe, "sources": {}}, [entry]):
+        return folder
+
+
+RECIPE = [("train", "recipe.yaml", "--dry-run"), ("eval", "recipe.yaml"), ("rollout", "recipe.yaml")]
+RUN = [
+    ("eval", "--model", "run"),
+    ("eval", "run"),
+    ("rollout", "run"),
+    ("play", "run"),
+    ("train", "run", "--dry-run"),
+    ("train", "run", "--resume", "--force"),
+]
+
+
+@pytest.mark.parametrize("words", [*RECIPE, ("play", "recipe.yaml"), *RUN], ids=" ".join)
+def test_no_command_runs_a_file_that_somebody_else_put_there(
+    agent_r1: Invoke, strange: Path, words: tuple[str, ...]
+) -> None:
+    done = agent_r1(*(strange / word if (strange / word).exists() else word for word in words))
+    assert done.exit_code == 3
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: plugins[0] (")
+    assert f"names a plugin file that did not run here before, {strange / 'gift.py'} (SHA-256 " in line
+    assert line.endswith("; read it, then add --trust")
+    assert not (strange / "it_ran").exists()
+
+
+def test_a_resume_compares_files_before_it_imports_them(agent_r1: Invoke, strange: Path) -> None:
+    done = agent_r1("train", strange / "run", "--resume", "--trust")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: plugin 'gift' has changed since the run began: file hash 000")
+    assert not (strange / "it_ran").exists()
+
+
+def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1: Invoke, strange: Path) -> None:
+    look = ("train", strange / "run", "--dry-run")
+    assert agent_r1(*look, "--trust").exit_code == 0
+    assert (strange / "it_ran").exists()
+    assert agent_r1(*look).exit_code == 0
+    (strange / "gift.py").write_text(PLUGIN + "\n")
+    assert agent_r1(*look).exit_code == 3, "a run says nothing about who changed its file"
+    assert agent_r1("train", strange / "recipe.yaml", "--dry-run").exit_code == 0, "who edits a recipe's file goes on"
+
+
+def test_a_file_of_the_command_line_needs_no_trust(agent_r1: Invoke, strange: Path) -> None:
+    assert agent_r1("train", strange / "run", "--dry-run", "-p", strange / "gift.py").exit_code == 0
+
+
+def test_training_a_recipe_runs_its_files_and_its_run_is_the_users_own(agent_r1: Invoke, strange: Path) -> None:
+    small = ["training.steps=1", "training.tasks_per_step=1", "training.samples_per_task=2", "engine.max_new_tokens=4"]
+    small += ["tasks.train.size=4", "tasks.eval.size=2", "env.max_turns=1", "run.name=own"]
+    run = train(strange / "recipe.yaml", small)
+    assert json.loads((run.path / "plugins.json").read_text())
+    done = agent_r1("eval", run.path)
+    assert done.exit_code == 0, done.stderr
