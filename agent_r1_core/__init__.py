@@ -37,6 +37,7 @@ _HOMES = {
     "Group": "trajectory",
     "KnownWeights": "engines.weights",
     "LocalPath": "contracts.component",
+    "Markup": "contracts.markup",
     "Message": "trajectory",
     "Metric": "contracts.metric",
     "Observation": "contracts.env",

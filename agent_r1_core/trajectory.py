@@ -13,7 +13,10 @@ from typing import Any, TypedDict
 
 
 class Message(TypedDict, total=False):
-    """One chat message: `role` (system, user, assistant, tool), `content`, and for a tool its `name`."""
+    """One chat message: `role` (system, user, assistant, tool), `content`, and for a tool its `name`.
+
+    Control tokens count in the parts of the content that are `Markup`; all other text is data.
+    """
 
     role: str
     content: str

@@ -4,6 +4,10 @@ Only new messages become ids. The text so far is kept as the template and the po
 with it, only the rest is encoded. If not (the template dropped earlier thinking, or trimmed an action), or if the
 environment begins the conversation anew, a new segment opens, which the engine then really sees. Ids are never decoded
 and encoded again.
+
+Control tokens in a message are ordinary text, unless its author marked them (`Markup`). Where a new segment repeats an
+earlier action, the control tokens that the policy sampled as such are control ids again; those that it spelled out in
+other ids, as a quotation of a tool's result may, are not.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ class Conversation:
         self._schemas = list(schemas)
         self._tools_text = tools_text
         self._messages: list[Message] = []
+        """Protected: control tokens of data are cut apart."""
         self._prefixes: tuple[str, ...] = ()
         """A rendering that begins with one of these extends the last segment: its whole text, or all but its
         end-of-turn token (a policy may close with another token than the template writes)."""
@@ -64,11 +69,14 @@ class Conversation:
         """
         start, stop = self.segments[-1].append_action(ids, logprobs)
         closed = bool(ids) and ids[-1] in self._tokenizer.eos_ids
-        text = self._tokenizer.decode(ids[:-1] if closed else ids)
+        spoken = ids[:-1] if closed else ids
+        text = self._tokenizer.decode(spoken)
         closing = self._tokenizer.decode(ids[-1:]) if closed else ""
+        control = self._tokenizer.control
+        content = control.protect(control.sampled(spoken, text, self._tokenizer.decode))
         before = self._prefixes[0]
-        self._prefixes = (before + text + closing, before + text)
-        self._messages.append({"role": "assistant", "content": text})
+        self._prefixes = (before + content + closing, before + content)
+        self._messages.append({"role": "assistant", "content": content})
         return len(self.segments) - 1, start, stop, text
 
     def close_with(
@@ -96,7 +104,8 @@ class Conversation:
     def _append(
         self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
     ) -> bool:
-        conversation = list(messages) if new_context else [*self._messages, *messages]
+        protected = [self._tokenizer.control.protect_message(message) for message in messages]
+        conversation = protected if new_context else [*self._messages, *protected]
         rendered = self._tokenizer.template.render(conversation, self._schemas, self._tools_text, generation_prompt)
         prefix = None if new_context else next((text for text in self._prefixes if rendered.startswith(text)), None)
         if prefix is None and not may_open:

@@ -14,6 +14,19 @@ def clip_text(text: str, limit: int) -> str:
     return f"{text[:limit]}... [{len(text) - limit} characters cut]"
 
 
+def split_tagged(text: str, tag: str) -> tuple[list[str], str]:
+    """The contents of the innermost `<tag>...</tag>` blocks, in order, and the text without these blocks."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    *closed, last = text.split(closing)
+    contents, rest = [], []
+    for piece in closed:
+        before, opened, content = piece.rpartition(opening)
+        if opened:
+            contents.append(content)
+        rest.append(before if opened else piece + closing)
+    return contents, "".join((*rest, last))
+
+
 def without_thinking(text: str) -> str:
     """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened."""
     start = text.find("</think>")

@@ -1,8 +1,4 @@
-"""ChatTokenizer: a Hugging Face tokenizer, its chat template, and the ids that end a turn.
-
-Text from tools and tasks is encoded together with the template's text, so a document that spells out a special token
-(`<|im_end|>`) produces that token: a limit of the templates themselves.
-"""
+"""ChatTokenizer: a Hugging Face tokenizer, its chat template, its control tokens, and the ids that end a turn."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.errors import ModelError
 
@@ -32,6 +29,7 @@ class ChatTokenizer:
         self._encode_cached = lru_cache(_CACHED_TEXTS)(self._encode)
         self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")
         self.template = ChatTemplate(raw, self.name)
+        self.control = ControlTokens(raw)
         end_ids = {int(index) for index in eos_ids}
         if raw.eos_token_id is not None:
             end_ids.add(int(raw.eos_token_id))
@@ -77,14 +75,19 @@ class ChatTokenizer:
         return len(self.raw)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text; adds nothing, reads special tokens as such, replaces characters that UTF-8 cannot encode."""
+        """Ids of a text; adds nothing, reads control tokens as such, replaces characters that UTF-8 cannot encode.
+
+        What `ControlTokens.protect` cut apart is encoded apart.
+        """
         return list(self._encode_cached(text))
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        if not text:
-            return ()
         clean = text.encode("utf-8", "replace").decode("utf-8")
-        return tuple(self.raw.encode(clean, add_special_tokens=False))
+        pieces = [piece for piece in clean.split(BREAK) if piece]
+        if len(pieces) < 2:
+            return tuple(self.raw.encode(pieces[0], add_special_tokens=False)) if pieces else ()
+        encoded = self.raw(pieces, add_special_tokens=False, return_attention_mask=False)
+        return tuple(index for ids in encoded["input_ids"] for index in ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""

@@ -36,7 +36,7 @@ class EnvConfig(ComponentConfig):
 
 @dataclass
 class Observation:
-    """What the policy sees next: the messages that are new to it."""
+    """What the policy sees next: the messages that are new to it. Their text is data, except for `Markup` in it."""
 
     messages: list[Message] = field(default_factory=list)
     new_context: bool = False

@@ -73,7 +73,7 @@ class ToolFormat(Component):
         raise TypeError(f"tool format {type(self).__name__} defines no render_call(call); add one")
 
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        """The messages that show results to the model."""
+        """The messages that show results to the model; tags that the format writes around a result are `Markup`."""
         return [{"role": "tool", "name": result.name, "content": result.text} for result in results]
 
 

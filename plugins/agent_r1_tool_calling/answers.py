@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from agent_r1_core.chat import without_thinking
+from agent_r1_core.chat import split_tagged, without_thinking
 
 AnswerStyle = Literal["tags", "boxed", "plain"]
 
@@ -16,7 +16,6 @@ INSTRUCTIONS: dict[AnswerStyle, str] = {
 }
 """The sentence of the default system prompt for each style."""
 
-_TAGS = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _BOXED = "\\boxed{"
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 """Braces, and escaped characters, which are no braces."""
@@ -29,7 +28,7 @@ def find_answer(text: str, style: AnswerStyle) -> str | None:
         return visible.strip() or None
     if style == "boxed":
         return _last_boxed(visible)
-    answers = _TAGS.findall(visible)
+    answers, _ = split_tagged(visible, "answer")
     return answers[-1].strip() if answers else None
 
 

@@ -19,6 +19,7 @@ from agent_r1_core import (
     EnvConfig,
     EnvServices,
     EpisodeError,
+    Markup,
     Message,
     Observation,
     Step,
@@ -46,7 +47,8 @@ class ToolCallingConfig(EnvConfig):
     max_tool_characters: int = Field(2000, ge=1)
     """Most characters of one tool result; the rest is cut and marked."""
     max_calls: int = Field(8, ge=1)
-    """Most calls of one action that are run; further ones become an error observation."""
+    """Most calls of one action that are run, and most of its errors that are shown; an error observation counts the
+    further ones."""
 
 
 class ToolCalling(ToolEnv):
@@ -75,7 +77,7 @@ class ToolCalling(ToolEnv):
         )
         system = self._system_prompt()
         if messages and messages[0]["role"] == "system":
-            system = "\n\n".join(text for text in (system, messages[0]["content"]) if text)
+            system = Markup("\n\n").join(text for text in (system, messages[0]["content"]) if text)
             messages = messages[1:]
         return Observation([{"role": "system", "content": system}, *messages] if system else messages)
 
@@ -87,7 +89,7 @@ class ToolCalling(ToolEnv):
             if answer is not None:
                 return Step(terminated=True, answer=answer)
             error = _CUT if action.cut else _NEITHER[self.config.answer]
-            message: Message = {"role": "user", "content": f"Error: {error}."}
+            message: Message = {"role": "user", "content": "Error: " + error + "."}
             return Step(Observation([message]), errors=[error])
         errors = list(parsed.errors)
         if answer is not None and self.config.answer != "plain":
@@ -104,10 +106,9 @@ class ToolCalling(ToolEnv):
             tool_seconds=time.perf_counter() - begun,
         )
 
-    def _system_prompt(self) -> str:
-        if self.config.system_prompt is not None:
-            return str(self.config.system_prompt)
-        return self.instructions()
+    def _system_prompt(self) -> Markup:
+        prompt = self.config.system_prompt
+        return Markup(self.instructions() if prompt is None else prompt)
 
     def _format(self) -> ToolFormat:
         if self.services.tool_format is None:
@@ -120,10 +121,13 @@ class ToolCalling(ToolEnv):
         return list(await self.services.call_tools(calls)) if calls else []
 
     def _messages(self, results: Sequence[ToolResult], errors: Sequence[str]) -> list[Message]:
-        """Results, and errors of malformed calls, as the format writes them."""
-        limit = self.config.max_tool_characters
+        """Results, and errors of malformed calls, as the format writes them; at most `max_calls` errors."""
+        limit, most = self.config.max_tool_characters, self.config.max_calls
+        told = list(errors[:most])
+        if len(errors) > most:
+            told.append(f"{len(errors) - most} more errors are not shown")
         shown = [ToolResult(result.name, clip_text(result.text, limit), result.error) for result in results]
-        shown += [ToolResult("error", f"Error: {error}.", error=True) for error in errors]
+        shown += [ToolResult("error", "Error: " + error + ".", error=True) for error in told]
         return self._format().results(shown)
 
 
@@ -133,7 +137,7 @@ def _record(call: ToolCall, result: ToolResult) -> CallRecord:
 
 _CUT = "the reply was cut off before a tool call or an answer; be shorter"
 _NEITHER: dict[AnswerStyle, str] = {
-    "tags": "no tool call and no answer; call a tool, or answer in <answer> tags",
+    "tags": Markup("no tool call and no answer; call a tool, or answer in <answer> tags"),
     "boxed": "no tool call and no answer; call a tool, or answer in \\boxed{}",
     "plain": "an empty reply; call a tool, or answer",
 }

@@ -6,14 +6,12 @@ Calls inside `<think>` blocks are thoughts, not calls.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_core import ParsedAction, ToolCall, ToolFormat, describe_schema
-from agent_r1_core.chat import without_thinking
+from agent_r1_core import Markup, ParsedAction, ToolCall, ToolFormat, describe_schema
+from agent_r1_core.chat import split_tagged, without_thinking
 
-_CALL = re.compile(r"<tool_call>((?:(?!<tool_call>).)*?)</tool_call>", re.DOTALL)
 _SYNTAX = '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
 
 
@@ -43,19 +41,17 @@ class Hermes(ToolFormat):
 
     def parse(self, text: str) -> ParsedAction:
         """The calls in order, and a sentence for each malformed one."""
-        visible = without_thinking(text)
+        bodies, rest = split_tagged(without_thinking(text), "tool_call")
         parsed = ParsedAction()
-        for match in _CALL.finditer(visible):
-            call = _read(match.group(1))
+        for call in map(_read, bodies):
             if isinstance(call, ToolCall):
                 parsed.calls.append(call)
             else:
                 parsed.errors.append(call)
-        rest = _CALL.sub("", visible)
         if "<tool_call>" in rest:
-            parsed.errors.append("a tool call is not closed; end it with </tool_call>")
+            parsed.errors.append(Markup("a tool call is not closed; end it with </tool_call>"))
         elif "</tool_call>" in rest:
-            parsed.errors.append("a tool call is not opened; begin it with <tool_call>")
+            parsed.errors.append(Markup("a tool call is not opened; begin it with <tool_call>"))
         return parsed
 
     def render_call(self, call: ToolCall) -> str:

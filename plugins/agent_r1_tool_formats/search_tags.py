@@ -5,14 +5,11 @@ A call does not name a tool, so all calls go to one tool, through one text argum
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_core import ComponentConfig, ConfigError, Message, ParsedAction, ToolCall, ToolFormat, ToolResult
-from agent_r1_core.chat import without_thinking
-
-_CALL = re.compile(r"<search>((?:(?!<search>).)*?)</search>", re.DOTALL)
+from agent_r1_core import ComponentConfig, ConfigError, Markup, Message, ParsedAction, ToolCall, ToolFormat, ToolResult
+from agent_r1_core.chat import split_tagged, without_thinking
 
 
 class SearchTagsConfig(ComponentConfig):
@@ -73,19 +70,17 @@ class SearchTags(ToolFormat):
 
     def parse(self, text: str) -> ParsedAction:
         """The searches in order, and a sentence for each malformed one."""
-        visible = without_thinking(text)
+        queries, rest = split_tagged(without_thinking(text), "search")
         parsed = ParsedAction()
-        for match in _CALL.finditer(visible):
-            query = match.group(1).strip()
+        for query in map(str.strip, queries):
             if query:
                 parsed.calls.append(ToolCall(self._tool, {self._argument: query}))
             else:
-                parsed.errors.append("a search is empty; write <search>your query</search>")
-        rest = _CALL.sub("", visible)
+                parsed.errors.append(Markup("a search is empty; write <search>your query</search>"))
         if "<search>" in rest:
-            parsed.errors.append("a search is not closed; end it with </search>")
+            parsed.errors.append(Markup("a search is not closed; end it with </search>"))
         elif "</search>" in rest:
-            parsed.errors.append("a search is not opened; begin it with <search>")
+            parsed.errors.append(Markup("a search is not opened; begin it with <search>"))
         return parsed
 
     def render_call(self, call: ToolCall) -> str:
@@ -97,8 +92,8 @@ class SearchTags(ToolFormat):
         """One user message with a block per result."""
         if not results:
             return []
-        blocks = [f"<information>{result.text}</information>" for result in results]
-        return [{"role": "user", "content": "\n".join(blocks)}]
+        blocks = [Markup("<information>") + result.text + Markup("</information>") for result in results]
+        return [{"role": "user", "content": Markup("\n").join(blocks)}]
 
 
 def _takes_text(schema: dict[str, Any]) -> bool:

@@ -21,6 +21,8 @@ from agent_r1_wiki_search.index import Index, Words, open_index
 
 NOTHING = "No passage found."
 _MAX_QUERIES = 8
+_LONGEST_QUERY = 2000
+"""Characters; every word of a query costs time, and longer ones are no questions."""
 
 
 class WikiSearch(Tool):
@@ -86,7 +88,7 @@ class WikiSearch(Tool):
         """Passages as `Title`, newline, `Text`, a blank line between them; several queries get a heading each.
 
         Raises:
-            ToolError: a query is empty, or there are too many.
+            ToolError: a query is empty or too long, or there are too many.
         """
         queries = arguments.query
         if isinstance(queries, str):
@@ -108,6 +110,8 @@ class WikiSearch(Tool):
         return self._index.search(query, self.config.top_k if top_k is None else top_k)
 
     def _results(self, query: str) -> str:
+        if len(query) > _LONGEST_QUERY:
+            raise ToolError(f"a query has {len(query)} characters; give at most {_LONGEST_QUERY}")
         return "\n\n".join(f"{passage.title}\n{self._cut(passage.text)}" for passage in self.search(query)) or NOTHING
 
     def _cut(self, text: str) -> str:

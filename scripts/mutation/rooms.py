@@ -72,7 +72,11 @@ ROOMS = (
     Room(
         "chat",
         ("agent_r1_core/chat/*.py",),
-        ("tests/core/chat", "tests/laws/test_law_01_what_was_sampled_is_trained.py"),
+        (
+            "tests/core/chat",
+            "tests/laws/test_law_01_what_was_sampled_is_trained.py",
+            "tests/laws/test_law_01_data_is_no_markup.py",
+        ),
     ),
     Room(
         "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")

@@ -22,6 +22,7 @@ COPIED = (
     "templates",
     "tests/laws",
     "tests/conftest.py",
+    "tests/fixtures/chat_templates",
     "pyproject.toml",
 )
 LAWS = range(1, 13)

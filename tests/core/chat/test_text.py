@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_r1_core.chat import clip_text, without_thinking
+from agent_r1_core.chat import clip_text, split_tagged, without_thinking
 from agent_r1_core.seeds import derive_seed
 
 
@@ -26,6 +26,21 @@ def test_a_clipped_text_says_how_much_is_missing():
 )
 def test_thinking_is_left_out(text, visible):
     assert without_thinking(text) == visible
+
+
+@pytest.mark.parametrize(
+    ("text", "contents", "rest"),
+    [
+        ("x<a>1</a>y<a>2</a>z", ["1", "2"], "xyz"),
+        ("<a>1<a>2</a>3</a>", ["2"], "<a>13</a>"),
+        ("</a><a>1</a><a>", ["1"], "</a><a>"),
+        ("<a></a>", [""], ""),
+        ("plain", [], "plain"),
+        ("<a>" * 70_000, [], "<a>" * 70_000),
+    ],
+)
+def test_tagged_blocks_are_taken_out(text, contents, rest):
+    assert split_tagged(text, "a") == (contents, rest)
 
 
 def test_seeds_depend_on_every_part_and_its_type():

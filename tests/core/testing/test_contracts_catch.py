@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import (
     EnvServices,
+    Markup,
+    Message,
     Observation,
     ParsedAction,
     RewardFn,
@@ -24,6 +27,7 @@ from agent_r1_core import (
     ToolCall,
     ToolEnv,
     ToolError,
+    ToolResult,
 )
 from agent_r1_core.testing import (
     AlgorithmContract,
@@ -223,10 +227,18 @@ class Impatient(Hermes):
     stop_strings = ("arguments",)
 
 
+class Trusting(Hermes):
+    """Marks what tools say as its own."""
+
+    def results(self, results: Sequence[ToolResult]) -> list[Message]:
+        return [{"role": "user", "content": Markup(f"<result>{result.text}</result>")} for result in results]
+
+
 def test_faulty_tool_formats(tmp_path: Path) -> None:
     found = failures(ToolFormatContract, Deaf, tmp_path, malformed=("<tool_call>{",), calls=(ToolCall("search", {}),))
     assert found == {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}
     assert failures(ToolFormatContract, Impatient, tmp_path) == {"its_stop_strings_end_what_it_writes"}
+    assert failures(ToolFormatContract, Trusting, tmp_path) == {"results_are_data"}
 
 
 class CreditsAll(GRPO):

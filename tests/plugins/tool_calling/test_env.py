@@ -146,6 +146,13 @@ def test_search_tags_reach_the_only_tool():
     assert message["content"].startswith("<information>Tavelo.")
 
 
+def test_an_action_of_nothing_but_errors_is_not_answered_at_any_length():
+    made = step(make(max_calls=2), "<tool_call></tool_call>" * 5000)
+    assert len(made.errors) == 5000
+    texts = [message["content"] for message in made.observation.messages]
+    assert texts[2:] == ["Error: 4998 more errors are not shown."]
+
+
 def test_without_tools_the_prompt_is_about_the_answer_alone():
     system, _ = opening(make(tools=False))
     assert "tool" not in system["content"]

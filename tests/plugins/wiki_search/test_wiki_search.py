@@ -76,7 +76,13 @@ def test_equal_scores_keep_the_order_of_the_corpus(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
-    [("  ", "query is empty"), ([], "0 queries were given"), (["a"] * 9, "9 queries"), (["a", ""], "query is empty")],
+    [
+        ("  ", "query is empty"),
+        ([], "0 queries were given"),
+        (["a"] * 9, "9 queries"),
+        (["a", ""], "query is empty"),
+        ("Lyon " * 40_000, "200000 characters; give at most 2000"),
+    ],
 )
 def test_a_useless_query_is_told_to_the_model(tmp_path: Path, query: Any, sentence: str) -> None:
     with pytest.raises(ToolError, match=sentence):

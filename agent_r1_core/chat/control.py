@@ -1,0 +1,90 @@
+"""ControlTokens: keeps control tokens that data merely spells from becoming control ids (LAW 1).
+
+A break after a token's first character cuts it in two. Templates pass breaks on like any other character, and the
+encoder encodes the text between two breaks by itself, so only ids next to a break differ from those of the same text in
+one piece. Control tokens are all added tokens of the tokenizer, except those of white space alone, which are text. Of
+tokens that are a single character only the special ones count; a replacement character stands for them. A template that
+writes one half of a control token beside the data cannot be helped; none of those that we know does so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from agent_r1_core.contracts.markup import Markup
+from agent_r1_core.trajectory import Message
+
+BREAK = "\ufdd0"
+"""Separates what is encoded apart. Unicode reserves this character for use within a program."""
+_REPLACEMENT = "\ufffd"
+
+
+class ControlTokens:
+    """The control tokens of one tokenizer."""
+
+    def __init__(self, raw: Any) -> None:
+        """Read the added tokens of a Hugging Face tokenizer."""
+        added = getattr(raw, "added_tokens_decoder", {})
+        tokens = {index: token for index, token in added.items() if _is_control(token)}
+        self.texts: dict[int, str] = {index: token.content for index, token in tokens.items()}
+        """By id."""
+        self._spelled = _any_of([*self.texts.values(), BREAK])
+        normalizer: Any = getattr(getattr(raw, "backend_tokenizer", None), "normalizer", None)
+        normalized = [token.content for token in tokens.values() if token.normalized and normalizer is not None]
+        self._normalize = normalizer.normalize_str if normalized else None
+        self._normalized = _any_of(normalizer.normalize_str(text) for text in normalized)
+
+    def protect(self, text: str) -> str:
+        """The text for a template: control tokens outside its markup are cut; lone surrogates become `?`."""
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        if self._hides(clean):
+            return BREAK.join(clean)
+        markup = text.spans if isinstance(text, Markup) else ()
+        pieces, done, place = [], 0, 0
+        while found := self._spelled.search(clean, place):
+            start, stop = found.span()
+            place = start + 1
+            if any(begin <= start and stop <= end for begin, end in markup):
+                continue
+            pieces.append(clean[done:place] + BREAK if stop > place else clean[done:start] + _REPLACEMENT)
+            done = place
+        return "".join((*pieces, clean[done:]))
+
+    def protect_message(self, message: Message) -> Message:
+        """A message with all of its texts protected, its role and name included."""
+        texts = {key: self.protect(value) if isinstance(value, str) else value for key, value in message.items()}
+        return cast(Message, texts)
+
+    def sampled(self, ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> Markup:
+        """The text of an action; the control tokens that the policy sampled as such are its markup."""
+        found = list(self._spelled.finditer(text))
+        tokens = [(place, self.texts[index]) for place, index in enumerate(ids) if index in self.texts]
+        if [match.group() for match in found] == [token for _, token in tokens]:
+            return Markup(text, [match.span() for match in found])
+        starts = ((len(decode(ids[:place])), token) for place, token in tokens)
+        return Markup(text, [(start, start + len(token)) for start, token in starts if text.startswith(token, start)])
+
+    def _hides(self, text: str) -> bool:
+        """Whether the tokenizer's own normalisation brings out control tokens, as NFKC does with wide letters."""
+        if self._normalize is None:
+            return False
+        return len(self._normalized.findall(self._normalize(text))) > len(self._spelled.findall(text))
+
+
+def _is_control(token: Any) -> bool:
+    return bool(token.content.strip()) and (token.special or len(token.content) > 1)
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Matches each of the texts, where several begin alike the longest; quick for thousands of texts, too."""
+    return re.compile(_tree(sorted(texts)))
+
+
+def _tree(texts: list[str]) -> str:
+    """The pattern of sorted texts; those with the same first character share its branch."""
+    groups = groupby(filter(None, texts), key=lambda text: text[0])
+    branches = [re.escape(first) + _tree([text[1:] for text in group]) for first, group in groups]
+    return f"(?:{'|'.join(branches)}){'' if all(texts) else '?'}" if branches else ""
