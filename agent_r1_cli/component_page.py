@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent_r1_cli.output import show
+
 _NARROWEST, _WIDEST = 60, 100
 """Columns of the page."""
 _NAMES = 26
@@ -18,14 +20,14 @@ def print_page(answer: dict[str, Any]) -> None:
     """Print a component; `answer` is what `--json` prints."""
     for title, text in _facts(answer).items():
         if text:
-            print(_wrapped(text, f"{title + ':':<11}", " " * 11))
+            show(_wrapped(text, f"{title + ':':<11}", " " * 11))
     if answer["doc"]:
-        print(f"\n{_prose(answer['doc'])}")
-    print()
+        show(f"\n{_prose(answer['doc'])}")
+    show()
     if answer["options"]:
         _print_entries("options:", [_option(option) for option in answer["options"]])
     else:
-        print("It has no options of its own.")
+        show("It has no options of its own.")
     if answer["recipe_options"]:
         _print_entries(f"\nevery {answer['kind']} has:", [_option(option) for option in answer["recipe_options"]])
     if answer["presets"]:
@@ -33,8 +35,8 @@ def print_page(answer: dict[str, Any]) -> None:
     if answer["metrics"]:
         _print_entries("\nmetrics:", [(m["name"], [_metric(m)]) for m in answer["metrics"]])
     if "schema_of_tool" in answer:
-        print("\ntool schema, as the model is told:")
-        print(json.dumps(answer["schema_of_tool"], indent=2, ensure_ascii=False))
+        show("\ntool schema, as the model is told:")
+        show(json.dumps(answer["schema_of_tool"], indent=2, ensure_ascii=False))
 
 
 def _facts(answer: dict[str, Any]) -> dict[str, str]:
@@ -82,17 +84,17 @@ def _metric(metric: dict[str, Any]) -> str:
 
 def _print_entries(title: str, entries: Sequence[tuple[str, Iterable[str]]]) -> None:
     """Print names in a column, with paragraphs beside them."""
-    print(title)
+    show(title)
     column = min(_NAMES, 4 + max(len(name) for name, _ in entries))
     for name, paragraphs in entries:
         first, *rest = [text for text in paragraphs if text] or [""]
         label = f"  {name}"
         if len(label) + 2 > column:
-            print(label)
+            show(label)
             label = ""
-        print(_wrapped(first, label.ljust(column), " " * column))
+        show(_wrapped(first, label.ljust(column), " " * column))
         for text in rest:
-            print(_wrapped(text, " " * column, " " * column))
+            show(_wrapped(text, " " * column, " " * column))
 
 
 def _prose(text: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.terminal import shown
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -98,7 +99,7 @@ class TrainDisplay:
     def note(self, text: str) -> None:
         """A sentence that stays on the screen."""
         if self._bar is not None:
-            self._bar.note(text)
+            self._bar.note(shown(text, self.stream.encoding))
         else:
             self._print(text)
 
@@ -121,7 +122,7 @@ class TrainDisplay:
         return f"{duration(sum(self._seconds) / len(self._seconds) * (self.total - self.done))} left"
 
     def _print(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        print(shown(text, self.stream.encoding), file=self.stream, flush=True)
 
 
 class _Bar:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agent_r1_cli.output import print_json, print_table, say
+from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
@@ -64,7 +64,7 @@ def score(
         return
     print_table(("metric", "mean", "95 % interval", "method", "n"), evaluation.result.rows())
     for line in _footer(evaluation.result):
-        print(line)
+        show(line)
     say(f"written to {path}")
 
 

@@ -74,7 +74,7 @@ def debugging() -> bool:
 
 def _show_traceback() -> None:
     if debugging():
-        traceback.print_exc()
+        say(traceback.format_exc().rstrip())
 
 
 def _users_line(error: Exception) -> str:

@@ -21,6 +21,7 @@ from agent_r1_cli import (
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
+from agent_r1_cli.output import show_logged_warnings
 from agent_r1_core import __version__
 
 EPILOG = """\b
@@ -86,6 +87,7 @@ def _add(group: typer.Typer, name: str, command: Callable[..., Any]) -> None:
 
 def main() -> None:
     """Run the command line."""
+    show_logged_warnings()
     try:
         build_app()(prog_name="agent-r1")
     except SystemExit as end:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_r1_cli.output import say
+from agent_r1_cli.output import say, show
 from agent_r1_cli.scaffold import KINDS
 
 KindArgument = Annotated[
@@ -37,7 +37,7 @@ def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
     _refuse_taken(kind, name)
     target = folder or Path(project_name(name))
     for path in write_project(kind, name, target):
-        print(path)
+        show(str(path))
     say(f"next: cd {target} && pytest && pip install -e . && agent-r1 plugins show {name} --kind {kind}")
 
 

@@ -1,23 +1,36 @@
-"""What commands print: answers on stdout, narration on stderr; rich only on a terminal."""
+"""What commands print: answers on stdout, narration on stderr; rich only on a terminal.
+
+Text for people passes through `shown`: what a model, a tool or a file says cannot act on the terminal. JSON is exact.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from agent_r1_core.terminal import shown, shown_in_line
 
 SCHEMA = 1
 """Version of the JSON that commands print."""
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print an answer as JSON, with the schema version."""
-    print(json.dumps({"schema": SCHEMA, **answer}, indent=2, ensure_ascii=False))
+    """Print an answer as JSON, with the schema version; what stdout cannot encode is written as JSON escapes."""
+    versioned = {"schema": SCHEMA, **answer}
+    text = json.dumps(versioned, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(versioned, indent=2)
+    print(text)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under headers: a rich table on a terminal, aligned columns elsewhere."""
+    rows = [[shown_in_line(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
@@ -30,9 +43,25 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         return
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
     for row in (headers, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        show("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def show(text: str = "") -> None:
+    """Print text for people on stdout."""
+    print(shown(text, sys.stdout.encoding))
 
 
 def say(text: str) -> None:
     """Print a sentence on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text, sys.stderr.encoding), file=sys.stderr, flush=True)
+
+
+def show_logged_warnings() -> None:
+    """From now on, warnings that are logged without a handler pass through `shown`, too."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_ShownFormatter())
+
+
+class _ShownFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return shown(super().format(record), sys.stderr.encoding)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.output import print_json, say
+from agent_r1_cli.output import print_json, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, TaskSetName
@@ -58,7 +58,7 @@ def play(
     actions = None if script is None else read_script(script)
     chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
-    tell = say if as_json else print
+    tell = say if as_json else show
     with asyncio.Runner() as runner:
         with TrainDisplay("loading the recipe, its environment and its tools ...") as display:
             from agent_r1_cli.seat import Seat

@@ -10,13 +10,19 @@ from agent_r1_core.errors import ConfigError
 
 
 def from_keyboard() -> Iterator[str]:
-    """One action per line until the end of the input; empty lines are skipped."""
+    """One action per line until the end of the input; empty lines are skipped.
+
+    Raises:
+        ConfigError: a line is not text.
+    """
     prompt = "action> " if sys.stdin.isatty() else ""
     while True:
         try:
             line = input(prompt)
         except EOFError:
             return
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"the input is no text ({error}); write UTF-8") from None
         if line.strip():
             yield line
 

@@ -20,6 +20,7 @@ from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.terminal import shown_in_line
 from agent_r1_core.training.components import make_env, make_rewards, make_tool_format, make_tools
 from agent_r1_core.training.model_source import find_model
 from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
@@ -234,7 +235,7 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
 
 def _message(message: Message) -> str:
     """A message for a person: the speaker, then the text."""
-    speaker = " ".join(part for part in (message["role"], message.get("name", "")) if part)
+    speaker = shown_in_line(" ".join(part for part in (message["role"], message.get("name", "")) if part))
     return f"[{speaker}] {message['content']}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_r1_cli.output import say
+from agent_r1_cli.output import say, show
 from agent_r1_cli.plugin_options import DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 
@@ -83,9 +83,9 @@ def _finish(run: Run, resolved: ResolvedConfig) -> None:
         evaluations = [record for record in run.evaluations().values() if record["step"] is not None]
         for record in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
             when = "before training" if record["step"] == 0 else f"after step {record['step']}"
-            print(f"{when}: {EvaluationResult.from_json(record).headline()}")
-    print(f"run: {run.path}")
-    print(f"policy: {run.model}")
+            show(f"{when}: {EvaluationResult.from_json(record).headline()}")
+    show(f"run: {run.path}")
+    show(f"policy: {run.model}")
     say(f"next: {' | '.join(_what_next(run, resolved))}")
 
 

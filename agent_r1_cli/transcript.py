@@ -1,6 +1,7 @@
 """Prints episodes token by token, as the policy saw them, with the action mask in colour and the rewards of each turn.
 
 The text is decoded from the ids that the engine saw, not rendered again: the marked text is what is trained (LAW 1).
+What a terminal would obey in it is shown as an escape.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agent_r1_cli.display import is_terminal
+from agent_r1_core.terminal import shown, shown_in_line
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory, Turn
@@ -89,6 +91,7 @@ class Transcript:
             self._write(span.text, _ACTION if span.action else _CONTEXT)
 
     def _write(self, text: str, style: str) -> None:
+        text = shown(text, self.stream.encoding)
         if self.colour:
             self._console.print(text, style=style or None, markup=False, end="", soft_wrap=True)
         else:
@@ -98,14 +101,15 @@ class Transcript:
 def headline(trajectory: Trajectory) -> str:
     """The episode's id, end and length."""
     sizes = f"{len(trajectory.turns)} turns, {trajectory.tokens} tokens, {trajectory.action_tokens} of them sampled"
-    return f"episode {trajectory.id}: {trajectory.status} ({trajectory.reason or 'no reason given'}), {sizes}"
+    reason = trajectory.reason or "no reason given"
+    return f"episode {shown_in_line(trajectory.id)}: {trajectory.status} ({shown_in_line(reason)}), {sizes}"
 
 
 def turn_line(turn: Turn) -> str:
     """`turn 1: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn."""
     cut = ["cut by the token budget"] if turn.finish == "length" else []
     failed = [f"{call.name}: {call.error}" for call in turn.calls if call.error is not None]
-    errors = "".join(f"; {error}" for error in (*cut, *turn.errors, *failed))
+    errors = "".join(f"; {shown_in_line(error)}" for error in (*cut, *turn.errors, *failed))
     return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{errors}"
 
 

@@ -12,6 +12,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "folders": set(),
     "seeds": set(),
+    "terminal": set(),
     "trajectory": {"errors"},
     "contracts": {"trajectory", "errors"},
     "specs": set(),
@@ -28,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {
         "metrics",
+        "terminal",
         "rollout",
         "learning",
         "evaluation",
@@ -42,7 +44,9 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Rooms of the core, and what each may import at run time beside itself."""
 
-CLI = {"metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", *CONTRACTS}
+CLI = {
+    "metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", "terminal", *CONTRACTS
+}  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 

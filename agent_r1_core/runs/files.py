@@ -44,7 +44,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all; values that JSON lacks are written as their `str`."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")  # lone surrogates as JSON escapes
 
 
 def write_folder(path: Path, write: Callable[[Path], None]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.terminal import shown
 from agent_r1_core.training.listener import Listener, Silence
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Progress:
         """Write a sentence above the bar."""
         line = self._line
         self._write("")
-        self._stream.write(f"{text}\n")
+        self._stream.write(f"{shown(text)}\n")
         self._write(line)
 
     def _draw(self, activity: str) -> None:

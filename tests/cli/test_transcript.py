@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
+
+import pytest
 
 from agent_r1_cli.transcript import Transcript, episode_json, spans
 from agent_r1_core.testing import make_trajectory
@@ -74,6 +77,20 @@ def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
     stream = io.StringIO()
     Transcript(stream, colour=True).episode(two_turns(), lambda ids: "[red]")
     assert "[red]" in stream.getvalue()
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_what_a_model_or_a_tool_says_does_not_act_on_the_terminal(colour: bool) -> None:
+    trajectory = two_turns()
+    trajectory.reason = "\x1b[2J"
+    trajectory.turns[1].calls = [CallRecord("search", error="Error: no.\n  return 9.000\x9b1A")]
+    stream = io.StringIO()
+    Transcript(stream, colour=colour).episode(trajectory, lambda ids: "paid\r\x1b]0;free\x07\u202e\n")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    assert text.count(r"paid\r\x1b]0;free\x07\u202e") == 5
+    assert r"terminated (\x1b[2J)" in text
+    assert r"search: Error: no.\n  return 9.000\x9b1A" in text
+    assert not re.search("[\r\x1b\x07\x9b\u202e]", text)
 
 
 def test_a_rewritten_context_and_a_cut_action_are_told() -> None:

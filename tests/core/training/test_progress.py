@@ -31,7 +31,7 @@ def test_steps_write_over_one_line_and_notes_stay_above_it() -> None:
     progress.begin(0, 2)
     progress.episodes(3, 8, "rollout")
     progress.step(1, {"reward/mean": 0.25})
-    progress.note("step 1: one episode failed")
+    progress.note("step 1: one episode failed\x1b[2J")
     progress.episodes(8, 8, "evaluation")
     task = make_task("a", "Where?", ("Rome",))
     progress.evaluation(
@@ -39,7 +39,7 @@ def test_steps_write_over_one_line_and_notes_stay_above_it() -> None:
     )
     progress.step(2, {"reward/mean": 0.5, "reward/exact_match": 1.0})
     first, failed, evaluated, line, end = screen(stream.getvalue())
-    assert (first, failed) == ("writing to runs/first", "step 1: one episode failed")
+    assert (first, failed) == ("writing to runs/first", r"step 1: one episode failed\x1b[2J")
     assert evaluated.startswith("evaluation after step 1: exact_match 1.000")
     assert line == f"step 2/2 [{'#' * 20}]  reward 0.500  exact match 1.000"
     assert end == ""
