@@ -44,7 +44,7 @@ class Setup:
     unavailable: dict[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, and why."""
 
-    def block(self, *key: str) -> ResolvedBlock | None:
+    def block(self, *key: str | int) -> ResolvedBlock | None:
         """The resolved block at `key`."""
         return next((block for block in self.blocks if block.key == key), None)
 
@@ -120,6 +120,10 @@ def _tools(setup: Setup) -> None:
     if setup.config.tools and not env.cls.uses_tools():
         text = f"has no effect here: the environment {env.name} uses no tools; set tools=[]"
         setup.problems.add(("tools",), text)
+    for index, block in enumerate(setup.config.tools):
+        tool = setup.block("tools", index)
+        if tool is not None and "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):
+            setup.idle(("tools", index, "limits"), "they hold for isolation: process")
 
 
 def _evaluation(setup: Setup) -> None:

@@ -16,7 +16,7 @@ from agent_r1_core.contracts.engine import EngineConfig
 from agent_r1_core.contracts.env import EnvConfig
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT
 from agent_r1_core.contracts.section import Section
-from agent_r1_core.contracts.tool import CALL_TIMEOUT
+from agent_r1_core.contracts.tool import CALL_TIMEOUT, ToolLimits
 
 
 class WrittenOptions(ComponentConfig):
@@ -94,13 +94,16 @@ class EngineBlock(ComponentBlock):
 class ToolBlock(ComponentBlock):
     """A tool, and how its calls are run."""
 
-    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation")
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation", "limits")
 
     timeout: float = Field(default=CALL_TIMEOUT, gt=0)
     """Seconds before a call is given up; the model then reads an error."""
-    isolation: Literal["thread", "process"] = "thread"
-    """`process`: run the tool in a process that is killed at the deadline; for tools that may never release the
-    interpreter's lock."""
+    isolation: Literal["auto", "thread", "process"] = "auto"
+    """`thread`: in the training process; `process`: in a process of its own, which is killed at the deadline and can
+    neither crash nor change the training; `auto`: as the tool declares, which is `thread` for most."""
+    limits: ToolLimits = ToolLimits()
+    """What each process of the tool may take, with `isolation: process`: `memory` and `file_size` in GiB, and
+    `open_files`."""
 
 
 class RewardBlock(ComponentBlock):

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agent_r1_core.contracts.component import Component, ComponentConfig
+from agent_r1_core.contracts.section import Section
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
@@ -24,10 +25,27 @@ if TYPE_CHECKING:
 CALL_TIMEOUT = 10.0
 """Seconds for one call, unless the recipe sets another time-out."""
 
+Isolation = Literal["thread", "process"]
+"""Where calls run: in threads of the training process, or in processes of the tool's own."""
+
+
+class ToolLimits(Section):
+    """What each process of a tool of `isolation: process` may take; the system refuses it more."""
+
+    memory: float = Field(default=8.0, gt=0)
+    """GiB of data, without the files that it maps."""
+    open_files: int = Field(default=1024, ge=64)
+    """Files and connections open at once."""
+    file_size: float = Field(default=4.0, gt=0)
+    """GiB of each file that it writes."""
+
 
 @dataclass
 class ToolContext:
-    """What a tool may know of the episode that it serves; the model never sees it."""
+    """What a tool may know of the episode that it serves; the model never sees it.
+
+    With `isolation: process`, `rng` and `state` travel to the process and back, as JSON.
+    """
 
     episode: str
     """Id of the episode, unique within a rollout."""
@@ -66,6 +84,10 @@ class Tool(Component):
     description: ClassVar[str] = ""
     """What the model is told; the class docstring's first paragraph where empty."""
     Arguments: ClassVar[type[BaseModel]] = ToolArguments
+    isolation: ClassVar[Isolation] = "thread"
+    """Where its calls run, unless the recipe says where. A thread is fast and can be debugged, but shares its process
+    with the training; a process of its own (`"process"`) is killed at a call's deadline, and can neither end nor change
+    the training. For a tool made by `@tool`, set the attribute: `search.isolation = "process"`."""
 
     def open(self, resources: ToolResources) -> None:
         """Load heavy resources (an index, a connection)."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_r1_core.rollout.threads import GRACE_SECONDS, CallTimeout, Lane, ThreadPool, as_ordinary
+from agent_r1_core.rollout.threads import GRACE_SECONDS, CallTimeout, Lane, ThreadPool, as_ordinary, end_copy
 
 _abandoned: set[asyncio.Future[Any]] = set()
 """Tasks that were given up and have not ended; the loop alone would not keep them alive."""
@@ -26,11 +27,7 @@ class Caller:
         self.threads = threads
 
     async def call(
-        self,
-        function: Callable[[], Any],
-        timeout: float | None = None,
-        lane: Lane | None = None,
-        on_loop: bool | None = None,
+        self, function: Callable[[], Any], timeout: float | None = None, lane: Lane | None = None, name: str = ""
     ) -> Any:
         """Call the function and return its result, or raise its exception.
 
@@ -38,14 +35,15 @@ class Caller:
             function: takes no arguments; an awaitable that it returns is awaited in the time that is left.
             timeout: seconds, from when the function starts; None: no limit.
             lane: the thread for a sync function; None: any thread of the pool.
-            on_loop: whether to call it on the event loop; None: if it is `async def`.
+            name: what the call is of, for the sentence about calls that were left behind.
 
         Raises:
             CallTimeout: the function did not end in time.
+            TooManyLeft: too many calls that were given up still run.
             RuntimeError: the function cancelled itself, or raised what would end the event loop.
         """
-        if inspect.iscoroutinefunction(function) if on_loop is None else on_loop:
-            return await _await_within(function(), timeout)
+        if inspect.iscoroutinefunction(function):
+            return await await_within(function(), timeout)
         deadline = math.inf
 
         def run() -> Any:
@@ -53,14 +51,19 @@ class Caller:
             deadline = time.monotonic() + (math.inf if timeout is None else timeout)
             return function()
 
-        value = await (self.threads if lane is None else lane).run(run, timeout)
+        value = await (self.threads if lane is None else lane).run(run, timeout, name)
         if not inspect.isawaitable(value):
             return value
-        return await _await_within(value, None if timeout is None else deadline - time.monotonic())
+        return await await_within(value, None if timeout is None else deadline - time.monotonic())
 
 
-async def _await_within(value: Awaitable[Any], timeout: float | None) -> Any:
-    """Await for at most `timeout` seconds, even a value that refuses to be cancelled."""
+async def await_within(value: Awaitable[Any], timeout: float | None) -> Any:
+    """Await an author's value for at most `timeout` seconds, even one that refuses to be cancelled.
+
+    Raises:
+        CallTimeout: it did not end in time.
+        RuntimeError: it cancelled itself, or raised what would end the event loop.
+    """
     task = asyncio.ensure_future(_await_ordinary(value))
     try:
         await asyncio.wait({task}, timeout=None if timeout is None else max(timeout, 0.0))
@@ -80,12 +83,15 @@ async def _await_within(value: Awaitable[Any], timeout: float | None) -> Any:
 
 async def _await_ordinary(value: Awaitable[Any]) -> Any:
     """Await, converting fatal exceptions to RuntimeError."""
+    process = os.getpid()
     try:
         return await value
     except (Exception, asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:
         raise as_ordinary(error) from None
+    finally:
+        end_copy(process)
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:

@@ -24,16 +24,16 @@ from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.rollout.threads import ThreadPool, TooManyLeft, as_ordinary
 from agent_r1_core.rollout.tool_counts import ToolCounts
 from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
 _LOG = logging.getLogger(__name__)
-_FATAL = (ConfigError, ModelError, PluginError)
+_FATAL = (ConfigError, ModelError, PluginError, TooManyLeft)
 """No retry helps against these, so they end the rollout: a wrong configuration, a template that refuses the
-conversation, drifted ids (LAW 1)."""
+conversation, drifted ids (LAW 1), or calls that never end."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,10 @@ class _Rollout:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
         try:
             await coroutine
-        except _FATAL:
+        except (*_FATAL, asyncio.CancelledError, KeyboardInterrupt):
             raise
-        except Exception as error:
-            episode.fail(error)
+        except BaseException as error:
+            episode.fail(error if isinstance(error, Exception) else as_ordinary(error))
 
     async def _finish(self, plan: _EpisodePlan, episode: Episode) -> int | None:
         """Close an episode; keep its trajectory, or return the number of its next attempt."""

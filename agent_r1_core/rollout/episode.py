@@ -219,7 +219,7 @@ class Episode:
         """Call a method of the environment; sync ones in this episode's own thread."""
         timeout = env.config.timeout
         try:
-            return await self._caller.call(partial(method, *arguments), timeout, self._lane)
+            return await self._caller.call(partial(method, *arguments), timeout, self._lane, method.__qualname__)
         except CallTimeout:
             raise EpisodeError(
                 f"{method.__qualname__}() took longer than {timeout:g} seconds in episode {self.key}"

@@ -6,26 +6,30 @@ files, and gets and returns the episode's `state`, which must be JSON-able. Need
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from multiprocessing import Pipe
-from pathlib import Path
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.errors import ConfigError, ToolError
+from agent_r1_core.contracts.tool import Tool, ToolContext, ToolLimits, ToolResources
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.rollout.answer import Answer
+from agent_r1_core.rollout.isolated_messages import apply_changes, encode, pack_rng, unpack_rng
+from agent_r1_core.rollout.isolated_process import OUT_OF_TURN, ToolProcess
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.rollout.wording import clean_text
 
 MAX_PROCESSES = 32
-"""Processes of one tool. They start on demand; a call that finds none free waits, and its time-out does not count."""
-START_SECONDS = 300.0
-"""Time for a process to import and open the tool."""
+"""Processes of one tool; a call that finds none free waits, and its time-out does not count."""
+WARM_PROCESSES = 2
+"""Processes that stand ready from the start; one that dies is replaced before it is needed."""
+PATIENCE = 0.1
+"""Seconds that a call waits for a free process before another one is started."""
+_BULKY = 1 << 16
+"""Bytes of a message above which JSON is written and read in a thread, so that the event loop stays free."""
 
 
 def describe_target(tool: Tool) -> dict[str, Any]:
@@ -53,142 +57,192 @@ def describe_target(tool: Tool) -> dict[str, Any]:
     }
 
 
-def write_corpora(corpora: Mapping[str, Callable[[], Iterable[Any]]], folder: Path) -> dict[str, str]:
-    """Write each corpus to a JSON Lines file in the folder; returns the files by the corpora's names."""
-    files = {}
-    for index, (name, load) in enumerate(corpora.items()):
-        path = folder / f"corpus_{index}.jsonl"
-        with path.open("w", encoding="utf-8") as file:
-            for passage in load() or ():
-                file.write(json.dumps(asdict(passage)) + "\n")
-        files[name] = str(path)
-    return files
+@dataclass(frozen=True)
+class _Reply:
+    """What a process answered to a call."""
+
+    answer: Answer
+    changes: Mapping[str, Any]
+    """Of the episode's state; see `state_changes`."""
+    rng: list[Any] | None
+    """The state of the random generator after the call; None: unchanged."""
+
+    @classmethod
+    def read(cls, body: bytes) -> _Reply:
+        """The reply in a frame.
+
+        Raises:
+            Exception: it is none.
+        """
+        reply = json.loads(body)
+        numbers = {str(name): float(value) for name, value in reply["numbers"].items()}
+        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers)
+        changes = {"set": dict(reply["set"]), "removed": [str(key) for key in reply["removed"]]}
+        return cls(answer, changes, reply["rng"])
 
 
 class IsolatedTool:
-    """Calls a tool in other processes."""
+    """Calls a tool in other processes; used from one event loop at a time."""
 
-    def __init__(self, tool: Tool, width: int) -> None:
+    def __init__(self, tool: Tool, width: int, limits: ToolLimits) -> None:
         self.killed = 0
         """Processes that were killed at a deadline."""
+        self.facts: dict[str, Any] | None = None
+        """What the opened tool says about itself."""
         self._target = describe_target(tool)
-        self._threads = ThreadPool(min(width, MAX_PROCESSES))
-        self._resources: dict[str, Any] = {}
-        self._idle: list[_Process] = []
-        self._all: set[_Process] = set()
+        self._limits = limits
+        self._most = max(1, min(width, MAX_PROCESSES))
+        self._threads = ThreadPool(4)
+        self._hello: dict[str, Any] = {}
+        self._idle: list[ToolProcess] = []
+        self._all: set[ToolProcess] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._starting: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        """Why the last process could not be started."""
+        self._reaping: set[asyncio.Task[None]] = set()
+        self._bulky = False
 
     async def start(self, resources: ToolResources, corpora: Mapping[str, str]) -> None:
-        """Start the first process, so that a tool that cannot be opened fails at once.
+        """Start the first process, so that a tool that cannot be opened fails at once; further ones follow.
 
         Raises:
             ToolError: it cannot be opened.
         """
-        self._resources = {"cache_dir": resources.cache_dir, "corpora": dict(corpora), "own": resources.own}
-        self._idle.append(await self._threads.run(self._start_process))
+        self._hello = {
+            "target": self._target,
+            "resources": {"cache_dir": resources.cache_dir, "corpora": dict(corpora), "own": resources.own},
+            "limits": self._limits.model_dump(),
+        }
+        await self._start_process()
+        self.facts = self._idle[0].facts
+        self._grow(WARM_PROCESSES)
 
-    async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> tuple[str, bool]:
-        """Run the tool; returns its text and whether that is an error.
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> Answer:
+        """Run the tool.
 
         Raises:
             CallTimeout: it did not answer in time; its process was killed.
+            RuntimeError: its process died, or sent something that is no reply to this call; it was killed.
         """
         message = {
             "arguments": dict(arguments),
             "episode": context.episode,
             "turn": context.turn,
             "task": asdict(context.task),
-            "seed": context.rng.getrandbits(63),
+            "rng": pack_rng(context.rng),
             "state": context.state,
             "timeout": timeout,
         }
-        packed = json.dumps(message).encode()
-        reply = json.loads(await self._threads.run(lambda: self._exchange(packed, timeout)))
-        _apply_changes(context.state, json.loads(packed)["state"], reply["state"])
-        context.metrics.update(reply["metrics"])
-        return reply["text"], reply["error"]
-
-    def close(self) -> None:
-        """Kill every process."""
-        for process in list(self._all):
-            process.kill()
-        self._all.clear()
-        self._idle.clear()
-        self._threads.close()
-
-    def _start_process(self) -> _Process:
-        process = _Process({"target": self._target, "resources": self._resources})
-        self._all.add(process)
-        return process
-
-    def _exchange(self, packed: bytes, timeout: float) -> bytes:
-        """Send a call to a free process and wait for the reply, in a thread."""
+        body: bytes = await self._threads.run(lambda: encode(message)) if self._bulky else encode(message)
+        process = await self._take()
         try:
-            process = self._idle.pop()
-        except IndexError:
-            process = self._start_process()
-        try:
-            reply = process.exchange(packed, timeout)
+            received = await process.exchange(body, timeout)
+            reply = await self._read(received)
+            self._bulky = max(len(body), len(received)) > _BULKY
+            if reply.rng is not None:
+                unpack_rng(context.rng, reply.rng)
+            apply_changes(context.state, reply.changes)
         except BaseException as error:
-            self._all.discard(process)
-            process.kill()
+            self._drop(process)
             self.killed += isinstance(error, CallTimeout)
             raise
-        self._idle.append(process)
-        return reply
+        self._release(process)
+        return reply.answer
 
+    async def close(self) -> None:
+        """Kill every process."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+            self._starting = None
+        for process in list(self._all):
+            self._drop(process, replace=False)
+        if self._reaping:
+            await asyncio.wait(self._reaping)
+        self._threads.close()
 
-def _apply_changes(state: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Apply the changes that a call made to the state; keep those of concurrent calls."""
-    for key in before.keys() - after.keys():
-        state.pop(key, None)
-    state.update({key: value for key, value in after.items() if key not in before or before[key] != value})
-
-
-class _Process:
-    """One worker process and the connection to it."""
-
-    def __init__(self, hello: dict[str, Any]) -> None:
-        self._connection, other = Pipe()
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        with other:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "agent_r1_core.rollout.isolated_worker", str(other.fileno())],
-                pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                env={**os.environ, "PYTHONPATH": path},
-                start_new_session=True,
-            )
+    async def _read(self, received: bytes) -> _Reply:
         try:
-            ready = json.loads(self.exchange(json.dumps(hello).encode(), START_SECONDS))
-        except CallTimeout:
-            self.kill()
-            name = hello["target"]["name"]
-            raise ToolError(f"tool {name} did not open within {START_SECONDS:g} seconds; check its open()") from None
-        except BaseException:
-            self.kill()
-            raise
-        if ready["error"]:
-            self.kill()
-            raise ToolError(ready["error"])
+            if len(received) > _BULKY:
+                reply: _Reply = await self._threads.run(lambda: _Reply.read(received))
+                return reply
+            return _Reply.read(received)
+        except Exception as error:
+            raise RuntimeError(OUT_OF_TURN) from error
 
-    def exchange(self, packed: bytes, timeout: float) -> bytes:
-        """Send a message and wait for its reply.
+    async def _take(self) -> ToolProcess:
+        """A free process; one more is started for a call that waits for long.
 
         Raises:
-            CallTimeout: no reply came in time.
+            Exception: no process is left, and none can be started.
         """
-        try:
-            self._connection.send_bytes(packed)
-            if not self._connection.poll(timeout):
-                raise CallTimeout
-            return self._connection.recv_bytes()
-        except (EOFError, OSError) as error:
-            raise RuntimeError("its process died") from error
+        while not self._idle:
+            if not self._all:
+                self._grow()
+            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(freed)
+            try:
+                await asyncio.wait({freed}, timeout=PATIENCE)
+            except asyncio.CancelledError:
+                if freed.done():
+                    self._wake()  # the free process is for another call
+                raise
+            finally:
+                self._waiting.remove(freed)
+            if not self._all and self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            if not freed.done():
+                self._grow()
+        return self._idle.pop()
 
-    def kill(self) -> None:
-        """End the process and its children at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._connection.close()
+    def _release(self, process: ToolProcess) -> None:
+        """Make a process free, unless it broke after its reply."""
+        if process in self._all:
+            self._idle.append(process)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the first call that waits look for a free process."""
+        sleeping = next((future for future in self._waiting if not future.done()), None)
+        if sleeping is not None:
+            sleeping.set_result(None)
+
+    def _grow(self, enough: int | None = None) -> None:
+        """Start a process in the background, unless there are enough or one is starting."""
+        if self._starting is None and len(self._all) < min(enough or self._most, self._most):
+            self._starting = asyncio.create_task(self._start_in_background())
+
+    async def _start_in_background(self) -> None:
+        try:
+            await self._start_process()
+        except Exception as error:
+            self._failure = error
+            for future in self._waiting:
+                if not future.done():
+                    future.set_result(None)
+        finally:
+            self._starting = None
+
+    async def _start_process(self) -> None:
+        process = await ToolProcess.start(self._hello, self._threads, self._drop)
+        self._all.add(process)
+        self._release(process)
+
+    def _drop(self, process: ToolProcess, replace: bool = True) -> None:
+        """Kill a process that cannot be trusted any more, once, and start another in its place."""
+        if process not in self._all:
+            return
+        self._all.discard(process)
+        if process in self._idle:
+            self._idle.remove(process)
+        process.kill()
+        self._in_background(self._threads.run(process.reap))
+        if replace:
+            self._grow(WARM_PROCESSES)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._reaping.add(task)
+        task.add_done_callback(self._reaping.discard)

@@ -1,52 +1,120 @@
-"""The worker process of IsolatedTool: `python -m agent_r1_core.rollout.isolated_worker FD` serves one tool over a pipe.
+"""A process of IsolatedTool: `python -m agent_r1_core.rollout.isolated_worker FD` serves one tool over a socket.
 
-The parent kills a call that outlives its deadline. If the parent is gone, a system alarm does it, which also ends a
-call that never releases the interpreter.
+The training process kills a call that outlives its deadline. If it is gone, a system alarm does so, which also ends a
+call that never releases the interpreter. What a tool forks has no connection: it is closed in children, and a copy of
+this process that comes out of a call ends there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
-import inspect
 import json
+import os
 import random
+import resource
 import signal
+import socket
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
-from multiprocessing.connection import Connection
+import traceback
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict
+from functools import cache, partial
 from typing import Any
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.rollout.wording import describe_error, error_text, to_text
+from agent_r1_core.rollout.answer import Answer, call_tool
+from agent_r1_core.rollout.isolated_messages import HEADER, encode, frame, pack_rng, state_changes, unpack_rng
+from agent_r1_core.rollout.wording import describe_error, facts_of
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0
-"""Seconds that the parent has beyond the deadline."""
+"""Seconds that the training process has beyond the deadline."""
+_GIB = 1 << 30
 
 
 def main(descriptor: int) -> None:
     """Open the tool that the first message names, then answer calls until the connection ends."""
-    connection = Connection(descriptor)
+    connection = socket.socket(fileno=descriptor)
+    connection.set_inheritable(False)
+    os.register_at_fork(after_in_child=connection.close)
     try:
-        hello = json.loads(connection.recv_bytes())
-        try:
-            tool = _load(hello["target"])
-            tool.open(_resources(hello["resources"]))
-        except BaseException as error:
-            name = hello["target"]["name"]
-            reason = f"tool {name} cannot be opened: {describe_error(error)}; check its open()"
-            _reply(connection, {"error": reason})
-            return
-        _reply(connection, {"error": ""})
-        while True:
-            _reply(connection, _serve(tool, json.loads(connection.recv_bytes())))
-    except (EOFError, OSError):
-        return
+        _serve(connection)
+    except OSError:
+        pass  # the training process is gone
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        os._exit(0)  # whatever the tool left running ends too
+
+
+def _serve(connection: socket.socket) -> None:
+    """Answer messages."""
+    call, body = receive(connection)
+    hello = json.loads(body)
+    tool: Tool | None = None
+    try:
+        _limit(hello["limits"])
+        tool = _load(hello["target"])
+        tool.open(_resources(hello["resources"]))
+        ready = {"error": "", "facts": facts_of(tool)}
+    except BaseException as error:
+        reason = f"tool {hello['target']['name']} cannot be opened: {describe_error(error)}; check its open()"
+        ready = {"error": reason}
+    send(connection, call, encode(ready))
+    process = os.getpid()
+    while tool is not None and not ready["error"]:
+        call, body = receive(connection)
+        reply = _run(tool, json.loads(body))
+        if os.getpid() != process:
+            os._exit(0)
+        send(connection, call, reply)
+
+
+def receive(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The next message: its call's id and its body.
+
+    Raises:
+        OSError: the connection ended.
+    """
+    call, length = HEADER.unpack(_exactly(connection, HEADER.size))
+    return call, _exactly(connection, length)
+
+
+def send(connection: socket.socket, call: bytes, body: bytes) -> None:
+    """Answer a call."""
+    connection.sendall(frame(call, body))
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        part = connection.recv(min(count - len(received), 1 << 20))
+        if not part:
+            raise ConnectionResetError("the connection ended")
+        received += part
+    return bytes(received)
+
+
+def _limit(limits: Mapping[str, float]) -> None:
+    """Let the system refuse more memory, files and bytes per file, and write no core dumps."""
+    bounds = {
+        resource.RLIMIT_DATA: int(limits["memory"] * _GIB),
+        resource.RLIMIT_NOFILE: int(limits["open_files"]),
+        resource.RLIMIT_FSIZE: int(limits["file_size"] * _GIB),
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in bounds.items():
+        hard = resource.getrlimit(kind)[1]
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (bound, bound))
 
 
 def _load(target: dict[str, Any]) -> Tool:
@@ -80,35 +148,51 @@ def _passages(path: str) -> Iterator[Passage]:
             yield Passage(**json.loads(line))
 
 
-def _serve(tool: Tool, message: dict[str, Any]) -> dict[str, Any]:
-    """Run one call."""
+def _run(tool: Tool, message: dict[str, Any]) -> bytes:
+    """Run one call; returns its reply."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, message["timeout"] + GRACE_SECONDS)
-    task = message["task"]
+    task, state, rng = message["task"], message["state"], random.Random()
+    before = deepcopy(state)
+    unpack_rng(rng, message["rng"])
     context = ToolContext(
         episode=message["episode"],
         turn=message["turn"],
         task=Task(**{**task, "answers": tuple(task["answers"])}),
-        rng=random.Random(message["seed"]),
-        state=message["state"],
+        rng=rng,
+        state=state,
         deadline=time.monotonic() + message["timeout"],
     )
     try:
-        value = tool.run(tool.Arguments.model_validate(message["arguments"]), context)
-        reply = {"text": to_text(asyncio.run(_wait(value)) if inspect.isawaitable(value) else value), "error": False}
-        json.dumps([context.state, context.metrics])
+        answer = call_tool(tool, message["arguments"], context)
+        if not isinstance(answer, Answer):
+            answer = _awaited(tool, answer, context)
+        packed = pack_rng(rng)
+        changed = {"rng": packed if packed != message["rng"] else None, **state_changes(before, state)}
     except BaseException as error:
-        return {"text": error_text(tool.name, error), "error": True, "state": message["state"], "metrics": {}}
+        answer = Answer.of_error(tool, error, context)
+        changed = {"rng": None, "set": {}, "removed": []}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return {**reply, "state": context.state, "metrics": context.metrics}
+    return encode(asdict(answer) | changed)
+
+
+def _awaited(tool: Tool, value: Any, context: ToolContext) -> Answer:
+    """The answer of an async tool."""
+    try:
+        return Answer.of(tool, _loop().run_until_complete(_wait(value)), context)
+    except BaseException as error:
+        return Answer.of_error(tool, error, context)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop of all async calls, so that a connection that one opens serves the next."""
+    return asyncio.new_event_loop()
 
 
 async def _wait(value: Any) -> Any:
     return await value
-
-
-def _reply(connection: Connection, value: dict[str, Any]) -> None:
-    connection.send_bytes(json.dumps(value).encode())
 
 
 if __name__ == "__main__":

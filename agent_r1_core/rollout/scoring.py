@@ -11,7 +11,7 @@ from typing import Any
 from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.settings import WeightedReward
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
 from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.trajectory import Trajectory, Turn
 
@@ -66,17 +66,26 @@ class Scorer:
         reward, timeout = weighted.reward, weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
-            value = await self._caller.call(function, timeout)
+            value = await self._caller.call(function, timeout, name=f"reward {reward.name}")
+            if type(value) not in (float, int, bool):
+                value = await self._caller.threads.run(partial(_number, value), timeout)
+        except TooManyLeft:
+            raise
         except CallTimeout:
             raise EpisodeError(
                 f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"
             ) from None
         except Exception as error:
             raise EpisodeError(f"{where} failed with {describe_error(error)}; fix it") from error
-        if not isinstance(value, Real):
-            raise EpisodeError(f"{where} is {value!r:.80}; a score must be a number: return a float")
+        if isinstance(value, str):
+            raise EpisodeError(f"{where} is {value}; a score must be a number: return a float")
         score = float(value)
         low, high = reward.range
         if not math.isfinite(score) or not low - _SLACK <= score <= high + _SLACK:
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
+
+
+def _number(value: Any) -> float | str:
+    """The score as a plain float; if it is no number, how it prints. Runs the author's code."""
+    return float(value) if isinstance(value, Real) else f"{value!r:.80}"

@@ -1,25 +1,54 @@
 """Threads for synchronous plugin code: a call that hangs costs a thread, but blocks neither loop, calls nor exit.
 
 Threads are daemons and belong to no executor, because `concurrent.futures` joins its threads at exit. A thread cannot
-be killed: a hung one is abandoned, replaced and counted; it ends if its call ever returns.
+be killed: a hung one is abandoned, replaced and counted; it ends if its call ever returns. Only so many may be left
+behind: a loop among them takes the interpreter from everybody else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
+
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.wording import message_of
 
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 GRACE_SECONDS = 5.0
 """Seconds that a call may still run after its caller was cancelled, before its environment is closed anyway."""
+MOST_LEFT = 32
+"""Calls that may run on at once after they were given up; a further call waits until one of them ends."""
+LEFT_SECONDS = 60.0
+"""How long it waits for that, before the rollout ends."""
+_POLL_SECONDS = 0.05
 
 
 class CallTimeout(Exception):
     """A call did not end in time."""
+
+
+class TooManyLeft(EpisodeError):
+    """Too many calls run on after they were given up; no retry would help."""
+
+
+class CallThread(threading.Thread):
+    """Runs jobs from its inbox until None comes."""
+
+    def __init__(self) -> None:
+        super().__init__(name="agent-r1-call", daemon=True)
+        self.inbox: SimpleQueue[_Job | None] = SimpleQueue()
+
+    def run(self) -> None:
+        """Run the jobs."""
+        while (job := self.inbox.get()) is not None:
+            _run(*job)
+            del job
 
 
 class Lane:
@@ -30,21 +59,30 @@ class Lane:
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
-        self._inbox: SimpleQueue[_Job | None] | None = None
+        self._thread: CallThread | None = None
         self._cancelled: asyncio.Future[Any] | None = None
         """The call whose caller was cancelled."""
+        self._name = ""
 
-    async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
+    async def run(self, function: Callable[[], Any], timeout: float | None = None, name: str = "") -> Any:
         """Call the function in this lane's thread and return its result, or raise its exception.
+
+        Args:
+            function: takes no arguments.
+            timeout: seconds; None: no limit.
+            name: what the call is of, for the sentence about calls that were left behind.
 
         Raises:
             CallTimeout: it did not end within `timeout` seconds.
+            TooManyLeft: too many calls that were given up still run.
         """
         await self._wait_for_cancelled()
+        await self._pool._wait_for_room()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._inbox = self._inbox or self._pool._take_thread()
-        self._inbox.put((function, loop, future))
+        self._thread = self._thread or self._pool._take_thread()
+        self._name = name
+        self._thread.inbox.put((function, loop, future))
         try:
             await asyncio.wait({future}, timeout=timeout)
         except asyncio.CancelledError:
@@ -61,9 +99,9 @@ class Lane:
         """Give the thread back to the pool, unless a call still runs in it."""
         if self._cancelled is not None and not self._cancelled.done():
             self._abandon()
-        elif self._inbox is not None:
-            self._pool._idle.append(self._inbox)
-            self._inbox = None
+        elif self._thread is not None:
+            self._pool._idle.append(self._thread)
+            self._thread = None
 
     async def _wait_for_cancelled(self) -> None:
         if self._cancelled is None:
@@ -75,9 +113,10 @@ class Lane:
 
     def _abandon(self) -> None:
         """Abandon the thread; it ends after its call."""
-        if self._inbox is not None:
-            self._inbox.put(None)
-            self._inbox = None
+        if self._thread is not None:
+            self._thread.inbox.put(None)
+            self._pool._left[self._thread] = self._name
+            self._thread = None
 
 
 class ThreadPool:
@@ -87,7 +126,9 @@ class ThreadPool:
         self.hung = 0
         """Calls that were given up so far."""
         self._width = width
-        self._idle: list[SimpleQueue[_Job | None]] = []
+        self._idle: list[CallThread] = []
+        self._left: dict[CallThread, str] = {}
+        """Abandoned threads, with the names of their calls."""
         self._slots: asyncio.Semaphore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -95,23 +136,46 @@ class ThreadPool:
         """A thread for one caller, until it is released."""
         return Lane(self)
 
-    async def run(self, function: Callable[[], Any], timeout: float | None = None) -> Any:
+    async def run(self, function: Callable[[], Any], timeout: float | None = None, name: str = "") -> Any:
         """Call the function in some thread; the time counts from when it starts.
 
         Raises:
-            CallTimeout: it did not end within `timeout` seconds.
+            CallTimeout, TooManyLeft: as `Lane.run`.
         """
         async with self._semaphore():
             lane = self.lane()
             try:
-                return await lane.run(function, timeout)
+                return await lane.run(function, timeout, name)
             finally:
                 lane.release()
+
+    def left_behind(self) -> Counter[str]:
+        """How many calls still run although they were given up, by name."""
+        self._left = {thread: name for thread, name in self._left.items() if thread.is_alive()}
+        return Counter(self._left.values())
 
     def close(self) -> None:
         """Let idle threads end."""
         while self._idle:
-            self._idle.pop().put(None)
+            self._idle.pop().inbox.put(None)
+
+    async def _wait_for_room(self) -> None:
+        """Wait while as many calls as may be are left behind.
+
+        Raises:
+            TooManyLeft: none of them ends.
+        """
+        if len(self._left) < MOST_LEFT:
+            return
+        deadline = asyncio.get_running_loop().time() + LEFT_SECONDS
+        while (left := self.left_behind()).total() >= MOST_LEFT:
+            if asyncio.get_running_loop().time() > deadline:
+                raise TooManyLeft(
+                    f"{left.total()} calls still run in threads although they were given up, most of them of "
+                    f"{left.most_common(1)[0][0]}; make it end by itself, or give a tool isolation: process, whose "
+                    "calls are killed at their deadline"
+                )
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _semaphore(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
@@ -119,39 +183,46 @@ class ThreadPool:
             self._slots, self._loop = asyncio.Semaphore(self._width), loop
         return self._slots
 
-    def _take_thread(self) -> SimpleQueue[_Job | None]:
+    def _take_thread(self) -> CallThread:
         if self._idle:
             return self._idle.pop()
-        inbox: SimpleQueue[_Job | None] = SimpleQueue()
-        threading.Thread(target=_serve, args=(inbox,), name="agent-r1-call", daemon=True).start()
-        return inbox
+        thread = CallThread()
+        thread.start()
+        return thread
 
 
-def _serve(inbox: SimpleQueue[_Job | None]) -> None:
-    """Run jobs until None comes."""
-    while (job := inbox.get()) is not None:
-        function, loop, future = job
-        result: Any = None
-        error: BaseException | None = None
-        try:
-            result = function()
-        except StopIteration as raised:
-            error = as_ordinary(raised)  # a future refuses StopIteration
-        except Exception as raised:
-            error = raised
-        except BaseException as raised:
-            error = as_ordinary(raised)
-        try:
-            loop.call_soon_threadsafe(_settle, future, result, error)
-        except RuntimeError:
-            continue  # the loop ended while the call hung, so nobody waits for the result
-        finally:
-            del job, function, future, result, error
+def _run(function: Callable[[], Any], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
+    """Run a job and settle its future."""
+    result: Any = None
+    error: BaseException | None = None
+    process = os.getpid()
+    try:
+        result = function()
+    except StopIteration as raised:
+        error = as_ordinary(raised)  # a future refuses StopIteration
+    except Exception as raised:
+        error = raised
+    except BaseException as raised:
+        error = as_ordinary(raised)
+    end_copy(process)
+    try:
+        loop.call_soon_threadsafe(_settle, future, result, error)
+    except RuntimeError:
+        pass  # the loop ended while the call hung, so nobody waits for the result
+    finally:
+        del function, future, result, error
+
+
+def end_copy(process: int) -> None:
+    """End this process if it is no longer `process` but a copy that an author's code forked and left running."""
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def as_ordinary(error: BaseException) -> RuntimeError:
     """A RuntimeError in place of an exception that would end the event loop, or look like our own cancellation."""
-    return RuntimeError(f"{type(error).__name__} was raised ({error})").with_traceback(error.__traceback__)
+    text = f"{type(error).__name__} was raised ({message_of(error)})"
+    return RuntimeError(text).with_traceback(error.__traceback__)
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -1,40 +1,34 @@
 """ToolRunner: runs tool calls of many episodes at once; whatever a tool does becomes a result (LAW 9).
 
 Async tools run on the event loop, so one that blocks it blocks every episode. Such a tool needs `isolation: process`,
-and so does one that never releases the interpreter's lock.
+and so does one that never releases the interpreter's lock, crashes, or changes the process in which it runs.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
-import math
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from numbers import Real
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from agent_r1_core.chat import clip_text
-from agent_r1_core.contracts.tool import CALL_TIMEOUT, Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError
+from agent_r1_core.rollout.answer import Answer
 from agent_r1_core.rollout.calling import Caller
-from agent_r1_core.rollout.isolated import IsolatedTool, write_corpora
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.rollout.corpus_files import CorpusFiles
+from agent_r1_core.rollout.in_process import CallLog, InProcessTools
+from agent_r1_core.rollout.isolated import IsolatedTool
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.rollout.wording import argument_error, describe_error, error_text, to_text
+from agent_r1_core.rollout.wording import describe_error, error_text, facts_of
 
 CALLS_PER_EPISODE = 4
 """Threads per episode, for the calls of one action."""
 
 _LOG = logging.getLogger(__name__)
-
-Isolation = Literal["thread", "process"]
 
 
 class ToolRunner:
@@ -46,14 +40,16 @@ class ToolRunner:
         timeouts: Mapping[str, float] | None = None,
         isolation: Mapping[str, Isolation] | None = None,
         max_concurrency: int = 128,
+        limits: Mapping[str, ToolLimits] | None = None,
     ) -> None:
         """Prepare the tools; nothing is opened yet.
 
         Args:
             tools: by the name that the model uses.
             timeouts: seconds per call, by tool; `CALL_TIMEOUT` where missing.
-            isolation: `thread` (default) or `process`, by tool.
+            isolation: `thread` or `process`, by tool; as the tool declares where missing.
             max_concurrency: episodes at once.
+            limits: of the processes of isolated tools, by tool.
 
         Raises:
             ConfigError: a tool of `isolation: process` cannot be imported by another process.
@@ -61,15 +57,21 @@ class ToolRunner:
         self.tools = dict(tools)
         self._timeouts = {name: float((timeouts or {}).get(name, CALL_TIMEOUT)) for name in self.tools}
         self._isolated = {
-            name: IsolatedTool(tool, max_concurrency)
+            name: IsolatedTool(tool, max_concurrency, (limits or {}).get(name, ToolLimits()))
             for name, tool in self.tools.items()
-            if (isolation or {}).get(name, "thread") == "process"
+            if (isolation or {}).get(name, tool.isolation) == "process"
         }
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
         self._caller = Caller(self._threads)
+        self._in_process = InProcessTools(self._threads)
         self._opened: list[Tool] = []
-        self._folder: TemporaryDirectory[str] | None = None
+        self._facts: dict[str, dict[str, Any] | None] = {}
+        self._corpora = CorpusFiles()
         self._counts: dict[str, ToolCount] = {}
+
+    def log_calls(self, log: CallLog) -> None:
+        """Record the calls that run in this process, from now on."""
+        self._in_process.log = log
 
     @property
     def counts(self) -> ToolCounts:
@@ -96,37 +98,33 @@ class ToolRunner:
             raise
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """What the opened tools of this process say about themselves, by name."""
-        descriptions: dict[str, dict[str, Any]] = {}
-        for tool in self._opened:
-            try:
-                facts = tool.describe()
-            except Exception as error:
-                facts = {"error": f"describe() failed with {type(error).__name__}"}
-            descriptions |= {tool.name: facts} if facts is not None else {}
-        return descriptions
+        """What the opened tools say about themselves, by name."""
+        return {name: facts for name in self.tools if (facts := self._facts.get(name)) is not None}
 
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Run a call; whatever goes wrong becomes a result that the model can read."""
+        """Run a call; whatever goes wrong becomes a result that the model can read.
+
+        Raises:
+            TooManyLeft: too many calls that were given up still run.
+        """
         begun = time.perf_counter()
         count = self._counts.setdefault(call.name if call.name in self.tools else "", ToolCount())
-        text, error = await self._answer(call, context, count)
+        answer = await self._answer(call, context, count)
         seconds = time.perf_counter() - begun
-        count.add(error=error, seconds=seconds, numbers=_numbers(call.name, context.metrics))
-        return ToolResult(clip_text(call.name, 40), text, error, seconds)
+        count.add(error=answer.error, seconds=seconds, numbers=answer.numbers)
+        return ToolResult(clip_text(call.name, 40), answer.text, answer.error, seconds)
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""
         for isolated in self._isolated.values():
-            isolated.close()
+            await isolated.close()
         while self._opened:
             tool = self._opened.pop()
             try:
                 await self._caller.call(tool.close, CALL_TIMEOUT)
             except Exception as error:
                 _LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._corpora.close()
         self._threads.close()
 
     async def _open(self, name: str, tool: Tool, resources: ToolResources) -> None:
@@ -137,59 +135,37 @@ class ToolRunner:
         except Exception as error:
             raise ToolError(f"tool {name} cannot be opened: {describe_error(error)}; check its open()") from error
         self._opened.append(tool)
+        self._facts[name] = await self._threads.run(partial(facts_of, tool))
 
     async def _start_isolated(self, resources: ToolResources) -> None:
-        """Open the isolated tools; their corpora are files in a folder that exists as long as the runner."""
-        self._folder = folder = TemporaryDirectory(prefix="agent-r1-corpora-")
+        """Open the isolated tools; their corpora are files that exist as long as the runner."""
         others = {name for isolated in self._isolated for name in self.tools[isolated].other_corpora()}
         wanted = {name: load for name, load in resources.corpora.items() if name in {*resources.own_corpora, *others}}
-        files = await self._threads.run(partial(write_corpora, wanted, Path(folder.name)))
-        for isolated in self._isolated.values():
+        files = await self._threads.run(partial(self._corpora.write, wanted))
+        for name, isolated in self._isolated.items():
             await isolated.start(resources, files)
+            self._facts[name] = isolated.facts
 
-    async def _answer(self, call: ToolCall, context: ToolContext, count: ToolCount) -> tuple[str, bool]:
+    async def _answer(self, call: ToolCall, context: ToolContext, count: ToolCount) -> Answer:
         tool = self.tools.get(call.name)
         if tool is None:
             known = ", ".join(self.tools) or "none"
-            return f"Error: there is no tool {clip_text(call.name, 40)!r}; the tools are: {known}.", True
+            return Answer(f"Error: there is no tool {clip_text(call.name, 40)!r}; the tools are: {known}.", error=True)
+        timeout, isolated = self._timeouts[call.name], self._isolated.get(call.name)
         try:
-            arguments = tool.Arguments.model_validate(call.arguments)
-        except ValidationError as error:
-            return argument_error(call.name, error), True
-        except Exception as error:
-            return error_text(call.name, error), True
-        timeout = self._timeouts[call.name]
-        try:
-            if call.name in self._isolated:
-                return await self._isolated[call.name].call(call.arguments, context, timeout)
-            return await self._run(tool, arguments, context, timeout), False
+            if isolated is not None:
+                return await isolated.call(call.arguments, context, timeout)
+            return await self._in_process.call(tool, call, context, timeout)
+        except TooManyLeft:
+            raise
         except CallTimeout:
             count.timeouts += 1
-            return f"Error: {call.name} did not answer within {timeout:g} seconds.", True
+            if isolated is None and count.timeouts == 1:
+                _LOG.warning(
+                    "a call of tool %s ran into its timeout of %g seconds, and its thread cannot be ended: with "
+                    "isolation: process its process would be killed",
+                    *(call.name, timeout),
+                )
+            return Answer(f"Error: {call.name} did not answer within {timeout:g} seconds.", error=True)
         except Exception as error:
-            return error_text(call.name, error), True
-
-    async def _run(self, tool: Tool, arguments: BaseModel, context: ToolContext, timeout: float) -> str:
-        """Run a tool in this process and return its text."""
-
-        def run() -> str | Awaitable[str]:
-            context.deadline = time.monotonic() + timeout
-            value = tool.run(arguments, context)
-            return _text_of(value) if inspect.isawaitable(value) else to_text(value)
-
-        return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))
-
-
-def _numbers(tool: str, metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers that a call recorded; logs a warning about anything else."""
-    numbers = {}
-    for name, value in metrics.items():
-        if isinstance(value, Real) and math.isfinite(value):
-            numbers[str(name)] = float(value)
-        else:
-            _LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)
-    return numbers
-
-
-async def _text_of(value: Awaitable[Any]) -> str:
-    return to_text(await value)
+            return Answer(error_text(call.name, error), error=True)

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_r1_core.chat import clip_text
+from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ToolError, raised_at
 
 LONGEST = 100_000
@@ -27,6 +28,11 @@ def to_text(value: Any) -> str:
         text = NO_RESULT
     else:
         text = json.dumps(value, ensure_ascii=False, default=str)
+    return clean_text(text)
+
+
+def clean_text(text: str) -> str:
+    """The text, clipped to `LONGEST` characters, without surrogates."""
     return clip_text(text, LONGEST).encode("utf-8", "replace").decode("utf-8")
 
 
@@ -44,11 +50,20 @@ def describe_error(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's message; empty if it cannot be printed."""
+    """The exception's message; empty if it cannot be printed, whatever its text raises."""
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return ""
+
+
+def facts_of(tool: Tool) -> dict[str, Any] | None:
+    """What an opened tool says about itself for reports; None if it says nothing."""
+    try:
+        facts = tool.describe()
+        return None if facts is None else dict(json.loads(json.dumps(facts)))
+    except BaseException as error:
+        return {"error": f"describe() failed with {type(error).__name__}"}
 
 
 def argument_error(tool: str, error: ValidationError) -> str:

@@ -10,8 +10,9 @@ from agent_r1_core.rollout import ToolRunner, WeightedReward
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.blocks import ToolBlock
     from agent_r1_core.contracts.sampling import Sampling
-    from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoints import Checkpoint
@@ -62,16 +63,34 @@ def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
 
 
 def make_tools(
-    resolved: ResolvedConfig, max_concurrency: int, wrap: Callable[[Tool], Tool] | None = None
+    resolved: ResolvedConfig,
+    max_concurrency: int,
+    wrap: Callable[[Tool], Tool] | None = None,
+    in_process: bool = False,
 ) -> ToolRunner:
-    """A runner of new instances of the recipe's tools; its `start` opens them."""
+    """A runner of new instances of the recipe's tools; its `start` opens them.
+
+    Args:
+        resolved: the configuration.
+        max_concurrency: episodes at once.
+        wrap: wraps every tool; wrapped tools run in this process.
+        in_process: run every tool in this process, whatever its isolation, for a caller that uses the tool itself.
+    """
     tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
     return ToolRunner(
         {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
         {tool.name: block.timeout for tool, block in tools},
-        {tool.name: "thread" if wrap else block.isolation for tool, block in tools},
+        {tool.name: _isolation(tool, block, in_process or wrap is not None) for tool, block in tools},
         max_concurrency,
+        {tool.name: block.limits for tool, block in tools},
     )
+
+
+def _isolation(tool: Tool, block: ToolBlock, in_process: bool) -> Isolation:
+    """Where the calls of a tool run: the recipe's word counts before the tool's own."""
+    if in_process:
+        return "thread"
+    return tool.isolation if block.isolation == "auto" else block.isolation
 
 
 def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:

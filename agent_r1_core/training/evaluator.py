@@ -149,7 +149,7 @@ async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> P
 
 async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequence[str]) -> Prepared:
     """Each question with the passages that the recipe's search tool finds for its words."""
-    tools = make_tools(plan.resolved, 1)
+    tools = make_tools(plan.resolved, 1, in_process=True)
     await tools.start(split.resources)
     try:
         tool = next(iter(tools.tools.values()))

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = ("vs_trl", "rollout", "learner", "startup", "gpu")
+SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu")
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
     "learner": ("memory",),
+    "tool_calls": ("tool_calls",),
     "startup": ("startup",),
     "gpu": ("agent-r1",),
 }

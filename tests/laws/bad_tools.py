@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import re
+import signal
+import stat
+import sys
 import threading
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core import ToolError, tool
+from pydantic import field_validator
+
+from agent_r1_core import Tool, ToolArguments, ToolContext, ToolError, tool
 
 RELEASE = threading.Event()
 """Lets go of every hung thread."""
@@ -26,6 +34,13 @@ class Mute(Exception):
 
     def __str__(self) -> str:
         raise ValueError("no words")
+
+
+class Deadly(Exception):
+    """An exception whose text would end the process."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
 
 
 class Unprintable:
@@ -46,6 +61,7 @@ ERRORS: dict[str, type[BaseException]] = {
     "CancelledError": asyncio.CancelledError,
     "Rude": Rude,
     "Mute": Mute,
+    "Deadly": Deadly,
 }
 
 
@@ -103,6 +119,130 @@ async def hang_async() -> str:
     except asyncio.CancelledError:
         await asyncio.Event().wait()
     return "late"
+
+
+class SlowText:
+    """A result whose text takes until the test is over."""
+
+    def __str__(self) -> str:
+        RELEASE.wait(PATIENCE)
+        return "late"
+
+
+class Picky(Tool):
+    """Runs the author's code while arguments are validated and while the result becomes text."""
+
+    name = "picky"
+
+    class Arguments(ToolArguments):
+        """Arguments with a validator."""
+
+        how: str
+
+        @field_validator("how")
+        @classmethod
+        def check(cls, how: str) -> str:
+            """Hang, or leave."""
+            if how == "hangs when validated":
+                RELEASE.wait(PATIENCE)
+            if how == "leaves when validated":
+                raise SystemExit(3)
+            return "late"
+
+    def run(self, arguments: Any, context: ToolContext) -> Any:
+        """Answer with something that becomes text."""
+        return SlowText()
+
+
+class PickyAsync(Picky):
+    """The same with an async run."""
+
+    async def run(self, arguments: Any, context: ToolContext) -> Any:
+        """Answer with something that becomes text."""
+        return SlowText()
+
+
+@tool
+def collect(names: list[str]) -> str:
+    """Change its own arguments."""
+    names.append("forged")
+    return str(len(names))
+
+
+@tool
+def meddle() -> str:
+    """Change the process in which it runs, in every way that is put back."""
+    import torch
+
+    os.chdir("/")
+    sys.setrecursionlimit(4321)
+    torch.set_default_dtype(torch.float64)
+    sys.stdout = StringIO()
+    return "done"
+
+
+@tool
+async def meddle_async() -> str:
+    """Change what only the main thread can change."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return "done"
+
+
+@tool
+def fork() -> str:
+    """Fork, and let the copy answer too."""
+    return str(os.fork())
+
+
+def _answer_twice() -> None:
+    worker, send = _worker()
+    worker.send = lambda *reply: (send(*reply), send(*reply))
+
+
+def _answer_with_the_answer_before() -> None:
+    worker, send = _worker()
+    if hasattr(worker, "kept"):
+        return
+    worker.kept = None
+
+    def late(connection: Any, *reply: Any) -> None:
+        send(connection, *(worker.kept or reply))
+        worker.kept = reply
+
+    worker.send = late
+
+
+def _worker() -> tuple[Any, Callable[..., None]]:
+    """The module that serves an isolated tool, and its function that answers."""
+    worker: Any = sys.modules["__main__"]
+    return worker, worker.send
+
+
+def _write_to_sockets() -> None:
+    for descriptor in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, b"no reply at all, and longer than a header")
+        except OSError:
+            continue
+
+
+TRICKS: dict[str, Callable[[], Any]] = {
+    "fork": os.fork,
+    "fork in C": lambda: ctypes.CDLL(None).fork(),
+    "answer twice": _answer_twice,
+    "stale answer": _answer_with_the_answer_before,
+    "write to sockets": _write_to_sockets,
+    "close everything": lambda: os.closerange(3, 256),
+    "leave": lambda: os._exit(0),
+}
+
+
+@tool
+def echo(name: str, trick: str) -> str:
+    """Say the name, after a trick that may hand it to another call."""
+    TRICKS[trick]()
+    return name
 
 
 @tool

@@ -6,6 +6,8 @@ Time never decides here: hung calls wait for an event that the test sets when ev
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -15,11 +17,13 @@ from typing import Any
 
 import bad_tools
 import pytest
+import torch
 from bad_tools import RELEASE
-from stage import Stage, call, questions
+from stage import ROUND, Stage, call, questions
 
 from agent_r1_core import Sampling
-from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout import RolloutResult, threads
 from agent_r1_core.testing import Cue, ScriptedPolicy
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
@@ -122,7 +126,18 @@ def test_a_hung_tool_costs_its_own_time_out(tool: str) -> None:
     assert (stage.counts.timeouts, stage.counts.errors, result.metrics["tools/timeouts"]) == (1, 1, 1.0)
 
 
-def test_a_hung_tool_costs_nobody_elses_time() -> None:
+@pytest.mark.parametrize(
+    ("tool", "arguments", "text"),
+    [
+        ("hang", {}, "late"),
+        ("Picky", {"how": "hangs when validated"}, '"late"'),
+        ("PickyAsync", {"how": "hangs when validated"}, '"late"'),
+        ("Picky", {"how": "has a slow text"}, '"late"'),
+        ("PickyAsync", {"how": "has a slow text"}, '"late"'),
+    ],
+    ids=["run", "validation", "async validation", "text", "async text"],
+)
+def test_a_hung_tool_costs_nobody_elses_time(tool: str, arguments: dict[str, str], text: str) -> None:
     """Every other episode comes to its end while the call hangs; only then is it let go."""
     ended: list[str] = []
 
@@ -131,11 +146,77 @@ def test_a_hung_tool_costs_nobody_elses_time() -> None:
         if len(ended) == 7:
             RELEASE.set()
 
-    stage = Stage(one_bad_call(call("hang")), tools("hang"), timeouts={"hang": FOR_EVER}, max_episodes=8)
+    name = tool.lower().removesuffix("async")
+    stage = Stage(one_bad_call(call(name, **arguments)), tools(tool), timeouts={name: FOR_EVER}, max_episodes=8)
     first, _ = alone(stage.play(questions(8), on_episode=on_episode))
     assert ended[-1] == "q0"
-    assert seen(first) == "late"
+    assert seen(first) == text
     assert stage.counts.timeouts == 0
+
+
+def test_a_validator_that_leaves_is_an_observation() -> None:
+    first, _ = alone(Stage(one_bad_call(call("picky", how="leaves when validated")), tools("Picky")).play(questions(2)))
+    assert seen(first) == "Error: picky failed with SystemExit: 3."
+
+
+def test_too_many_hung_threads_end_the_rollout_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_LEFT", 3)
+    monkeypatch.setattr(threads, "LEFT_SECONDS", 0.1)
+    policy = ScriptedPolicy([*[call("hang")] * 5, "<answer>x</answer>"])
+    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02}, env=ROOMY)
+    with pytest.raises(EpisodeError, match=r"3 calls .* most of them of tool hang; .* give a tool isolation: process"):
+        stage.play(questions(1))
+
+
+@ISOLATION
+def test_the_trajectory_keeps_the_arguments_that_the_model_wrote(isolation: str) -> None:
+    stage = Stage(one_bad_call(call("collect", names=["Karimo"])), tools("collect"), isolation={"collect": isolation})
+    first, _ = alone(stage.play(questions(1)))
+    assert seen(first) == "2"
+    assert first.turns[0].calls[0].arguments == {"names": ["Karimo"]}
+
+
+def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    before = (os.getcwd(), sys.getrecursionlimit(), torch.get_default_dtype(), sys.stdout, signal.getsignal(2))
+    policy = ScriptedPolicy([*[call("meddle") + call("meddle_async")] * 2, "<answer>x</answer>"])
+    result = Stage(policy, tools("meddle", "meddle_async"), env=ROOMY).play(questions(3))
+    assert len(result.groups) == 3
+    assert before == (os.getcwd(), sys.getrecursionlimit(), torch.get_default_dtype(), sys.stdout, signal.getsignal(2))
+    told = [record.getMessage() for record in caplog.records]
+    for what in ("working directory", "recursion limit", "default dtype", "standard output", "handler of SIGINT"):
+        (sentence,) = [text for text in told if what in text]
+        assert "isolation: process" in sentence
+
+
+def test_a_copy_that_a_tool_forks_ends_at_once() -> None:
+    first, _ = alone(Stage(one_bad_call(call("fork")), tools("fork")).play(questions(2)))
+    copy = int(seen(first))
+    try:
+        assert select.select([os.pidfd_open(copy)], [], [], bad_tools.PATIENCE / 4)[0], "it still runs"
+    finally:
+        os.kill(copy, signal.SIGKILL)
+        os.waitpid(copy, 0)
+
+
+@pytest.mark.parametrize("trick", list(bad_tools.TRICKS))
+def test_no_isolated_call_gets_the_answer_of_another(trick: str) -> None:
+    """One process serves all calls, one after the other, as long as it lives."""
+
+    def script(cue: Cue) -> str:
+        name = f"{cue.request.episode} {cue.turn}"
+        return call("echo", name=name, trick=trick) if cue.turn < 3 else "<answer>x</answer>"
+
+    stage = Stage(
+        ScriptedPolicy(script), tools("echo"), isolation={"echo": "process"}, max_episodes=1, env={"max_turns": 4}
+    )
+    result = stage.play(questions(2))
+    for group in result.groups:
+        (one,) = group.trajectories
+        for turn in range(3):
+            answer = one.turns[turn + 1].observation[0]["content"]
+            own = f"{ROUND}/{one.task.id}/0/1 {turn}"
+            assert answer == own or answer.startswith("Error: echo failed with RuntimeError: its process "), answer
+    assert len(result.groups) == 2
 
 
 def test_the_pool_is_as_wide_as_the_concurrency() -> None:

@@ -34,7 +34,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
             "algorithm.clipp=.1",
             "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, horizon",
         ),
-        ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, name, timeout"),
+        ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name"),
         ("model.lora.rnk=3", "is no key (did you mean model.lora.rank?)"),
         ("training.steps=many", "must be a valid integer, not 'many'"),
         ("training.steps=true", "must be a valid integer, not True"),
@@ -50,7 +50,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
-        ("tools[0].isolation=docker", "must be 'thread' or 'process', not 'docker'"),
+        ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
     assert config.tasks.train.config.model_dump(mode="json") == {"size": 20, "levels": [1, 2], "path": None}
     assert config.tools[0].config.model_dump(mode="json") == {"top_k": 2, "corpus": None}
     assert config.tools[0].timeout == 5.0
-    assert config.tools[0].isolation == "thread"
+    assert config.tools[0].isolation == "auto"
     assert [(block.name, block.weight) for block in config.rewards] == [("right", 1.0), ("polite", 0.5)]
     assert config.algorithm.config.clip == 0.3
     assert config.engine.config.max_episodes == 128

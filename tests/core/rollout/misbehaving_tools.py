@@ -116,6 +116,37 @@ def whoami(context: ToolContext) -> dict[str, Any]:
     }
 
 
+@tool
+def count(fail: bool, context: ToolContext) -> float:
+    """Count calls in the state, forget what was noted, and draw a number."""
+    context.state["calls"] = context.state.get("calls", 0) + 1
+    context.state.pop("noted", None)
+    if fail:
+        raise ToolError("counted in vain")
+    return context.rng.random()
+
+
+@tool
+def keep_tuple(context: ToolContext) -> str:
+    """Keep in the state what JSON would change."""
+    context.state["place"] = (1, 2)
+    return "kept"
+
+
+@tool
+def hoard(context: ToolContext) -> str:
+    """Take a gigabyte of memory."""
+    return str(len(bytearray(1 << 30)))
+
+
+@tool
+def fill(folder: str) -> str:
+    """Write a gigabyte."""
+    with open(f"{folder}/big", "wb") as file:
+        file.truncate(1 << 30)
+    return "written"
+
+
 class Index(Tool):
     """Counts the passages of a corpus."""
 
@@ -127,6 +158,10 @@ class Index(Tool):
     def open(self, resources: ToolResources) -> None:
         """Read the corpus."""
         self.titles = [passage.title for passage in resources.corpora["train"]()]
+
+    def describe(self) -> dict[str, Any]:
+        """How many passages it holds."""
+        return {"passages": len(self.titles)}
 
     def run(self, arguments: Any, context: ToolContext) -> str:
         """How many there are."""

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.rollout.corpus_files import CorpusFiles
 
 RESOURCES = ToolResources(
     cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
@@ -78,8 +80,8 @@ def test_ten_megabytes_are_clipped(tools):
         ),
         (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
         (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
-        (("fail", {"kind": "exit"}), "Error: fail failed with RuntimeError: SystemExit was raised (3)."),
-        (("fail", {"kind": "interrupt"}), "Error: fail failed with RuntimeError: KeyboardInterrupt was raised ()."),
+        (("fail", {"kind": "exit"}), "Error: fail failed with SystemExit: 3."),
+        (("fail", {"kind": "interrupt"}), "Error: fail failed with KeyboardInterrupt."),
         (("fail_async", {"kind": "exit"}), "Error: fail_async failed with RuntimeError: SystemExit was raised (3)."),
         (("fail_async", {"kind": "cancel"}), "Error: fail_async failed with RuntimeError: it cancelled itself."),
     ],
@@ -184,8 +186,70 @@ def test_a_process_keeps_tools_apart(tools):
 def test_an_isolated_tool_gets_its_configuration_and_corpora(tools):
     index = tools.Index(tools.Index.Config(unit="texts"))
     index.name = "index"
-    (result,) = run(ToolRunner({"index": index}, isolation={"index": "process"}), ("index", {}))
+    runner = ToolRunner({"index": index}, isolation={"index": "process"})
+    (result,) = run(runner, ("index", {}))
     assert result.text == "2 texts: Karimo, Tavelo"
+    assert runner.describe() == {"index": {"passages": 2}}
+
+
+def test_state_and_random_numbers_travel_to_a_process_and_back(tools):
+    """A process gives what a thread gives, and leaves the context as a thread does, even if the tool declines."""
+    calls = [("count", {"fail": fail}) for fail in (False, True, False)]
+    seen = {}
+    for isolation in ("thread", "process"):
+        shared = context(seed=3)
+        shared.state.update({"noted": "x", "others": [1]})
+        shared.rng.gauss(0, 1)
+        runner = ToolRunner(made(tools, "count"), isolation={"count": isolation})
+        texts = [run(runner, call, each=shared)[0].text for call in calls]
+        seen[isolation] = (texts, shared.state, shared.rng.random(), shared.rng.gauss(0, 1))
+    assert seen["thread"] == seen["process"]
+    assert seen["process"][1] == {"calls": 3, "others": [1]}
+
+
+def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error(tools):
+    shared = context()
+    runner = ToolRunner(made(tools, "keep_tuple"), isolation={"keep_tuple": "process"})
+    (result,) = run(runner, ("keep_tuple", {}), each=shared)
+    assert "context.state holds what JSON cannot carry, such as a tuple" in result.text
+    assert shared.state == {}
+
+
+def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
+    names = ("hoard", "fill")
+    limits = dict.fromkeys(names, ToolLimits(memory=0.5, file_size=0.5))
+    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"), limits=limits)
+    hoarded, filled = run(runner, ("hoard", {}), ("fill", {"folder": str(tmp_path)}))
+    assert hoarded.text == "Error: hoard failed with MemoryError."
+    assert "File too large" in filled.text
+
+
+def test_many_short_calls_share_the_processes_that_stand_ready(tools):
+    runner = ToolRunner(made(tools, "whoami"), isolation={"whoami": "process"})
+    processes = {json.loads(answer.text)["process"] for answer in run(runner, *[("whoami", {})] * 40)}
+    assert len(processes) <= 3
+
+
+def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better(tools):
+    apart = made(tools, "whoami")
+    apart["whoami"].isolation = "process"
+    for isolation, own in (({}, False), ({"whoami": "thread"}, True)):
+        (answer,) = run(ToolRunner(apart, isolation=isolation), ("whoami", {}))
+        assert (json.loads(answer.text)["process"] == os.getpid()) is own
+
+
+def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
+    corpora = {"train": lambda: [Passage("Karimo", "A poet.")], "none": lambda: None}
+    (tmp_path / "left.jsonl").write_text("by a killed run")
+    first, second = CorpusFiles(tmp_path), CorpusFiles(tmp_path)
+    files = first.write(corpora)
+    assert second.write(corpora) == files
+    assert json.loads((tmp_path / files["train"]).read_text()) == {"title": "Karimo", "text": "A poet."}
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(files.values())
+    first.close()
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(files.values())
+    second.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_tool_that_keeps_the_interpreter_is_killed_and_replaced(tools):

@@ -1,0 +1,187 @@
+"""ToolProcess: a process of an isolated tool, and the connection to it, on the event loop.
+
+Every call has a random id, which its reply repeats. Whatever else arrives means that the process can no longer be
+trusted to answer the call that it was asked: it is broken, and its owner kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_r1_core.errors import ToolError
+from agent_r1_core.rollout.isolated_messages import HEADER, ID_BYTES, LONGEST, encode, frame
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+
+START_SECONDS = 300.0
+"""Time for a process to import and open the tool."""
+_REAP_SECONDS = 5.0
+"""Time for a killed process to be gone."""
+
+DIED = "its process died"
+OUT_OF_TURN = "its process answered out of turn"
+
+
+class Connection(asyncio.Protocol):
+    """Sends one call at a time and takes its reply."""
+
+    def __init__(self, on_broken: Callable[[], None]) -> None:
+        """`on_broken` is called once, when the connection breaks."""
+        self.broken = ""
+        """Why it broke; empty while it has not."""
+        self._on_broken = on_broken
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._call = b""
+        """Id of the call under way; empty: none is."""
+        self._reply: asyncio.Future[bytes] | None = None
+
+    async def exchange(self, body: bytes, timeout: float) -> bytes:
+        """Send a message and wait for its reply.
+
+        Raises:
+            CallTimeout: no reply came in time.
+            RuntimeError: the process died, or answered something else.
+        """
+        packed = frame(call := os.urandom(ID_BYTES), body)
+        if self.broken or self._transport is None:
+            raise RuntimeError(self.broken or DIED)
+        self._call, self._reply = call, asyncio.get_running_loop().create_future()
+        self._transport.write(packed)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._reply
+        except TimeoutError:
+            raise CallTimeout from None
+        finally:
+            self._call, self._reply = b"", None
+
+    def close(self) -> None:
+        """Close it at once."""
+        self._break(DIED)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The process is gone."""
+        self._break(DIED)
+
+    def data_received(self, data: bytes) -> None:
+        """Collect the reply to the call under way; anything else breaks the connection."""
+        self._received += data
+        if self._reply is None or self._reply.done():
+            return self._break(OUT_OF_TURN)
+        if len(self._received) < HEADER.size:
+            return None
+        call, length = HEADER.unpack_from(self._received)
+        whole = HEADER.size + length
+        if call != self._call or length > LONGEST or len(self._received) > whole:
+            return self._break(OUT_OF_TURN)
+        if len(self._received) == whole:
+            self._reply.set_result(bytes(self._received[HEADER.size :]))
+            self._received.clear()
+        return None
+
+    def _break(self, why: str) -> None:
+        if self.broken:
+            return
+        self.broken = why
+        if self._transport is not None:
+            self._transport.abort()
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(RuntimeError(why))
+        self._on_broken()
+
+
+class ToolProcess:
+    """One process that serves one tool."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+        self.facts: dict[str, Any] | None = None
+        """What the opened tool says about itself."""
+        self._process = process
+        self._connection = connection
+
+    @classmethod
+    async def start(
+        cls, hello: Mapping[str, Any], threads: ThreadPool, on_broken: Callable[[ToolProcess], None]
+    ) -> ToolProcess:
+        """Start a process and let it open the tool.
+
+        Args:
+            hello: the first message: the tool, its resources and its limits.
+            threads: starts the process.
+            on_broken: called when the process dies, or answers out of turn.
+
+        Raises:
+            ToolError: it cannot be opened.
+        """
+        name = hello["target"]["name"]
+        here, there = socket.socketpair()
+        try:
+            process: subprocess.Popen[bytes] = await threads.run(lambda: _popen(there))
+        except OSError as error:
+            raise ToolError(f"no process can be started for tool {name} ({error}); free memory or processes") from error
+        connection = Connection(lambda: on_broken(started))
+        started = cls(process, connection)
+        try:
+            await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=here)
+            ready = json.loads(await connection.exchange(encode(hello), START_SECONDS))
+            if ready["error"]:
+                raise ToolError(ready["error"])
+        except BaseException as error:
+            started.kill()
+            await threads.run(started.reap)
+            if isinstance(error, CallTimeout):
+                text = f"tool {name} did not open within {START_SECONDS:g} seconds; check its open()"
+                raise ToolError(text) from None
+            if isinstance(error, RuntimeError):
+                raise ToolError(f"tool {name} cannot be opened: {error}; check its open() and its limits") from error
+            raise
+        started.facts = ready["facts"]
+        return started
+
+    async def exchange(self, body: bytes, timeout: float) -> bytes:
+        """Send a call and wait for its reply.
+
+        Raises:
+            CallTimeout: no reply came in time.
+            RuntimeError: the process died, or answered something else.
+        """
+        return await self._connection.exchange(body, timeout)
+
+    def kill(self) -> None:
+        """End the process and its children; call `reap` next."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._connection.close()
+
+    def reap(self) -> None:
+        """Wait until the killed process is gone."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REAP_SECONDS)
+
+
+def _popen(connection: socket.socket) -> subprocess.Popen[bytes]:
+    """A new process in a group of its own, which takes over the connection; what the tool prints goes to stderr."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    with connection:
+        return subprocess.Popen(
+            [sys.executable, "-m", "agent_r1_core.rollout.isolated_worker", str(connection.fileno())],
+            pass_fds=[connection.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
