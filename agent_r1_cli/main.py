@@ -21,6 +21,7 @@ from agent_r1_cli import (
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
+from agent_r1_cli.leaving import leave_in_time
 from agent_r1_cli.output import show_logged_warnings
 from agent_r1_core import __version__
 
@@ -93,6 +94,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would only garble the exit
+        leave_in_time(end.code if isinstance(end.code, int) else 0)
         raise
     finally:
         gc.freeze()  # otherwise the interpreter spends seconds collecting torch's objects before it exits

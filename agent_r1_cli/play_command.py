@@ -54,12 +54,13 @@ def play(
     """
     from agent_r1_cli.display import TrainDisplay
     from agent_r1_cli.script import read_script
+    from agent_r1_core.training.running import bounded_runner
 
     actions = None if script is None else read_script(script)
     chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
     tell = say if as_json else show
-    with asyncio.Runner() as runner:
+    with bounded_runner() as runner:
         with TrainDisplay("loading the recipe, its environment and its tools ...") as display:
             from agent_r1_cli.seat import Seat
             from agent_r1_core.training.api import resolve

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.call_log import CallLog, unfinished_calls
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.progress import default_listener
 from agent_r1_core.training.resume import (
@@ -178,6 +179,9 @@ def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Ru
     settings = resolved.config.run
     with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
         check_resumable(run, resolved, force)
+        died = unfinished_calls(run.path)
+        if died is not None:
+            listener.note(died)
         checkpoint = run.checkpoints.latest()
         done = checkpoint.step if checkpoint else 0
         run.truncate_after(done)
@@ -208,6 +212,9 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resume
     from agent_r1_core.training.trainer import Trainer
 
     listener.begin(done, assembly.config.training.steps)
+    log = CallLog(run.path)
+    for split in assembly.splits.values():
+        split.tools.log_calls(log)
     try:
         run_async(Trainer(assembly, run, listener, done, resumed).fit())
     except KeyboardInterrupt:
@@ -216,6 +223,8 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resume
             f"stopped after step {saved.step if saved else 0} of {assembly.config.training.steps}; "
             f"continue with: agent-r1 train {run.path} --resume"
         ) from None
+    finally:
+        log.close()
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:

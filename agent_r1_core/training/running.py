@@ -1,13 +1,22 @@
-"""Runs a coroutine from synchronous code: a script, a command, or a notebook, whose event loop is already running."""
+"""Runs coroutines from synchronous code: a script, a command, or a notebook, whose event loop is already running.
+
+Unlike `asyncio.run`, it ends within `END_SECONDS` whatever plugins left on the loop: tasks that refuse to be cancelled,
+calls in the loop's executor, asynchronous generators that do not close. What is left then never runs on.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+END_SECONDS = 5.0
+"""Time for what is left on a loop when its work is done."""
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -15,8 +24,43 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_interruptible(coroutine))
+        with bounded_runner() as runner:
+            return runner.run(_interruptible(coroutine))
     return _in_thread(coroutine)
+
+
+@contextmanager
+def bounded_runner() -> Iterator[asyncio.Runner]:
+    """An `asyncio.Runner` that ends in time."""
+    executor = ThreadPoolExecutor(thread_name_prefix="asyncio")
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(executor)
+        try:
+            yield runner
+        finally:
+            runner.run(_end_leftovers())
+            # The runner waits for the threads of its loop's executor, so it gets one without any.
+            runner.get_loop().set_default_executor(ThreadPoolExecutor(1))
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+async def _end_leftovers() -> None:
+    """Cancel the tasks that are left and close the generators; abandon what does not end."""
+    loop = asyncio.get_running_loop()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, stubborn = await asyncio.wait(tasks, timeout=END_SECONDS)
+        for task in stubborn:
+            _abandoned.add(task)
+            asyncio._unregister_task(task)  # otherwise the runner would wait for it
+    with suppress(TimeoutError):
+        await asyncio.wait_for(loop.shutdown_asyncgens(), END_SECONDS)
+
+
+_abandoned: set[asyncio.Task[Any]] = set()
+"""Tasks that never end; kept, since Python complains about one that it deletes."""
 
 
 async def _interruptible(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -42,7 +86,8 @@ def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
 
     def target() -> None:
         try:
-            outcome["value"] = asyncio.run(watched())
+            with bounded_runner() as runner:
+                outcome["value"] = runner.run(watched())
         except BaseException as error:
             outcome["error"] = error
         finally:

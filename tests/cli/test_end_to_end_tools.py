@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,42 @@ def test_ten_megabytes_are_cut_with_a_marker_and_the_good_tool_beside_them_is_he
     assert answers[0].startswith("xxxx")
     assert len(answers[0]) < 120
     assert answers[1].startswith("caf")
+
+
+def test_a_run_that_died_in_a_tool_says_which_and_goes_on(agent_r1: Invoke, changed: Changed, root: Path) -> None:
+    bad = root / "tests/fixtures/end_to_end/bad_tools.py"
+    keys = changed("tools=[dying]", "env.format=always", "tasks.eval.size=2", "training.steps=1")
+    assert command("train", *keys, "-p", bad).returncode == 7
+    done = agent_r1("train", "runs/small", "--resume")
+    assert done.exit_code == 0, done.stderr
+    assert "the process of this run died while calls of tools ran in it: dying (episode " in done.stderr
+    assert "give that tool isolation: process" in done.stderr
+    assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
+
+
+def test_a_command_ends_after_its_answer_whatever_a_tool_left_running(root: Path, tmp_path: Path) -> None:
+    """An async tool that refuses every cancellation leaves a thread, a call of the loop's executor, and a forked
+    process that holds the output: whoever reads that sees its end all the same."""
+    bad = root / "tests/fixtures/end_to_end/bad_tools.py"
+    script = tmp_path / "actions.txt"
+    script.write_text("/clinging {}\n<answer>42</answer>\n")
+    keys = ["tools=[{name: clinging, timeout: 0.2}]", "--question", "What is 6 * 7?", "--answer", "42"]
+    ended = command("play", "calculator", *keys, "--script", script, "-p", bad, hurried=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "the episode is over: terminated (answer)" in ended.stdout
+    assert "leaving now: a plugin left thread no-daemon" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def command(*arguments: object, hurried: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own; `hurried` waits less for what does not end."""
+    hurry = (
+        "from agent_r1_cli import leaving; from agent_r1_core.training import running; "
+        "leaving.LEAVE_SECONDS = running.END_SECONDS = 0.3; "
+    )
+    code = f"{hurry if hurried else ''}from agent_r1_cli.main import main; main()"
+    words = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_tool_that_cannot_be_opened_is_one_sentence(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
