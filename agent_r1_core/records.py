@@ -1,6 +1,7 @@
 """Reads the records of a data set: a local JSON, JSON Lines or Parquet file, a folder, or a hub data set.
 
-A whole split is held in memory; folders and hub data sets need the package `datasets`.
+A whole split is held in memory; folders and hub data sets need the package `datasets`, from version 4 on, which runs no
+code of a data set.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -30,6 +29,8 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._pause = threading.Event()
+        """Never set: waiting for it takes its time, whatever an author did to `time.sleep`."""
         self._looks_left: dict[int, int] = {}
         """By thread; one without any is stopped."""
         self._stopped: set[int] = set()
@@ -54,7 +55,7 @@ class _Watch:
 
     def _look(self) -> None:
         while True:
-            time.sleep(_CHECK_SECONDS)
+            self._pause.wait(_CHECK_SECONDS)
             with self._lock:
                 for thread in self._looks_left:
                     self._looks_left[thread] -= 1

@@ -40,7 +40,7 @@ class Registry:
         self.plugins = list(plugins)
         self.passed_over: dict[str, None] = {}
         """A sentence for each installed plugin that offers a name in use, which another plugin's component has."""
-        self._recorded = {str(plugin["name"]) for plugin in recorded if plugin["status"] == PluginStatus.OK}
+        self._recorded = {str(plugin["name"]): plugin for plugin in recorded if plugin["status"] == PluginStatus.OK}
         self._loaded: dict[tuple[str, str], LoadedComponent] = {}
 
     @classmethod
@@ -200,7 +200,15 @@ class Registry:
         if others:
             text += f" ({short!r} is a component of kind {' and '.join(others)})"
         text += did_you_mean(short, names) or f"; there are: {', '.join(names) or 'none'}"
-        return text + self.not_loaded()
+        return text + self._lost(kind, short) + self.not_loaded()
+
+    def _lost(self, kind: str, name: str) -> str:
+        """The plugin from which the run had a component that nobody offers here."""
+        for plugin in self._recorded.values():
+            if any((item["kind"], item["name"]) == (kind, name) for item in plugin["components"]):
+                origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
+                return f"; the run had it from plugin {plugin['name']!r} ({origin}), which is not loaded here"
+        return ""
 
 
 def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:

@@ -444,6 +444,22 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         9,
+        "an-installed-plugin-runs-here",
+        "agent_r1_core/plugins/discovery.py",
+        "if plugin.is_built_in or plugin.is_local]",
+        "if True]",
+        "nobody_uses",
+    ),
+    Mutation(
+        9,
+        "a-built-in-plugin-is-one-of-many",
+        "agent_r1_core/plugins/discovery.py",
+        "return 2 if plugin.is_built_in else 1",
+        "return 0 if plugin.is_built_in else 1",
+        "nobody_uses",
+    ),
+    Mutation(
+        9,
         "a-dead-process-escapes",
         RUNNER,
         "        except Exception as error:\n            return Answer(error_text(call.name, error), error=True)\n",

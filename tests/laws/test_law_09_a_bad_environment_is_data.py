@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,24 @@ def test_broken_plugins_are_reported_and_the_others_work(tmp_path: Path) -> None
     assert registry.create("tool", "calculator").name == "calculator"
     with pytest.raises(UnknownComponent, match="raises"):
         registry.find("tool", "licensed_search")
+
+
+def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "aaa_rewards-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-rewards\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[agent_r1]\nrewards = aaa_generous\nother = aaa_other\n")
+    for module in ("aaa_generous", "aaa_other"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ran: list[str] = []
+    monkeypatch.setattr(EntryPoint, "load", lambda point, load=EntryPoint.load: ran.append(point.module) or load(point))
+    registry = Registry.discover()
+    assert registry.plugin_of(registry.find("reward", "exact_match")).distribution == "agent-r1"
+    assert not [module for module in ran if module.startswith("aaa_")]
+    assert {plugin.status for plugin in registry.plugins if plugin.distribution == "aaa-rewards"} == {
+        PluginStatus.CONFLICTING,
+        PluginStatus.FAILED,
+    }

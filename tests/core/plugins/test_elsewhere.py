@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import AmbiguousComponent
+from agent_r1_core.errors import AmbiguousComponent, UnknownComponent
 from agent_r1_core.plugins import PluginRecord, PluginStatus, Registry, elsewhere
 
 Install = Callable[..., Path]
@@ -111,3 +111,12 @@ def test_a_plugin_that_is_installed_later_changes_nothing_for_a_run(install: Ins
     assert registry.find("reward", "length").qualified == "first/length"
     registry.load("tool", "calculator")
     assert registry.check_same(saved) == []
+
+
+def test_a_run_names_the_plugin_that_it_misses(install: Install) -> None:
+    install("gone-lengths", gone=REWARD.format("length"))
+    saved = json.loads(json.dumps(Registry.discover().to_json()))
+    with pytest.raises(
+        UnknownComponent, match=r"; the run had it from plugin 'gone' \(gone-lengths 1\.0\), which is not"
+    ):
+        Registry.discover(disabled=["gone"], recorded=saved).find("reward", "length")
