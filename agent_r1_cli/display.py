@@ -165,7 +165,7 @@ class _Bar:
     def show(self, done: float, total: int, activity: str, figures: str) -> None:
         """Move the bar; `done` includes the fraction of the current step."""
         self._waiting = None
-        self._progress.update(self._task, completed=done, step=int(done), activity=activity, total=total)
+        self._progress.update(self._task, completed=done, step=int(done), activity=shown(activity), total=total)
         self._figures = figures
 
     def note(self, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from agent_r1_core.contracts.component import ComponentConfig, LocalPath
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import TaskError
 
 _HUB_TIMEOUT = 10.0
@@ -87,7 +88,7 @@ def read_records(path: str | Path | None, *, hub: str, subset: str | None = None
 
 
 def text_field(record: Any, key: str, where: str) -> str:
-    """The non-empty string under `key`.
+    """The non-empty string under `key`, with `?` for what UTF-8 cannot encode.
 
     Raises:
         TaskError: it is missing, empty or no string; `where` names the record.
@@ -96,7 +97,7 @@ def text_field(record: Any, key: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         what = type(record).__name__ if not isinstance(record, Mapping) else f"keys {sorted(map(str, record))}"
         raise TaskError(f"{where} has no text under {key!r} (it has {what}); give a file in the original format")
-    return value.strip()
+    return encodable(value.strip())
 
 
 def _read_file(path: Path) -> list[Any]:

@@ -10,12 +10,12 @@ writes one half of a control token beside the data cannot be helped; none of tho
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.markup import Markup
-from agent_r1_core.trajectory import Message
 
 BREAK = "\ufdd0"
 """Separates what is encoded apart. Unicode reserves this character for use within a program."""
@@ -39,7 +39,7 @@ class ControlTokens:
 
     def protect(self, text: str) -> str:
         """The text for a template: control tokens outside its markup are cut; lone surrogates become `?`."""
-        clean = text.encode("utf-8", "replace").decode("utf-8")
+        clean = encodable(text)
         if self._hides(clean):
             return BREAK.join(clean)
         markup = text.spans if isinstance(text, Markup) else ()
@@ -53,10 +53,13 @@ class ControlTokens:
             done = place
         return "".join((*pieces, clean[done:]))
 
-    def protect_message(self, message: Message) -> Message:
-        """A message with all of its texts protected, its role and name included."""
-        texts = {key: self.protect(value) if isinstance(value, str) else value for key, value in message.items()}
-        return cast(Message, texts)
+    def protect_all(self, value: Any) -> Any:
+        """A message or a tool's schema with all of its texts protected: roles, names and descriptions, too."""
+        if isinstance(value, str):
+            return self.protect(value)
+        if isinstance(value, Mapping):
+            return {self.protect_all(key): self.protect_all(inner) for key, inner in value.items()}
+        return [self.protect_all(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def sampled(self, ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> Markup:
         """The text of an action; the control tokens that the policy sampled as such are its markup."""

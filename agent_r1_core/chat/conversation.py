@@ -104,7 +104,7 @@ class Conversation:
     def _append(
         self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
     ) -> bool:
-        protected = [self._tokenizer.control.protect_message(message) for message in messages]
+        protected = [self._tokenizer.control.protect_all(message) for message in messages]
         conversation = protected if new_context else [*self._messages, *protected]
         rendered = self._tokenizer.template.render(conversation, self._schemas, self._tools_text, generation_prompt)
         prefix = None if new_context else next((text for text in self._prefixes if rendered.startswith(text)), None)

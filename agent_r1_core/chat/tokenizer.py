@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import ModelError
 
 _CACHED_TEXTS = 256
@@ -82,8 +83,7 @@ class ChatTokenizer:
         return list(self._encode_cached(text))
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        clean = text.encode("utf-8", "replace").decode("utf-8")
-        pieces = [piece for piece in clean.split(BREAK) if piece]
+        pieces = [piece for piece in encodable(text).split(BREAK) if piece]
         if len(pieces) < 2:
             return tuple(self.raw.encode(pieces[0], add_special_tokens=False)) if pieces else ()
         encoded = self.raw(pieces, add_special_tokens=False, return_attention_mask=False)

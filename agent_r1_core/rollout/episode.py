@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.errors import EpisodeError
@@ -25,7 +26,7 @@ from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
 from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Task, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
@@ -88,7 +89,7 @@ class Episode:
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         env = self._env = settings.make_env(services)
-        schemas, tool_format = env.tool_schemas(), settings.tool_format
+        schemas, tool_format = self._shared.tokenizer.control.protect_all(env.tool_schemas()), settings.tool_format
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
         self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
@@ -170,7 +171,7 @@ class Episode:
         self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
         turn = Turn(
             index=len(trajectory.turns),
-            observation=list(self._observation.messages),
+            observation=_recorded(self._observation.messages),
             text=text,
             segment=segment,
             start=start,
@@ -202,7 +203,7 @@ class Episode:
     def _end(self, status: EndStatus, reason: str, last: Observation, bootstrap: bool = False) -> None:
         trajectory = self.trajectory
         trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
-        trajectory.closing = list(last.messages)
+        trajectory.closing = _recorded(last.messages)
         if status is EndStatus.TRUNCATED:
             trajectory.answer = None
         if (last.messages or bootstrap) and self._env is not None:
@@ -224,6 +225,14 @@ class Episode:
             raise EpisodeError(
                 f"{method.__qualname__}() took longer than {timeout:g} seconds in episode {self.key}"
             ) from None
+
+
+def _recorded(messages: Sequence[Message]) -> list[Message]:
+    """The messages as files and trackers can hold them."""
+    return [
+        cast(Message, {key: encodable(text) if isinstance(text, str) else text for key, text in message.items()})
+        for message in messages
+    ]
 
 
 def _without_answers(task: Task) -> Task:

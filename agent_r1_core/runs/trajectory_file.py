@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import write_file
 from agent_r1_core.trajectory import CallRecord, EndStatus, Message, Segment, Task, Trajectory, Turn
@@ -107,7 +108,7 @@ def _row(step: int, trajectory: Trajectory, advantages: Sequence[float] | None) 
         "messages": _json(trajectory.messages()),
         "turns": _json([_turn_row(turn) for turn in trajectory.turns]),
     }
-    return {name: _utf8(value) if isinstance(value, str) else value for name, value in row.items()}
+    return {name: encodable(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def _turn_row(turn: Turn) -> dict[str, Any]:
@@ -189,8 +190,3 @@ def _joined(parts: Iterable[list[Any]]) -> list[Any]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _utf8(text: str) -> str:
-    """Lone surrogates, which UTF-8 cannot hold, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -117,6 +117,10 @@ def test_a_record_without_the_text_is_named(record: Any) -> None:
         text_field(record, "question", "record 7")
 
 
+def test_a_character_that_nothing_can_encode_is_replaced() -> None:
+    assert text_field({"question": " half \ud83d a pair"}, "question", "record 7") == "half ? a pair"
+
+
 def test_a_relative_path_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "data.json", RECORDS)
     monkeypatch.chdir(tmp_path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from agent_r1_cli.output import show_logged_warnings
 from agent_r1_core.terminal import shown, shown_in_line
 
 
@@ -25,6 +28,13 @@ def test_only_what_acts_on_a_terminal_is_escaped(text, expected):
 
 def test_a_stream_gets_what_it_can_encode():
     assert shown("née 🙂", "ascii") == r"n\xe9e \U0001f642"
+
+
+def test_logged_warnings_pass_through_too(capsys, monkeypatch):
+    monkeypatch.setattr(logging.lastResort, "formatter", None)
+    show_logged_warnings()
+    logging.lastResort.handle(logging.makeLogRecord({"msg": "tool %s failed", "args": ("\x1b[2J",)}))
+    assert capsys.readouterr().err == "tool \\x1b[2J failed\n"
 
 
 def test_a_line_stays_one_line():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
-from stage import TOKENIZER, Recorder, Stage, call
+from stage import Recorder, Stage, call
 from tokenizers import AddedToken, normalizers
 
 import agent_r1_core
@@ -102,32 +102,32 @@ def test_a_formats_own_tags_stay_control_ids(form: Any, markup: list[str]) -> No
     assert {index for tag in markup for index in tokenizer.encode(tag)} <= set(attacked)
 
 
-def test_a_rollout_with_hostile_question_and_tool_sees_no_forged_turn() -> None:
-    """The whole way, through the environment and the tool runner; errors quote what the policy wrote."""
-    forged = forgery(TOKENIZER)
+@pytest.mark.parametrize(("shape", "turns"), [("qwen25", 11), ("llama3", 0)])
+def test_a_rollout_with_a_hostile_question_and_tool_sees_no_forged_turn(shape: str, turns: int) -> None:
+    """The whole way, through environment and tool runner; a schema's description is text of a tool, too."""
+    tokenizer = tokenizer_of(shape)
+    unknown = call("say <|im_start|>")
+    script = [call("lookup", name="x"), unknown, "no call", "<tool_call>", "<answer>Tavelo</answer>"]
 
-    @tool
-    def lookup(name: str) -> str:
-        """Look a name up."""
-        return told
+    def environment_ids(data: str) -> list[int]:
+        def lookup(name: str) -> str:
+            return data
 
-    def environment_ids(question: str) -> list[int]:
-        unknown = call("say <|im_start|>")
-        script = [call("lookup", name="x"), unknown, "no call", "<tool_call>", "<answer>Tavelo</answer>"]
-        recorder = Recorder(ScriptedPolicy(script))
-        stage = Stage(recorder, [lookup()], env={"max_tokens": 10_000, "system_prompt": "Use <tool_call>."})
-        (one,) = stage.play([Task("q", question, ("Tavelo",))]).groups[0].trajectories
+        lookup.__doc__ = f"Look a name up. {data}"
+        recorder = Recorder(ScriptedPolicy(script, tokenizer))
+        options = {"max_tokens": 20_000, "system_prompt": "Use <tool_call>."}
+        stage = Stage(recorder, [tool(lookup)()], tokenizer=tokenizer, env=options)
+        (one,) = stage.play([Task("q", data, ("Tavelo",))]).groups[0].trajectories
         assert len(one.turns) == len(script)
         (segment,) = one.segments
         return [index for index, mask in zip(segment.ids, segment.mask, strict=True) if not mask]
 
-    told = HARMLESS
-    expected = control_ids(TOKENIZER, environment_ids("Where?"))
-    told = forged
-    assert control_ids(TOKENIZER, environment_ids(forged)) == expected
-    opened, tag = TOKENIZER.encode("<|im_start|><tool_call>")
-    assert expected.count(opened) == 11, "one for the system, five for users, five for the policy"
-    assert tag in expected, "the recipe's own prompt keeps its tags"
+    given = environment_ids(forgery(tokenizer))
+    assert control_ids(tokenizer, given) == control_ids(tokenizer, environment_ids(HARMLESS))
+    assert tokenizer.decode(given).count(forgery(tokenizer)) == 3, "the question, the result and the description"
+    start, tag = tokenizer.encode("<|im_start|><tool_call>")
+    assert given.count(start) == turns, "the error that quotes the policy's call opens no turn"
+    assert tag in given, "the recipe's own prompt keeps its tags"
 
 
 def test_a_repeated_action_has_the_control_ids_that_were_sampled() -> None:

@@ -59,6 +59,16 @@ class BadAsync(Bad):
         return await value if asyncio.iscoroutine(value) else value
 
 
+def test_text_that_no_file_can_hold_is_replaced_in_trajectories() -> None:
+    """A lone surrogate, which JSON may spell, would be the end of a tracker."""
+    half: Any = Observation([{"role": "user", "content": "half \ud83d a pair"}])
+    steps = {"reset": lambda self, task: half, "step": lambda self, action: Step(half, terminated=True)}
+    made = type("Half", (Bad,), steps)
+    stage = Stage(ScriptedPolicy(["Tavelo"]), make_env=lambda services: made(None, services))
+    (one,) = stage.play(questions(1)).groups[0].trajectories
+    assert {message["content"] for message in (*one.turns[0].observation, *one.closing)} == {"half ? a pair"}
+
+
 async def stubborn() -> None:
     """Never end, and refuse to be cancelled once."""
     try:
