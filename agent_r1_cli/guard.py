@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import os
@@ -19,7 +20,9 @@ from agent_r1_core.errors import AgentR1Error
 DEBUG_VARIABLE = "AGENT_R1_DEBUG"
 """Set it to 1 to see the traceback of a failure."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
+"""Exit code after Ctrl-C or SIGTERM."""
+_REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What a full or read-only disk answers, also outside a run: in the cache, the temporary folder, a plugin's files."""
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 
@@ -56,6 +59,9 @@ def tell(error: Exception) -> int:
     if isinstance(error, AgentR1Error):
         say("\n".join(f"error: {line}" for line in str(error).splitlines()))
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        say(f"error: {error.filename or 'a file'} could not be written ({error.strerror}); free space or allow writing")
+        return 1
     hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it happened"
     say(f"error: {type(error).__name__}: {error}{_users_line(error)}{hint}")
     return 1

@@ -34,7 +34,7 @@ def write_project(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the project into a new folder; returns its files.
 
     Raises:
-        ConfigError: the folder exists.
+        ConfigError: the folder exists, or cannot be written.
     """
     if folder.exists():
         raise ConfigError(f"{folder} exists already; choose another folder with --dir, or remove it")
@@ -42,8 +42,13 @@ def write_project(kind: str, name: str, folder: Path) -> list[Path]:
     written = []
     for source, relative in _template_files(kind):
         target = folder / _fill(relative.as_posix(), values)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_fill(source.read_text(encoding="utf-8"), values), encoding="utf-8")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(_fill(source.read_text(encoding="utf-8"), values), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"{target} cannot be written ({error.strerror}); choose another folder with --dir"
+            ) from error
         written.append(target)
     return sorted(written)
 

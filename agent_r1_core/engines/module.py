@@ -1,14 +1,13 @@
-"""Loading a model of the transformers library for an engine that computes in this process."""
+"""A model of the transformers library for an engine that computes in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from agent_r1_core.errors import EngineError
+from agent_r1_core.errors import EngineError, ModelError
+from agent_r1_core.models import load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,35 +23,13 @@ def load_module(model: EngineModel) -> PreTrainedModel:
     Raises:
         EngineError: the folder, dtype or device cannot be used.
     """
-    from transformers import AutoModelForCausalLM
-
     if model.dtype not in DTYPES:
         raise EngineError(f"the engine cannot compute in dtype {model.dtype!r}; choose one of {', '.join(DTYPES)}")
     try:
-        device = torch.device(model.device)
-        with _quiet():
-            module: Any = AutoModelForCausalLM.from_pretrained(model.folder, dtype=DTYPES[model.dtype])
-        return module.to(device).eval().requires_grad_(False)
-    except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EngineError(
-            f"the engine cannot load the model in {model.folder} on {model.device} ({reason}); "
-            "give a folder with a decoder-only model, and a device that this machine has"
-        ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the progress bar of transformers; the run has its own."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+        module: Any = load_model(model.folder, DTYPES[model.dtype], model.device)
+    except ModelError as error:
+        raise EngineError(str(error)) from error
+    return module.eval().requires_grad_(False)
 
 
 def vocabulary_size(module: PreTrainedModel) -> int:

@@ -7,7 +7,6 @@ checkpointing and LoRA are options. Models of several devices are not handled he
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,26 +14,14 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from agent_r1_core.contracts.training import LoraSettings
-from agent_r1_core.errors import ModelError
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
 from agent_r1_core.learning.lora import adapter_state, add_lora, load_adapter_state, merged_weights, replace_dropout
 from agent_r1_core.learning.packing import Packed
-
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    "generation_config.json",
-)
+from agent_r1_core.models import load_model
 
 
 @dataclass(frozen=True)
@@ -60,7 +47,6 @@ class Policy:
     Args:
         module: the model, in float32, or a peft model around it.
         dtype: `float32` or `bfloat16`, of the computation.
-        folder: where it came from; its tokenizer files are copied when the policy is saved.
         gradient_checkpointing: recompute activations in the backward pass, for less memory.
 
     Raises:
@@ -71,11 +57,9 @@ class Policy:
         self,
         module: nn.Module,
         dtype: str = "float32",
-        folder: str | Path | None = None,
         gradient_checkpointing: bool = False,
     ) -> None:
         self.module = module
-        self.folder = Path(folder) if folder is not None else None
         self.dtype = dtype
         self.gradient_checkpointing = gradient_checkpointing
         self.lora = hasattr(module, "peft_config")
@@ -107,16 +91,10 @@ class Policy:
         Raises:
             ModelError: the folder holds no causal language model that can be trained, or peft is missing.
         """
-        try:
-            model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(
-                f"no causal language model can be loaded from {folder} ({str(error).splitlines()[0]}); "
-                "give a folder in Hugging Face format"
-            ) from error
+        model = load_model(folder, torch.float32, device)
         switch_off_dropout(model)
         module: nn.Module = add_lora(model, lora, seed) if lora is not None else model
-        return cls(module.to(device), dtype, folder, gradient_checkpointing)
+        return cls(module.to(device), dtype, gradient_checkpointing)
 
     def freeze(self) -> Policy:
         """Let nothing of it learn any more; returns itself, a reference for KL terms."""
@@ -125,7 +103,7 @@ class Policy:
 
     def frozen_copy(self) -> Policy:
         """This policy as it is now, without gradients: a reference for KL terms."""
-        return Policy(copy.deepcopy(self.module), self.dtype, self.folder).freeze()
+        return Policy(copy.deepcopy(self.module), self.dtype).freeze()
 
     @property
     def device(self) -> torch.device:
@@ -186,8 +164,8 @@ class Policy:
         return {name: tensor.clone() for name, tensor in self.weights().items()}
 
     def save(self, folder: str | Path, dtype: str = "float32") -> None:
-        """Write a plain Hugging Face folder: configuration, weights in `dtype` (float32 for an exact resume), adapters
-        merged, and the tokenizer files of the folder that the policy came from."""
+        """Write configuration and weights in Hugging Face format, adapters merged, in `dtype` (float32 for an exact
+        resume). A plain folder also needs the tokenizer, which belongs to the run (`ModelFiles`)."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         kind = getattr(torch, dtype)
@@ -196,10 +174,6 @@ class Policy:
         config = copy.deepcopy(self.model.config)
         config.dtype = kind
         config.save_pretrained(target)
-        if self.folder is not None:
-            for name in _TOKENIZER_FILES:
-                if (self.folder / name).is_file():
-                    shutil.copyfile(self.folder / name, target / name)
 
     def state_dict(self) -> dict[str, Any]:
         """What a saved folder does not hold: the adapters of LoRA, whose folder is merged."""

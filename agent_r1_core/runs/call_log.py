@@ -51,7 +51,8 @@ class CallLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # gone already, or on a disk that became read-only
+                self._path.unlink()
 
     def _write(self, place: int, line: bytes) -> None:
         if self._file is not None:

@@ -1,48 +1,19 @@
 """Checkpoints: folders `step_000010` that are whole or absent, the newest few and the best one.
 
-A checkpoint holds what the trainer writes (`policy/`, a plain Hugging Face folder, and `trainer.pt`) and `state.json`,
-which lists every file with its size, so that a half-copied checkpoint is not mistaken for a whole one. The best one is
-always kept. It is determined from the checkpoints themselves; `best.json` repeats it for people.
+The best one is always kept. It is determined from the checkpoints themselves; `best.json` repeats it for people. An old
+one that somebody reads stays until the next save.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json
-
-_NAME = re.compile(r"step_(\d{6,})")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """One whole checkpoint."""
-
-    path: Path
-    step: int
-    """The training step after which it was taken."""
-    metric: str | None
-    """The metric that says which checkpoint is best."""
-    value: float | None
-    """The metric's value; None where it was not measured at this step."""
-    competitors: int
-    """Checkpoints up to this one, itself included, for which the metric was measured; deleted ones count."""
-
-    @property
-    def policy(self) -> Path:
-        """The policy, a plain Hugging Face folder."""
-        return self.path / "policy"
-
-    @property
-    def trainer(self) -> Path:
-        """The trainer's state, a `torch.save` file."""
-        return self.path / "trainer.pt"
+from agent_r1_core.runs.checkpoint import STATE, Checkpoint, inspect, step_of, write_state
+from agent_r1_core.runs.files import clean_leftovers, naming, remove, remove_folder, write_folder, write_json
+from agent_r1_core.runs.lock import lock_for_deleting
 
 
 class Checkpoints:
@@ -79,20 +50,22 @@ class Checkpoints:
 
         def fill(folder: Path) -> None:
             write(folder)
-            record = {"schema": 1, "step": step, "metric": metric, "value": measured, "competitors": competitors}
-            write_json(folder / "state.json", record | {"files": _sizes(folder)})
+            write_state(folder, {"step": step, "metric": metric, "value": measured, "competitors": competitors})
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with naming(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         write_folder(self._path(step), fill)
-        self._prune(keep)
+        self.prune(keep)
         return self.at(step)
 
     def all(self) -> list[Checkpoint]:
-        """All whole checkpoints, oldest first."""
-        if not self.folder.is_dir():
-            return []
-        loaded = [_load(path) for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
-        return sorted((item for item in loaded if item is not None), key=lambda item: item.step)
+        """All checkpoints whose files are there with their sizes, oldest first."""
+        return [found for found in map(inspect, self._folders()) if isinstance(found, Checkpoint)]
+
+    def damaged(self) -> dict[str, str]:
+        """What is wrong with the others, by the names of their folders."""
+        inspected = {path.name: inspect(path) for path in self._folders()}
+        return {name: found for name, found in inspected.items() if isinstance(found, str)}
 
     def at(self, step: int) -> Checkpoint:
         """The checkpoint of a step.
@@ -108,62 +81,87 @@ class Checkpoints:
         raise RunError(f"{self.folder} has no whole checkpoint of step {step}; it has these: {steps}")
 
     def latest(self) -> Checkpoint | None:
-        """The newest, from which a run is resumed."""
+        """The newest."""
         checkpoints = self.all()
         return checkpoints[-1] if checkpoints else None
 
-    def best(self) -> Checkpoint | None:
-        """The checkpoint with the highest value of the metric in use, the earlier on a tie; None if not measured."""
-        measured = [item for item in self.all() if item.value is not None]
+    def newest_whole(self, up_to: float = math.inf) -> tuple[Checkpoint | None, dict[str, str]]:
+        """The newest checkpoint, every byte of which is as it was written.
+
+        Args:
+            up_to: the latest step to look at.
+
+        Returns:
+            The checkpoint, and what is wrong with later ones, by the names of their folders.
+        """
+        damaged: dict[str, str] = {}
+        for path in reversed(self._folders()):
+            if (step_of(path) or 0) > up_to:
+                continue
+            found = inspect(path)
+            reason = found if isinstance(found, str) else found.damage()
+            if isinstance(found, Checkpoint) and reason is None:
+                return found, damaged
+            damaged[path.name] = str(reason)
+        return None, damaged
+
+    def best(self, without: Collection[Path] = ()) -> Checkpoint | None:
+        """The checkpoint with the highest value of the metric in use, the earlier on a tie; None if not measured.
+
+        Args:
+            without: folders of checkpoints that do not count.
+        """
+        measured = [item for item in self.all() if item.value is not None and item.path not in without]
         measured = [item for item in measured if item.metric == measured[-1].metric]
         return max(measured, key=lambda item: (item.value, -item.step)) if measured else None
 
     def discard_after(self, step: int) -> None:
-        """Delete checkpoints of later steps."""
-        for checkpoint in self.all():
-            if checkpoint.step > step:
-                remove_folder(checkpoint.path)
+        """Delete checkpoints of later steps, also damaged ones and those that somebody reads: a run that goes on from
+        `step` must not find them again."""
+        for path in self._folders():
+            if (step_of(path) or 0) > step:
+                remove_folder(path)
+        self._write_best()
+
+    def prune(self, keep: int) -> None:
+        """Delete the checkpoints that are neither the best nor among the newest `keep`, nor read by anybody."""
+        checkpoints, best = self.all(), self.best()
+        kept = {item.path for item in checkpoints[-max(1, keep) :]} | ({best.path} if best is not None else set())
+        for path in self._folders():
+            if path not in kept:
+                _remove_unread(path)
         self._write_best()
 
     def clean(self) -> None:
-        """Remove what killed writers left, and incomplete checkpoints."""
-        if not self.folder.is_dir():
-            return
-        clean_leftovers(self.folder)
-        for path in list(self.folder.iterdir()):
-            if _NAME.fullmatch(path.name) and _load(path) is None:
-                remove_folder(path)
-        self._write_best()
+        """Remove what killed writers left."""
+        if self.folder.is_dir():
+            clean_leftovers(self.folder)
+            self._write_best()
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step_{step:06d}"
 
-    def _prune(self, keep: int) -> None:
-        checkpoints, best = self.all(), self.best()
-        for checkpoint in checkpoints[: -max(1, keep)]:
-            if best is None or checkpoint.step != best.step:
-                remove_folder(checkpoint.path)
-        self._write_best()
+    def _folders(self) -> list[Path]:
+        """The folders of all checkpoints, damaged ones too, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        steps = {path: step_of(path) for path in self.folder.iterdir()}
+        return sorted((path for path, step in steps.items() if step is not None), key=lambda path: steps[path] or 0)
 
     def _write_best(self) -> None:
         best, file = self.best(), self.folder / "best.json"
         if best is not None:
             write_json(file, {"step": best.step, "metric": best.metric, "value": best.value, "path": best.path.name})
-        else:
-            file.unlink(missing_ok=True)
+        elif file.exists():
+            remove(file)
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
-
-
-def _load(path: Path) -> Checkpoint | None:
-    """The checkpoint in `path`; None if it is incomplete."""
-    try:
-        record = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        if any((path / name).stat().st_size != size for name, size in record["files"].items()):
-            return None
-        return Checkpoint(path, record["step"], record["metric"], record["value"], record["competitors"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _remove_unread(path: Path) -> None:
+    """Delete a checkpoint unless somebody reads it."""
+    with naming(path):
+        lock = lock_for_deleting(path / STATE)
+    if lock is not None:
+        try:
+            remove_folder(path)
+        finally:
+            lock.release()

@@ -13,7 +13,7 @@ from pathlib import Path
 from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.files import TEMPORARY, remove, remove_folder, write_json
+from agent_r1_core.runs.files import TEMPORARY, naming, remove, remove_folder, write_json
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.replaced import ReplacedRun, aside
 
@@ -113,8 +113,9 @@ def undo_killed(path: Path) -> None:
 def lay_out(path: Path) -> None:
     """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
     write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
-    for folder in ("trajectories", "checkpoints", "evaluations"):
-        (path / folder).mkdir()
+    with naming(path):
+        for folder in ("trajectories", "checkpoints", "evaluations"):
+            (path / folder).mkdir()
 
 
 def has_steps(path: Path) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,22 @@ TEMPORARY = ".tmp-"
 REPLACED = ".old-"
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses (full, read-only, gone) into a sentence about `path`.
+
+    Raises:
+        RunError: instead of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} could not be written ({error.strerror or error}); "
+            "free space or allow writing there, then try again (a training with --resume)"
+        ) from error
+
+
 def write_file(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, then rename it to `path`.
 
@@ -26,15 +43,14 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
         RunError: the file system refuses (full, read-only, gone).
     """
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
-    try:
-        write(temporary)
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
-    except OSError as error:
-        raise _refused(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with naming(path):
+        try:
+            write(temporary)
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -55,44 +71,58 @@ def write_folder(path: Path, write: Callable[[Path], None]) -> None:
         RunError: the file system refuses.
     """
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        sync_tree(temporary)
-        _swap(temporary, path)
-    except OSError as error:
-        raise _refused(path, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with naming(path):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            write(temporary)
+            sync_tree(temporary)
+            _swap(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder so that it is never seen half deleted under its name."""
+    """Delete a folder so that it is never seen half deleted under its name.
+
+    Raises:
+        RunError: the file system refuses.
+    """
     doomed = path.with_name(f"{TEMPORARY}delete-{path.name}")
-    shutil.rmtree(doomed, ignore_errors=True)
-    os.rename(path, doomed)
-    shutil.rmtree(doomed)
+    with naming(path):
+        shutil.rmtree(doomed, ignore_errors=True)
+        os.rename(path, doomed)
+        shutil.rmtree(doomed)
 
 
 def clean_leftovers(folder: Path) -> None:
-    """Clean up after killed writers in `folder`: delete temporaries, restore a folder that was being replaced."""
-    for leftover in list(folder.glob(f"{REPLACED}*")):
-        target = folder / leftover.name.removeprefix(REPLACED)
-        if not target.exists():
-            os.rename(leftover, target)
-        else:
+    """Clean up after killed writers in `folder`: delete temporaries, restore a folder that was being replaced.
+
+    Raises:
+        RunError: the file system refuses.
+    """
+    with naming(folder):
+        for leftover in list(folder.glob(f"{REPLACED}*")):
+            target = folder / leftover.name.removeprefix(REPLACED)
+            if not target.exists():
+                os.rename(leftover, target)
+            else:
+                remove(leftover)
+        for leftover in list(folder.glob(f"{TEMPORARY}*")):
             remove(leftover)
-    for leftover in list(folder.glob(f"{TEMPORARY}*")):
-        remove(leftover)
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a folder."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    """Delete a file, a link or a folder.
+
+    Raises:
+        RunError: the file system refuses.
+    """
+    with naming(path):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def sync(path: Path) -> None:
@@ -125,9 +155,3 @@ def _swap(temporary: Path, path: Path) -> None:
 
 def _fill(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def _refused(path: Path, error: OSError) -> RunError:
-    return RunError(
-        f"{path} could not be written ({error.strerror or error}); free space or allow writing there, then --resume"
-    )

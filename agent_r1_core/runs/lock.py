@@ -1,7 +1,8 @@
-"""One writer per run: a lock that the kernel releases when its holder dies.
+"""Locks that the kernel releases when their holder dies: one writer per run, and readers that keep a checkpoint.
 
-This is a POSIX record lock. Children do not inherit it, so orphaned workers of a killed trainer do not keep a run
-locked. It works on local disks and on NFS with a lock daemon; systems without `fcntl` (Windows) are not supported.
+These are `flock` locks, which belong to the open file: nothing else in the process that opens and closes the same file
+releases them. A forked child closes its copies at once, so that orphans of a killed trainer do not keep a run locked.
+They work on local disks and on NFS; systems without `fcntl` (Windows) are not supported.
 """
 
 from __future__ import annotations
@@ -9,46 +10,127 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from weakref import WeakSet
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.files import naming
 
 NAME = ".lock"
-_held: set[Path] = set()
-"""Locks of this process; a record lock does not exclude its own process."""
 
 
-class RunLock:
+class FileLock:
+    """An open file that may be locked; `release`, or dropping the last reference, closes it."""
+
+    _handle: int | None = None
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._handle = os.open(path, flags, 0o644)
+        _open.add(self)
+
+    def __del__(self) -> None:
+        self.release()
+
+    def take(self, operation: int) -> None:
+        """Lock it by `flock`; a BlockingIOError says that another holder is in the way."""
+        fcntl.flock(self.handle, operation)
+
+    @property
+    def handle(self) -> int:
+        """The file's descriptor.
+
+        Raises:
+            RunError: the lock was released.
+        """
+        if self._handle is None:
+            raise RunError("this lock was released; take it again")
+        return self._handle
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file is still the one at `path`."""
+        try:
+            return os.path.samestat(os.fstat(self.handle), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Release the lock; a second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _open.discard(self)
+            os.close(handle)
+
+
+_open: WeakSet[FileLock] = WeakSet()
+"""The locks of this process."""
+
+
+def _close_inherited() -> None:
+    """Close the parent's locks in a forked child; the parent keeps them."""
+    for lock in list(_open):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
+
+class RunLock(FileLock):
     """The right to write a run directory, until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
         """Take the lock.
 
         Raises:
-            RunError: another process, or another part of this one, holds it.
+            RunError: another process, or another part of this one, holds it; or its file cannot be written.
         """
-        self.path = folder.resolve() / NAME
-        if self.path in _held:
-            raise RunError(f"run {folder} is already open for writing in this process; close it first")
-        self._handle: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
-            os.close(self._handle)
-            raise RunError(f"run {folder} is being written by process {holder}; wait for it or stop it") from error
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
-        _held.add(self.path)
+        path = folder / NAME
+        with naming(path):
+            super().__init__(path, os.O_RDWR | os.O_CREAT)
+            try:
+                self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(self.handle, 0)
+                os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
+            except BlockingIOError as error:
+                refusal = self._refusal(folder, path)
+                self.release()
+                raise RunError(refusal) from error
+            except OSError:
+                self.release()
+                raise
 
-    def moved(self, folder: Path) -> None:
-        """Record that the locked folder was renamed to `folder`."""
-        _held.discard(self.path)
-        self.path = folder.resolve() / NAME
-        _held.add(self.path)
+    def _refusal(self, folder: Path, path: Path) -> str:
+        if any(other is not self and isinstance(other, RunLock) and other.is_at(path) for other in _open):
+            return f"run {folder} is already open for writing in this process; close it first"
+        holder = os.pread(self.handle, 32, 0).decode(errors="replace").strip() or "unknown"
+        return f"run {folder} is being written by process {holder}; wait for it or stop it"
 
-    def release(self) -> None:
-        """Release the lock; a second call does nothing."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-            _held.discard(self.path)
+
+def lock_for_reading(path: Path) -> FileLock | None:
+    """A shared lock on a file, so that `lock_for_deleting` skips it; None if the file is gone.
+
+    A file system without locks gives one that protects nothing: reading goes on without.
+    """
+    try:
+        lock = FileLock(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        lock.take(fcntl.LOCK_SH)
+    except OSError:
+        return lock
+    if lock.is_at(path):
+        return lock
+    lock.release()
+    return None
+
+
+def lock_for_deleting(path: Path) -> FileLock | None:
+    """The only lock on a file (created if missing), to be held until it is deleted; None while somebody reads it."""
+    lock = FileLock(path, os.O_RDWR | os.O_CREAT)
+    try:
+        lock.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.release()
+        return None
+    except OSError:
+        pass  # a file system without locks
+    return lock

@@ -1,7 +1,8 @@
 """`metrics.jsonl`: one JSON object a step, written to disk before training continues.
 
-Readers ignore a last line that a kill cut off; a resume removes it. NaN and infinities, which JSON lacks, are the
-strings "NaN", "Infinity" and "-Infinity" in the file and floats again when read.
+Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
+NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
+when read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.files import write_text
+from agent_r1_core.runs.files import naming, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -60,36 +61,44 @@ class MetricsFile:
         records = self.read()
         return int(records[-1]["step"]) if records else -1
 
-    def truncate_after(self, step: float = math.inf) -> None:
-        """Delete the lines of later steps, and a last line that was cut off."""
+    def remove_torn_line(self) -> None:
+        """Delete a last line that a kill cut off."""
+        if self.path.exists():
+            content = self.path.read_bytes()
+            whole, newline, torn = content.rpartition(b"\n")
+            if torn:
+                write_text(self.path, (whole + newline).decode())
+
+    def truncate_after(self, step: int) -> None:
+        """Delete the lines of later steps, and all but the last line of each step; sort the others."""
         if not self.path.exists():
             return
         lines = enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1)
-        kept = [line.decode() + "\n" for number, line in lines if self._parse(number, line)["step"] <= step]
-        write_text(self.path, "".join(kept))
+        by_step = {self._parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
+        write_text(self.path, "".join(by_step[kept] for kept in sorted(by_step) if kept <= step))
         self._last = None
 
     def _append_line(self, line: bytes) -> None:
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            size = os.fstat(handle).st_size
+        with naming(self.path):
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                if os.write(handle, line) != len(line):
-                    raise OSError("only a part of the line was written")
-                os.fsync(handle)
-            except OSError as error:
-                os.ftruncate(handle, size)
-                raise RunError(f"{self.path} could not be extended ({error}); free space, then --resume") from error
-        finally:
-            os.close(handle)
+                size = os.fstat(handle).st_size
+                try:
+                    if os.write(handle, line) != len(line):
+                        raise OSError("only a part of the line was written")
+                    os.fsync(handle)
+                except OSError:
+                    os.ftruncate(handle, size)
+                    raise
+            finally:
+                os.close(handle)
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             record = json.loads(line)
-            return {"step": int(record["step"])} | {
-                name: _NOT_FINITE.get(value, value) for name, value in record.items()
-            }
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            values = {name: _NOT_FINITE.get(value, value) for name, value in record.items()}
+            return values | {"step": int(record["step"])}
+        except (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
             raise RunError(f"line {number} of {self.path} is not the metrics of a step; delete the line") from error
 
 

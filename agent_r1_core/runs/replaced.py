@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_r1_core.runs.files import REPLACED, TEMPORARY
+from agent_r1_core.runs.files import REPLACED, TEMPORARY, naming
 from agent_r1_core.runs.lock import RunLock
 
 
@@ -28,8 +28,8 @@ class ReplacedRun:
     def set_aside(cls, place: Path, run_lock: RunLock) -> ReplacedRun:
         """Move the run at `place`, locked by `run_lock`, aside."""
         path = aside(place)
-        os.rename(place, path)
-        run_lock.moved(path)
+        with naming(place):
+            os.rename(place, path)
         return cls(path, place, run_lock)
 
     @classmethod
@@ -46,13 +46,15 @@ class ReplacedRun:
         """Delete it: the new run has recorded a step."""
         doomed = self.path.with_name(f"{TEMPORARY}delete-{self.path.name}")
         shutil.rmtree(doomed, ignore_errors=True)
-        os.rename(self.path, doomed)
+        with naming(self.path):
+            os.rename(self.path, doomed)
         self.lock.release()
         shutil.rmtree(doomed, ignore_errors=True)  # files that cannot be deleted are no run any more
 
     def restore(self) -> None:
         """Move it back to its place, which is free."""
-        os.rename(self.path, self.place)
+        with naming(self.place):
+            os.rename(self.path, self.place)
         self.lock.release()
 
 

@@ -6,6 +6,7 @@
     checkpoints/step_000010/ best.json       whole or absent
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
     evaluations/*.json                       score, n, interval, scorer, settings
+    model_files/                             tokenizer and whatever else belongs to the model, but weights
     model/                                   the final policy, a plain Hugging Face folder
 
 A step's files are written before its checkpoint. After a kill, everything up to the latest checkpoint is therefore
@@ -25,7 +26,7 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
-from agent_r1_core.runs.files import clean_leftovers, remove_folder, write_folder, write_json, write_text
+from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.replaced import ReplacedRun
 from agent_r1_core.runs.run_reader import RunReader
@@ -105,16 +106,11 @@ class Run(RunReader):
         """
         run = cls.open(path)
         run._lock = RunLock(run.path)
-        if not (run.path / "config.yaml").exists():
+        try:
+            run._tidy()
+        except BaseException:
             run.close()
-            raise RunError(f"run {path} was stopped before its configuration was written; start it again with --force")
-        run._replaced = ReplacedRun.of(run.path)
-        if directory.has_steps(run.path):
-            run._forget_replaced()
-        for folder in (run.path, run.path / "trajectories", run.path / "evaluations"):
-            clean_leftovers(folder)
-        run.checkpoints.clean()
-        run._metrics.truncate_after()
+            raise
         return run
 
     @classmethod
@@ -176,6 +172,11 @@ class Run(RunReader):
         write_json(path, {"schema": 1, "step": step} | dict(result))
         return path
 
+    def keep_model_files(self, model: Path) -> None:
+        """Copy what belongs to the model besides its weights from the folder `model`, unless the run has a copy."""
+        self._writable()
+        self.model_files.keep(model)
+
     def write_model(self, write: Callable[[Path], None]) -> Path:
         """Let `write` fill `model/` with the final policy, whole or not at all."""
         self._writable()
@@ -193,10 +194,10 @@ class Run(RunReader):
         self._writable()
         for later in self.trajectory_steps():
             if later > step:
-                self._step_file(later).unlink()
+                remove(self._step_file(later))
         for name, result in self.evaluations().items():
             if result["step"] is not None and result["step"] > step:
-                (self.path / "evaluations" / f"{name}.json").unlink()
+                remove(self.path / "evaluations" / f"{name}.json")
         self.checkpoints.discard_after(step)
         self._metrics.truncate_after(step)
 
@@ -235,6 +236,20 @@ class Run(RunReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _tidy(self) -> None:
+        """Remove what killed writers left in a run that goes on."""
+        if not (self.path / "config.yaml").exists():
+            raise RunError(
+                f"run {self.path} was stopped before its configuration was written; start it again with --force"
+            )
+        self._replaced = ReplacedRun.of(self.path)
+        if directory.has_steps(self.path):
+            self._forget_replaced()
+        for folder in (self.path, self.path / "trajectories", self.path / "evaluations"):
+            clean_leftovers(folder)
+        self.checkpoints.clean()
+        self._metrics.remove_torn_line()
 
     def _forget_replaced(self) -> None:
         """Delete the run that this one replaces: this one has recorded a step."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs import directory
+from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.replaced import aside
 from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories
 from agent_r1_core.trajectory import Trajectory
+
+_STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
 
 
 class RunReader:
@@ -25,6 +32,7 @@ class RunReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoints")
+        self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
 
     @staticmethod
@@ -45,11 +53,14 @@ class RunReader:
 
     def config(self) -> dict[str, Any]:
         """The resolved configuration."""
-        return dict(yaml.safe_load(self._text("config.yaml")))
+        try:
+            return dict(yaml.safe_load(self._text("config.yaml")))
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+            raise _damaged(self.path / "config.yaml") from error
 
     def plugins(self) -> list[dict[str, Any]]:
         """The plugins with which the run started."""
-        return list(json.loads(self._text("plugins.json")))
+        return list(_parsed(self.path / "plugins.json", self._text("plugins.json"), list))
 
     def metrics(self) -> list[dict[str, Any]]:
         """One dictionary a step, with `step`, in ascending order."""
@@ -65,53 +76,102 @@ class RunReader:
 
     def trajectory_steps(self) -> list[int]:
         """The steps that have a trajectory file, in ascending order."""
-        return sorted(int(path.stem.removeprefix("step_")) for path in self.path.glob("trajectories/step_*.parquet"))
+        found = (_STEP_FILE.fullmatch(path.name) for path in self.path.glob("trajectories/*"))
+        return sorted(int(match[1]) for match in found if match)
 
     def evaluation_tasks(self) -> EvaluationTasks | None:
         """Which tasks are evaluated and held out; None if the run stopped before it recorded them."""
         path = self.path / "evaluation_tasks.json"
-        return EvaluationTasks.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _damaged(path) from error
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """All evaluations by name, ordered by step."""
         files = self.path.glob("evaluations/*.json")
-        results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+        results = {path.stem: self._evaluation(path) for path in files}
         return dict(sorted(results.items(), key=lambda item: (item[1]["step"] is None, item[1]["step"] or 0, item[0])))
 
-    def policy(self) -> RunPolicy:
+    def policy(self, damaged: Mapping[Path, str] = MappingProxyType({})) -> RunPolicy:
         """The policy that represents this run: the best checkpoint's, else the final one, else the newest.
 
+        Args:
+            damaged: folders of checkpoints that do not count, and what is wrong with them.
+
         Raises:
-            RunError: the run has none yet.
+            RunError: the run has none.
         """
-        best, newest = self.checkpoints.best(), self.checkpoints.latest()
-        if best is not None and newest is not None:
-            return RunPolicy(best.policy, "best checkpoint", best.step, best.metric, newest.competitors)
+        checkpoints, best = self.checkpoints.all(), self.checkpoints.best(without=damaged)
+        if best is not None:
+            return RunPolicy(best.policy, "best checkpoint", best.step, best.metric, checkpoints[-1].competitors)
         if self.model.is_dir():
             return RunPolicy(self.model, "final policy", max(self._metrics.last_step(), 0))
+        newest = next((item for item in reversed(checkpoints) if item.path not in damaged), None)
         if newest is None:
-            old = f", or delete it to get back the run that it replaces ({aside(self.path).name})"
-            raise RunError(
-                f"run {self.path} holds no policy yet; let it train until its first checkpoint"
-                f"{old if aside(self.path).is_dir() else ''}"
-            )
+            raise RunError(self._without_policy(damaged))
         return RunPolicy(newest.policy, "newest checkpoint", newest.step)
+
+    def _without_policy(self, damaged: Mapping[Path, str]) -> str:
+        reasons = self.checkpoints.damaged() | {path.name: reason for path, reason in damaged.items()}
+        if reasons:
+            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            return f"run {self.path} holds no whole policy ({listed}); restore a checkpoint from a copy"
+        old = f", or delete it to get back the run that it replaces ({aside(self.path).name})"
+        return (
+            f"run {self.path} holds no policy yet; let it train until its first checkpoint"
+            f"{old if aside(self.path).is_dir() else ''}"
+        )
 
     def policy_at(self, folder: Path) -> RunPolicy | None:
         """The policy of this run in `folder`; None if the folder holds none."""
         folder = folder.resolve()
         if folder == self.model.resolve():
             return RunPolicy(folder, "final policy", max(self._metrics.last_step(), 0))
-        checkpoints = (item for item in self.checkpoints.all() if item.policy.resolve() == folder)
-        return next((RunPolicy(folder, "checkpoint", item.step) for item in checkpoints), None)
+        checkpoint = self.checkpoint_of(folder)
+        return None if checkpoint is None else RunPolicy(folder, "checkpoint", checkpoint.step)
+
+    def checkpoint_of(self, policy: Path) -> Checkpoint | None:
+        """The checkpoint whose policy is in the folder `policy`; None if it is in none."""
+        policy = policy.resolve()
+        return next((item for item in self.checkpoints.all() if item.policy.resolve() == policy), None)
 
     def _step_file(self, step: int) -> Path:
         return self.path / "trajectories" / f"step_{step:06d}.parquet"
 
+    def _evaluation(self, path: Path) -> dict[str, Any]:
+        result = _parsed(path, self._text(f"evaluations/{path.name}"), dict)
+        if not isinstance(result.get("step", ""), int | None):
+            raise _damaged(path)
+        return dict(result)
+
     def _text(self, name: str) -> str:
         try:
             return (self.path / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise _damaged(self.path / name) from error
         except FileNotFoundError as error:
             raise RunError(
                 f"run {self.path} has no {name}; it was stopped too early, start it again with --force"
             ) from error
+
+
+def _parsed(path: Path, text: str, kind: type) -> Any:
+    """The JSON of a file of the run.
+
+    Raises:
+        RunError: it is none, or not of this kind.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not isinstance(value, kind):
+        raise _damaged(path)
+    return value
+
+
+def _damaged(path: Path) -> RunError:
+    return RunError(f"{path} is damaged: it is not what agent-r1 wrote; restore it from a copy, or delete it")

@@ -19,11 +19,13 @@ from agent_r1_core.training.progress import default_listener
 from agent_r1_core.training.resume import (
     check_plugin_files,
     check_resumable,
+    choose_checkpoint,
     hardware_choices,
     held_out_by,
     recorded_plugins,
+    tell_irregularities,
 )
-from agent_r1_core.training.running import run_async
+from agent_r1_core.training.running import run_async, termination_interrupts
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -47,12 +49,14 @@ def train(
 ) -> Run:
     """Train an agent; returns its run.
 
+    In the main thread SIGTERM then does what Ctrl-C does: the run is saved, and KeyboardInterrupt says how to go on.
+
     Args:
         recipe: a recipe's name or path; with `resume` also a run directory. None: the recipe `default`.
         overrides: `key=value` texts that change the recipe.
         plugins: Python files to load as plugins.
         disabled: names of plugins not to load.
-        resume: continue the run after its newest checkpoint.
+        resume: continue the run after its newest whole checkpoint.
         force: replace a run of the same name; with `resume`, continue even if the plugins differ.
         trust: with `resume`, run the plugin files that the run names, even if they did not run here before.
         listener: receives steps, evaluations and notes; None: a line of progress in terminals and notebooks.
@@ -146,7 +150,8 @@ def train_resolved(
     listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         listener.note(warning)
-    return _resume_run(resolved, force, listener) if resume else _start_run(resolved, force, listener)
+    with termination_interrupts():
+        return _resume_run(resolved, force, listener) if resume else _start_run(resolved, force, listener)
 
 
 def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
@@ -159,6 +164,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run
     config = assembly.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         try:
+            run.keep_model_files(assembly.model.folder)
             run.write_evaluation_tasks(assembly.evaluation_tasks)
             run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
             _fit(assembly, run, listener)
@@ -173,7 +179,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run
 
 
 def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
-    """Continue a run after its newest checkpoint."""
+    """Continue a run after its newest whole checkpoint."""
     from agent_r1_core.training.assembly import assemble
 
     settings = resolved.config.run
@@ -182,8 +188,9 @@ def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Ru
         died = unfinished_calls(run.path)
         if died is not None:
             listener.note(died)
-        checkpoint = run.checkpoints.latest()
+        checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
         done = checkpoint.step if checkpoint else 0
+        tell_irregularities(run, done, listener.note)
         run.truncate_after(done)
         assembly = assemble(
             resolved.replace(hardware_choices(run.config())),
@@ -191,6 +198,7 @@ def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Ru
             held_out_by=held_out_by(run),
             note=listener.note,
         )
+        run.keep_model_files(assembly.model.folder)
         run.write_evaluation_tasks(assembly.evaluation_tasks)
         run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
         steps = assembly.config.training.steps

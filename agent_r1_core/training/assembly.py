@@ -26,7 +26,7 @@ from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, se
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
-    from agent_r1_core.runs.checkpoints import Checkpoint
+    from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 
 
@@ -105,6 +105,7 @@ class Assembly:
         try:
             await self.engine.close()
         finally:
+            self.model.release()
             for split in self.splits.values():
                 await split.tools.close()
                 split.collector.close()
@@ -137,7 +138,7 @@ def assemble(
     """
     config = resolved.config
     resolved.check_available(() if learning else ("algorithm", "trackers"))
-    source = find_model(config.model.name)
+    source = find_model(config.model.name, note)
     if checkpoint is not None:
         refuse_code(checkpoint.policy)
     shape = _shape(source.folder)

@@ -1,4 +1,4 @@
-"""Saves and loads a training run's checkpoint: the policy as a Hugging Face folder, and the learner's state."""
+"""Saves and loads what a training run keeps: checkpoints, and the final policy."""
 
 from __future__ import annotations
 
@@ -12,24 +12,43 @@ from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.runs.checkpoints import Checkpoint, Checkpoints
+    from agent_r1_core.runs.checkpoint import Checkpoint
+    from agent_r1_core.runs.run import Run
     from agent_r1_core.training.roles import LearnerRole
 
 
 def save_checkpoint(
-    learner: LearnerRole, checkpoints: Checkpoints, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
+    learner: LearnerRole, run: Run, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
 ) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
     The policy is written in float32, so that a resumed run continues exactly (LAW 10).
+
+    Raises:
+        RunError: writing fails (disk full, read-only).
     """
 
     def write(folder: Path) -> None:
-        learner.save_policy(folder / "policy")
+        _save_policy(learner, run, folder / "policy")
         learner.save_state(folder / "trainer.pt")
 
     value = metrics.get(best) if best else None
-    return checkpoints.save(step, write, keep=keep, metric=best, value=value)
+    return run.checkpoints.save(step, write, keep=keep, metric=best, value=value)
+
+
+def save_model(learner: LearnerRole, run: Run) -> None:
+    """Write the final policy, whole or not at all.
+
+    Raises:
+        RunError: writing fails (disk full, read-only).
+    """
+    run.write_model(lambda folder: _save_policy(learner, run, folder))
+
+
+def _save_policy(learner: LearnerRole, run: Run, folder: Path) -> None:
+    """Write a plain Hugging Face folder: the learner's weights and configuration, and the run's files of the model."""
+    learner.save_policy(folder)
+    run.model_files.complete(folder)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.runs.checkpoints import Checkpoint
+    from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.training.hardware import Hardware
     from agent_r1_core.training.model_source import ModelSource
 

@@ -93,7 +93,7 @@ class LocalLearner:
         return self.learner.policy.snapshot()
 
     def save_policy(self, folder: Path) -> None:
-        """Write the policy as a plain Hugging Face folder."""
+        """Write the policy's configuration and weights in Hugging Face format."""
         with disk_errors(folder):
             self.learner.policy.save(folder)
 

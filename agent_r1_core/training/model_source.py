@@ -6,12 +6,13 @@ A model is data. One whose configuration names Python code to load it with is re
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
 
@@ -32,6 +33,13 @@ class ModelSource:
     """The run that trained it, if any."""
     policy: RunPolicy | None = None
     """Which of the run's policies it is."""
+    lock: FileLock | None = field(default=None, compare=False, repr=False)
+    """Keeps a run that still trains from pruning the checkpoint."""
+
+    def release(self) -> None:
+        """The folder is not needed any more; a second call does nothing."""
+        if self.lock is not None:
+            self.lock.release()
 
     @property
     def dtype(self) -> str:
@@ -63,17 +71,22 @@ class ModelSource:
         return [f"the checkpoint was chosen among {self.policy.among} on {which}: the scores are likely too high"]
 
 
-def find_model(name: str) -> ModelSource:
-    """The folder of a model.
+def find_model(name: str, note: Callable[[str], None] = lambda text: None) -> ModelSource:
+    """The folder of a model; a checkpoint of a run stays until the source is released.
 
     `name` is, in this order: a bundled model, a folder in Hugging Face format, a run directory (its best checkpoint,
     else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
 
+    Args:
+        note: receives sentences for the user.
+
     Raises:
         ModelError: there is no such model, it brings code, or its weights are damaged.
-        RunError: the run holds no policy yet.
+        RunError: the run holds no policy yet, or none that is whole.
     """
     source = _on_disk(name) or ModelSource(_from_hub(name), "hub")
+    if source.run is not None:
+        source = _whole(source, Run.open(source.run), note)
     refuse_code(source.folder)
     _check_weights(source.folder)
     return source
@@ -132,8 +145,7 @@ def _on_disk(name: str) -> ModelSource | None:
     if (path / "config.json").is_file():
         return _folder(path)
     if Run.is_run(path):
-        policy = Run.open(path).policy()
-        return ModelSource(policy.folder, "run", path, policy)
+        return _of_run(path, Run.open(path).policy())
     if path.exists() or name.startswith((".", "/", "~")):
         raise ModelError(
             f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run; "
@@ -149,6 +161,40 @@ def _folder(path: Path) -> ModelSource:
         if policy is not None:
             return ModelSource(path, "run", run, policy)
     return ModelSource(path, "folder")
+
+
+def _whole(source: ModelSource, run: Run, note: Callable[[str], None]) -> ModelSource:
+    """The policy of a run with its checkpoint locked and read; what else represents the run where that is damaged.
+
+    Raises:
+        ModelError: the damaged checkpoint itself was named.
+        RunError: no policy of the run is whole.
+    """
+    named = source.policy is not None and source.policy.kind == "checkpoint"
+    damaged: dict[Path, str] = {}
+    while source.policy is not None and source.policy.kind != "final policy":
+        checkpoint = run.checkpoint_of(source.folder)
+        lock = None if checkpoint is None else checkpoint.lock()
+        if checkpoint is not None and lock is not None:
+            reason = checkpoint.damage("policy/")
+            if reason is None:
+                source = replace(source, lock=lock)
+                break
+            lock.release()
+            damaged[checkpoint.path] = reason
+        if named:
+            reason = damaged.get(source.folder.parent, "was deleted just now")
+            raise ModelError(f"the policy in {source.folder} cannot be used ({reason}); name the run instead")
+        source = _of_run(run.path, run.policy(damaged))
+    passed_over = run.checkpoints.damaged() | {path.name: reason for path, reason in damaged.items()}
+    if passed_over and not named:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in passed_over.items())
+        note(f"damaged checkpoints of {run.path} are passed over ({reasons})")
+    return source
+
+
+def _of_run(path: Path, policy: RunPolicy) -> ModelSource:
+    return ModelSource(policy.folder, "run", path, policy)
 
 
 def _check_weights(folder: Path) -> None:
@@ -185,8 +231,9 @@ def _from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=["*.gguf", "*.onnx", "*.pth", "original/*"]))
     except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
         known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))
         raise ModelError(
-            f"model {name!r} is not a folder here and could not be downloaded from the hub ({type(error).__name__}); "
+            f"model {name!r} is not a folder here and could not be downloaded from the hub ({reason}); "
             f"check the name and the network, or use a bundled model ({known})"
         ) from error

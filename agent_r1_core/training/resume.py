@@ -1,9 +1,14 @@
-"""Checks that a resumed run has the configuration and the plugins with which it started."""
+"""What a resume needs to know: that configuration and plugins are the run's own, where it goes on, what it has lost.
+
+What came after the chosen checkpoint is repeated, so nothing of it is lost. What a run has lost before that (a line of
+metrics, a file of trajectories) can only be told.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +17,7 @@ from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
     *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes"),
@@ -75,6 +81,73 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
                 f"plugin {plugin['name']!r} has changed since the run began: file hash {plugin['file_hash']} became "
                 f"{now}; use --force to continue anyway"
             )
+
+
+def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Checkpoint | None:
+    """The checkpoint after which a run goes on: the newest without damage; None if the run has none yet.
+
+    If the metrics end before that checkpoint, it is the one that a run killed there would have gone on from, so that
+    the steps without a line are repeated; if that one is gone, they can only be told.
+
+    Args:
+        every: a run writes a checkpoint at least as often.
+        note: receives sentences for the user.
+
+    Raises:
+        RunError: there are checkpoints, and all of them are damaged.
+    """
+    checkpoint, damaged = run.checkpoints.newest_whole()
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in damaged.items())
+    if checkpoint is None:
+        if damaged:
+            raise RunError(
+                f"no checkpoint of {run.path} is whole ({reasons}); restore one from a copy, "
+                "or start the run again with --force"
+            )
+        return None
+    if damaged:
+        note(f"damaged checkpoints are passed over ({reasons}): the run goes on from {checkpoint.path.name}")
+    last = max((line["step"] for line in run.metrics()), default=0)
+    if last < checkpoint.step:
+        earlier, _ = run.checkpoints.newest_whole(up_to=last)
+        if earlier is not None and last - earlier.step < every:
+            note(
+                f"metrics.jsonl ends with step {last}, before {checkpoint.path.name}: the run goes on from "
+                f"{earlier.path.name} and repeats what has no record"
+            )
+            return earlier
+    return checkpoint
+
+
+def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> None:
+    """Name the lines of metrics and the files of trajectories that are missing, doubled or surplus after a run of
+    `done` steps."""
+    lines, files = Counter(line["step"] for line in run.metrics()), set(run.trajectory_steps())
+    expected = set(range(1, done + 1))
+    doubled = [step for step, count in lines.items() if count > 1]
+    if doubled:
+        note(f"metrics.jsonl has several lines of step {_listed(doubled)}: the last one of each counts")
+    if expected - set(lines):
+        missing = _listed(expected - set(lines))
+        note(f"metrics.jsonl has no line of step {missing}, and nothing can bring it back: the run goes on without")
+    if expected - files:
+        missing = _listed(expected - files)
+        note(f"trajectories/ has no file of step {missing}, and nothing can bring it back: the run goes on without")
+    # A kill may leave the file of the step after the last line: that is no irregularity.
+    surplus = {step for step in files if step > done} - set(lines) - {max(lines, default=0) + 1}
+    if surplus:
+        note(f"trajectories/ has files of step {_listed(surplus)} without lines in metrics.jsonl: they are deleted")
+
+
+def _listed(steps: Iterable[int]) -> str:
+    """`3, 5-8`."""
+    spans: list[list[int]] = []
+    for step in sorted(steps):
+        if spans and step == spans[-1][1] + 1:
+            spans[-1][1] = step
+        else:
+            spans.append([step, step])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def held_out_by(run: Run) -> Path | None:

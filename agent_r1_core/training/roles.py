@@ -52,7 +52,7 @@ class LearnerRole(Protocol):
         """The policy's weights as they are now; later updates do not change them."""
 
     def save_policy(self, folder: Path) -> None:
-        """Write the policy as a plain Hugging Face folder.
+        """Write the policy's configuration and weights in Hugging Face format.
 
         Raises:
             OSError: writing fails (disk full, read-only).

@@ -2,15 +2,18 @@
 
 Unlike `asyncio.run`, it ends within `END_SECONDS` whatever plugins left on the loop: tasks that refuse to be cancelled,
 calls in the loop's executor, asynchronous generators that do not close. What is left then never runs on.
+`termination_interrupts` lets a coroutine end in order when the process is told to end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -107,3 +110,25 @@ def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         raise outcome["error"]
     value: T = outcome["value"]
     return value
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what SIGINT does, in the main thread, unless the program around handles SIGTERM itself."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if not ours:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Call SIGINT's handler, which is the event loop's while one runs."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # SIGINT is ignored, as in a background job of a script
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)

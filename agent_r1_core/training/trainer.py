@@ -15,7 +15,7 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.listener import Listener, episode_counter
@@ -90,7 +90,7 @@ class Trainer:
                 await self._evaluate(0)
             await self._steps()
             self._checkpoint()
-            self.run.write_model(self.assembly.learner.save_policy)
+            save_model(self.assembly.learner, self.run)
             if not config.deterministic:
                 self.listener.note(
                     "another run with this seed will differ slightly; deterministic=true repeats exactly"
@@ -226,14 +226,16 @@ class Trainer:
     def _checkpoint(self) -> None:
         """Save the last recorded step, unless a second interruption came between the next step's update and its
         record: the policy is then no longer that of the recorded step."""
-        latest = self.run.checkpoints.latest()
+        config, checkpoints = self.assembly.config, self.run.checkpoints
+        latest = checkpoints.latest()
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
-            config = self.assembly.config
             save_checkpoint(
                 self.assembly.learner,
-                self.run.checkpoints,
+                self.run,
                 self.done,
                 config.checkpoint.keep,
                 config.best_metric,
                 self.last,
             )
+        else:
+            checkpoints.prune(config.checkpoint.keep)  # a kill may have come between a checkpoint and its pruning

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of training: exit code 130, one sentence saying how to go on, and nothing is lost."""
+"""Ctrl-C or SIGTERM in the middle of training: exit code 130, one sentence saying how to go on, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed
 def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(agent_r1: Invoke, changed: Changed) -> None:
     child = start(changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
     wait_for_steps("small", 2, lambda: child.poll() is None)
-    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGINT)
     _, narration = child.communicate(timeout=PATIENCE)
     run = Run.open("runs/small")

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_r1_core import train
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.listener import Listener, Silence
 
 REWARD = '''
 """Pays for vowels, so that even a random policy sees rewards that vary."""
@@ -29,6 +30,16 @@ class Vowels(RewardFn):
 def register_rewards():
     return [RewardSpec("vowels", ":Vowels", "share of vowels")]
 '''
+
+
+class Notes(Silence):
+    """A listener that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
 
 
 def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
@@ -56,22 +67,39 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
     return [f"{key}={value}" for key, value in keys.items()]
 
 
-def run_once(folder: Path, name: str, steps: int, resume: bool = False, force: bool = False, **changed: Any) -> Run:
-    """Train the small run under a name."""
+def run_once(
+    folder: Path,
+    name: str,
+    steps: int,
+    resume: bool = False,
+    force: bool = False,
+    listener: Listener | None = None,
+    **changed: Any,
+) -> Run:
+    """Train the small run under a name; `changed` are overrides."""
     (folder / "vowels.py").write_text(REWARD)
     given = [*overrides(folder, steps, **changed), f"run.name={name}"]
-    return train("default", given, plugins=[folder / "vowels.py"], resume=resume, force=force)
+    return train("default", given, plugins=[folder / "vowels.py"], resume=resume, force=force, listener=listener)
 
 
 def fingerprint(run: Run) -> dict[str, Any]:
-    """Everything that a run leaves behind, without times: weights, metrics, trajectories, evaluations."""
+    """Everything that a run leaves behind, without times: policies, metrics, trajectories, evaluations."""
     return {
-        "weights": hashlib.sha256((run.model / "model.safetensors").read_bytes()).hexdigest(),
+        "files": {path.relative_to(run.path).as_posix(): _digest(path) for path in _policies(run)},
         "metrics": [_timeless(line) for line in run.metrics()],
         "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
         "advantages": {step: run.read_advantages(step) for step in run.trajectory_steps()},
         "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},
     }
+
+
+def _policies(run: Run) -> list[Path]:
+    """Every file of the final policy and of the checkpoints."""
+    return sorted(path for name in ("model", "checkpoints") for path in (run.path / name).rglob("*") if path.is_file())
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _timeless(line: dict[str, Any]) -> dict[str, Any]:

@@ -179,17 +179,14 @@ def test_weights_have_their_hugging_face_names_and_tied_ones_come_once(tie: bool
 
 
 @pytest.mark.parametrize("tie", [True, False])
-def test_a_saved_policy_is_a_plain_folder_and_comes_back_bit_for_bit(tmp_path: Path, tie: bool) -> None:
-    source = tiny_model_folder(tmp_path / "model", tie=tie)
-    policy = Policy.load(source)
+def test_a_saved_policy_can_be_loaded_by_anybody_and_comes_back_bit_for_bit(tmp_path: Path, tie: bool) -> None:
+    policy = Policy.load(tiny_model_folder(tmp_path / "model", tie=tie))
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(0.123456)
     policy.save(tmp_path / "saved")
     again = Policy.load(tmp_path / "saved")
     assert {k: v.tolist() for k, v in again.weights().items()} == {k: v.tolist() for k, v in policy.weights().items()}
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "saved" / name).read_bytes() == (source / name).read_bytes()
     config = (tmp_path / "saved" / "config.json").read_text()
     assert "packed" not in config
     assert json.loads(config)["dtype"] == "float32"

@@ -92,14 +92,51 @@ def test_later_checkpoints_are_discarded(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "best.json").read_text())["step"] == 2
 
 
-def test_a_checkpoint_that_lacks_bytes_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, writer(1))
-    checkpoints.save(2, writer(2))
+    for step in (1, 2):
+        checkpoints.save(step, writer(step))
     os.truncate(tmp_path / "step_000002" / "trainer.pt", 10)
-    assert steps(checkpoints) == [1]
     checkpoints.clean()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001"]
+    assert steps(checkpoints) == [1]
+    assert checkpoints.damaged() == {"step_000002": "trainer.pt is cut off"}
+    checkpoints.save(3, writer(3))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000003"]
+
+
+@pytest.mark.parametrize(
+    ("hurt", "reason"),
+    [
+        (
+            lambda folder: (folder / "trainer.pt").write_bytes(b"x" * 1000),
+            "trainer.pt has other bytes than were written",
+        ),
+        (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
+        (lambda folder: (folder / "state.json").write_text("{"), "state.json is missing or damaged"),
+        (lambda folder: folder.rename(folder.with_name("step_000004")), "state.json is that of another step"),
+    ],
+)
+def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
+    tmp_path: Path, hurt: Callable[[Path], object], reason: str
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2, 3):
+        checkpoints.save(step, writer(step), keep=3)
+    hurt(tmp_path / "step_000003")
+    found, damaged = checkpoints.newest_whole()
+    assert found is not None
+    assert found.step == 2
+    assert list(damaged.values()) == [reason]
+    checkpoints.discard_after(2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000002"]
+
+
+def test_a_checkpoint_without_checksums_is_as_whole_as_its_sizes_say(tmp_path: Path) -> None:
+    saved = Checkpoints(tmp_path).save(1, writer(1))
+    record = json.loads((saved.path / "state.json").read_text())
+    del record["crc32"]
+    (saved.path / "state.json").write_text(json.dumps(record))
+    assert Checkpoints(tmp_path).newest_whole() == (saved, {})
 
 
 def test_a_missing_step_is_named_with_those_that_are_there(tmp_path: Path) -> None:
@@ -166,6 +203,7 @@ def test_killed_at_any_of_twenty_random_moments_every_checkpoint_is_whole(tmp_pa
             latest = checkpoints.latest()
             for step in range(latest.step + 1 if latest else 1, 5):
                 checkpoints.save(step, writer(step), keep=1, metric="m", value=values[step])
+            checkpoints.prune(1)
 
         return work
 

@@ -40,8 +40,15 @@ def test_a_torn_line_is_ignored_and_then_removed(metrics: MetricsFile) -> None:
     whole = metrics.path.read_bytes()
     metrics.path.write_bytes(whole + b'{"step": 4, "rew')
     assert len(metrics.read()) == 3
-    metrics.truncate_after()
+    metrics.remove_torn_line()
     assert metrics.path.read_bytes() == whole
+
+
+def test_of_several_lines_of_a_step_the_last_one_stays(metrics: MetricsFile) -> None:
+    lines = metrics.path.read_text().splitlines(keepends=True)
+    metrics.path.write_text("".join([lines[2], *lines, lines[1].replace("0.2", "0.9")]))
+    metrics.truncate_after(3)
+    assert [(line["step"], line["reward/mean"]) for line in metrics.read()] == [(1, 0.1), (2, 0.9), (3, 0.3)]
 
 
 def test_numbers_that_json_lacks_survive_in_strict_json(metrics: MetricsFile) -> None:

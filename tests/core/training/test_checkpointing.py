@@ -14,9 +14,9 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import RunError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.testing import tiny_model
-from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model, tiny_model_folder
+from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.in_process import LocalLearner
 
 
@@ -33,9 +33,13 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path) -> None:
     learner = LocalLearner(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()))
-    checkpoints = Checkpoints(tmp_path)
-    save_checkpoint(learner, checkpoints, 1, 2, None, {})
-    with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; free space"):
-        save_checkpoint(learner, checkpoints, 2, 2, None, {})
-    assert [one.step for one in checkpoints.all()] == [1]
-    assert [path.name for path in tmp_path.iterdir()] == ["step_000001"]
+    with Run.create(tmp_path, "run", {}, []) as run:
+        run.keep_model_files(tiny_model_folder(tmp_path / "model"))
+        save_checkpoint(learner, run, 1, 2, None, {})
+        with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; free space"):
+            save_checkpoint(learner, run, 2, 2, None, {})
+        assert [one.step for one in run.checkpoints.all()] == [1]
+        assert [path.name for path in run.checkpoints.folder.iterdir()] == ["step_000001"]
+        with files_of_at_most(4096), pytest.raises(RunError, match=r"run/model could not be written .*; free space"):
+            save_model(learner, run)
+        assert not run.model.exists()

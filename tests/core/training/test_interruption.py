@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from agent_r1_core import train
 from agent_r1_core.config import load_config
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
@@ -37,6 +40,7 @@ def trainer(tmp_path: Path) -> Trainer:
     folder = tiny_model_folder(tmp_path / "model")
     resolved = load_config("default", [*KEYS, f"model.name={folder}"])
     run = Run.create(tmp_path, "run", resolved.dump(), resolved.registry.to_json())
+    run.keep_model_files(folder)
     return Trainer(assemble(resolved), run, Notes())
 
 
@@ -68,3 +72,21 @@ def test_a_second_one_gives_the_step_up_and_saves_nothing_in_its_name(trainer: T
     assert trainer.done == 1
     assert trainer.run.checkpoints.latest() is None, "the policy holds step 2, of which there is no record"
     assert [line["step"] for line in trainer.run.metrics()] == [1]
+
+
+class Scheduler(Silence):
+    """Ends the process by SIGTERM after the second step, as a cluster does."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        if step == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
+    keys = [*KEYS, f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "run.name=run"]
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of 3; continue with: .* --resume"):
+        train("default", keys, listener=Scheduler())
+    saved = Run.open(tmp_path / "run").checkpoints.latest()
+    assert saved is not None
+    assert saved.step == 2
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import ModelError, RunError
+from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.model_source import find_local_model, find_model
@@ -62,6 +63,49 @@ def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
     final, third = find_model(str(run.model)), find_model(str(run.checkpoints.at(3).policy))
     assert (final.run, final.describe()) == (run.path, f"final policy of {run.path}, step 4")
     assert third.describe() == f"checkpoint of {run.path}, step 3"
+
+
+def flip_weights(checkpoint: Checkpoint) -> None:
+    """Change a byte of the policy's weights."""
+    file = checkpoint.policy / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
+        for step, value in ((1, 0.5), (2, 0.9)):
+            run.checkpoints.save(
+                step, lambda folder: tiny_model_folder(folder / "policy") and None, metric="score", value=value
+            )
+    flip_weights(run.checkpoints.at(2))
+    found = find_model(str(run.path), said.append)
+    assert found.describe() == f"best checkpoint of {run.path}, step 1, chosen by score among 2"
+    reason = "step_000002: policy/model.safetensors has other bytes than were written"
+    assert said == [f"damaged checkpoints of {run.path} are passed over ({reason})"]
+    with pytest.raises(ModelError, match=r"policy/model.safetensors has other bytes .*; name the run instead"):
+        find_model(str(run.checkpoints.at(2).policy))
+    found.release()
+    flip_weights(run.checkpoints.at(1))
+    with pytest.raises(RunError, match=r"holds no whole policy \(.*step_000001: .*; restore a checkpoint from a copy"):
+        find_model(str(run.path))
+
+
+def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
+
+        def save(step: int) -> None:
+            run.checkpoints.save(step, lambda folder: tiny_model_folder(folder / "policy") and None, keep=1)
+
+        save(1)
+        found = find_model(str(run.path))
+        save(2)
+        assert (found.folder / "model.safetensors").is_file()
+        found.release()
+        save(3)
+        assert not found.folder.exists()
 
 
 def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""A run goes on under the configuration that it was begun with, also after agent-r1 has learnt a new option."""
+"""A run goes on under the configuration that it was begun with, and says what it has lost."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.resume import check_resumable
+from agent_r1_core.testing.trajectories import make_trajectory
+from agent_r1_core.training.resume import check_resumable, choose_checkpoint, tell_irregularities
 
 
 def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_path: Path) -> None:
@@ -22,3 +24,86 @@ def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_pa
             check_resumable(run, load_config("default", ["training.adam_eps=1e-6"]), force=False)
         with pytest.raises(RunError, match=r"other values of training\.lr;"):
             check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
+
+
+def save_policy(folder: Path) -> None:
+    (folder / "policy").mkdir()
+    (folder / "policy" / "weights").write_text("some")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run of six steps, with checkpoints after the second, fourth and sixth."""
+    with Run.create(tmp_path, "run", {}, []) as made:
+        for step in range(1, 7):
+            made.write_trajectories(step, [make_trajectory(reward=float(step))])
+            made.append_metrics(step, {"reward/mean": step})
+            if step % 2 == 0:
+                made.checkpoints.save(step, save_policy, keep=9)
+    return made
+
+
+def rewrite_metrics(run: Run, steps: Sequence[int]) -> None:
+    """Leave the lines of these steps, in this order."""
+    file = run.path / "metrics.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[step - 1] for step in steps))
+
+
+def chosen(run: Run, every: int = 2) -> tuple[int, list[str]]:
+    """Where the run goes on, and what it says."""
+    said: list[str] = []
+    checkpoint = choose_checkpoint(run, every, said.append)
+    assert checkpoint is not None
+    tell_irregularities(run, checkpoint.step, said.append)
+    return checkpoint.step, said
+
+
+def test_a_whole_run_goes_on_from_its_newest_checkpoint_without_a_word(run: Run) -> None:
+    assert chosen(run) == (6, [])
+    (run.path / "trajectories" / "step_000007.parquet").touch()  # a kill between the file and its line
+    assert chosen(run) == (6, [])
+
+
+def test_metrics_that_end_early_are_written_again_from_the_checkpoint_before(run: Run) -> None:
+    rewrite_metrics(run, [1, 2, 3, 4, 5])
+    step, said = chosen(run)
+    assert step == 4
+    assert said == [
+        "metrics.jsonl ends with step 5, before step_000006: the run goes on from step_000004 and repeats what has no "
+        "record"
+    ]
+
+
+def test_what_only_an_old_checkpoint_could_repeat_is_told_instead(run: Run) -> None:
+    rewrite_metrics(run, [1, 2, 3, 4, 5])
+    assert run.checkpoints.at(4).path.rename(run.path / "elsewhere").is_dir()
+    assert chosen(run) == (
+        6,
+        ["metrics.jsonl has no line of step 6, and nothing can bring it back: the run goes on without"],
+    )
+
+
+def test_lines_and_files_that_are_doubled_missing_or_surplus_are_named(run: Run) -> None:
+    rewrite_metrics(run, [1, 1, 4, 5, 6])
+    for step in (2, 3, 5):
+        (run.path / "trajectories" / f"step_{step:06d}.parquet").unlink()
+    for step in (8, 9):
+        (run.path / "trajectories" / f"step_{step:06d}.parquet").touch()
+    assert chosen(run) == (
+        6,
+        [
+            "metrics.jsonl has several lines of step 1: the last one of each counts",
+            "metrics.jsonl has no line of step 2-3, and nothing can bring it back: the run goes on without",
+            "trajectories/ has no file of step 2-3, 5, and nothing can bring it back: the run goes on without",
+            "trajectories/ has files of step 8-9 without lines in metrics.jsonl: they are deleted",
+        ],
+    )
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_not_begun_anew(run: Run) -> None:
+    for checkpoint in run.checkpoints.all():
+        (checkpoint.policy / "weights").write_text("same size"[:4])
+    with pytest.raises(RunError, match=r"no checkpoint of .* is whole \(step_000006: policy/weights has other bytes"):
+        chosen(run)
+    assert len(run.metrics()) == 6

@@ -68,7 +68,7 @@ def test_a_request_larger_than_the_memory_is_refused(model, serving):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"folder": "/nowhere/at/all"}, "cannot load the model in /nowhere/at/all"),
+        ({"folder": "/nowhere/at/all"}, "no causal language model can be loaded from /nowhere/at/all"),
         ({"dtype": "int8"}, "cannot compute in dtype 'int8'; choose one of float32, bfloat16"),
         ({"device": "cuda:99"}, "on cuda:99"),
     ],

@@ -1,0 +1,112 @@
+"""Checkpoint: a folder with the policy, the trainer's state, and `state.json`, which lists every file.
+
+To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
+them. The checksum is CRC-32: it sees every flipped byte, misses other damage once in four thousand million times, and
+reads a gigabyte a second. It is no protection against somebody who wants to deceive.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.runs.files import write_json
+from agent_r1_core.runs.lock import FileLock, lock_for_reading
+
+STATE = "state.json"
+_NAME = re.compile(r"step_(\d{6,})")
+_BLOCK = 2**22
+"""Bytes that are read at once for a checksum."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint whose files are there."""
+
+    path: Path
+    step: int
+    """The training step after which it was taken."""
+    metric: str | None
+    """The metric that says which checkpoint is best."""
+    value: float | None
+    """The metric's value; None where it was not measured at this step."""
+    competitors: int
+    """Checkpoints up to this one, itself included, for which the metric was measured; deleted ones count."""
+    checksums: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """By file; empty in a checkpoint of an agent-r1 that wrote none."""
+
+    @property
+    def policy(self) -> Path:
+        """The policy, a plain Hugging Face folder."""
+        return self.path / "policy"
+
+    @property
+    def trainer(self) -> Path:
+        """The trainer's state, a `torch.save` file."""
+        return self.path / "trainer.pt"
+
+    def lock(self) -> FileLock | None:
+        """Keep the checkpoint from being pruned until the lock is released; None: it is gone already."""
+        return lock_for_reading(self.path / STATE)
+
+    def damage(self, under: str = "") -> str | None:
+        """What is wrong with its files, such as `trainer.pt has other bytes than were written`; None: nothing is.
+
+        Args:
+            under: the beginning of the names of the files to read, such as `policy/`.
+        """
+        for name, checksum in self.checksums.items():
+            try:
+                if name.startswith(under) and checksum_of(self.path / name) != checksum:
+                    return f"{name} has other bytes than were written"
+            except OSError as error:
+                return f"{name} cannot be read: {error.strerror or error}"
+        return None
+
+
+def step_of(path: Path) -> int | None:
+    """The step of a checkpoint's folder; None for other folders."""
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def write_state(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write the `state.json` of the checkpoint in `folder`: the record, and its files with sizes and checksums."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    sizes = {name: (folder / name).stat().st_size for name in names}
+    checksums = {name: checksum_of(folder / name) for name in names}
+    write_json(folder / STATE, {"schema": 1, **record, "files": sizes, "crc32": checksums})
+
+
+def inspect(path: Path) -> Checkpoint | str:
+    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
+    try:
+        record = json.loads((path / STATE).read_text(encoding="utf-8"))
+        value = record["value"] if record["value"] is None else float(record["value"])
+        sizes, checksums = dict(record["files"]), dict(record.get("crc32", {}))
+        found = Checkpoint(path, record["step"], record["metric"], value, int(record["competitors"]), checksums)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"{STATE} is missing or damaged"
+    if found.step != step_of(path):
+        return f"{STATE} is that of another step"
+    for name, size in sizes.items():
+        file = path / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != size:
+            return f"{name} is cut off"
+    return found
+
+
+def checksum_of(file: Path) -> int:
+    """The CRC-32 of a file's content."""
+    checksum, block = 0, memoryview(bytearray(_BLOCK))
+    with file.open("rb", buffering=0) as opened:
+        while count := opened.readinto(block):
+            checksum = zlib.crc32(block[:count], checksum)
+    return checksum

@@ -1,0 +1,67 @@
+"""The lock of a run lasts as long as its holder, whatever else happens to its file."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.lock import NAME, RunLock, lock_for_deleting, lock_for_reading
+
+
+def trainer_with_an_orphan(folder: Path, ready: int, wait: tuple[int, int]) -> int:
+    """Fork a process that locks the folder, opens and closes the lock's file, and forks a child that outlives it."""
+    trainer = os.fork()
+    if trainer == 0:
+        os.close(wait[1])
+        held = RunLock(folder)
+        (folder / NAME).read_bytes()
+        if os.fork() == 0:
+            held.release()  # as the end of a `with` in the child would
+        else:
+            os.write(ready, b".")
+        os.read(wait[0], 1)
+        os._exit(0)
+    return trainer
+
+
+def test_a_lock_survives_other_uses_of_its_file_but_not_the_trainer(tmp_path: Path) -> None:
+    (told, ready), wait = os.pipe(), os.pipe()
+    trainer = trainer_with_an_orphan(tmp_path, ready, wait)
+    try:
+        os.read(told, 1)
+        with pytest.raises(RunError, match=f"is being written by process {trainer}; wait for it or stop it"):
+            RunLock(tmp_path)
+    finally:
+        os.kill(trainer, signal.SIGKILL)
+        os.waitpid(trainer, 0)
+    RunLock(tmp_path).release()
+    for handle in (told, ready, *wait):
+        os.close(handle)
+
+
+def test_a_lock_that_nobody_holds_any_more_is_released(tmp_path: Path) -> None:
+    held = RunLock(tmp_path)
+    with pytest.raises(RunError, match="is already open for writing in this process"):
+        RunLock(tmp_path)
+    del held
+    RunLock(tmp_path).release()
+
+
+def test_readers_keep_a_file_from_its_deleter(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    first, second = lock_for_reading(file), lock_for_reading(file)
+    assert first is not None
+    assert second is not None
+    first.release()
+    assert lock_for_deleting(file) is None
+    second.release()
+    deleter = lock_for_deleting(file)
+    assert deleter is not None
+    file.unlink()
+    deleter.release()
+    assert lock_for_reading(file) is None
