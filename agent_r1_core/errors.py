@@ -40,6 +40,7 @@ __all__ = [
     "UnknownComponent",
     "UntrustedPlugin",
     "describe_error",
+    "message_of",
     "raised_at",
 ]
 
@@ -114,12 +115,17 @@ class ToolError(AgentR1Error):
 
 
 def describe_error(error: BaseException) -> str:
-    """What an author's code raised: `ValueError: no such page (my_tool.py, line 12)`."""
+    """For the person who wrote the code: `ValueError: no such page (my_tool.py, line 12)`."""
+    message = message_of(error)
+    return f"{type(error).__name__}{': ' + message if message else ''}{raised_at(error)}"
+
+
+def message_of(error: BaseException) -> str:
+    """The exception's message; empty if it cannot be printed, whatever its text raises."""
     try:
-        text = str(error)
+        return str(error)
     except BaseException:
-        text = "its message cannot be read"
-    return f"{type(error).__name__}: {text}{raised_at(error)}"
+        return ""
 
 
 def raised_at(error: BaseException) -> str:

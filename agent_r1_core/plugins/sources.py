@@ -54,7 +54,7 @@ class Candidate:
 
     def load(self) -> Any:
         """Import the plugin module; raises whatever the module raises."""
-        return self.entry_point.load() if self.entry_point else _import_file(Path(self.value), self.content)
+        return self.entry_point.load() if self.entry_point else _import_local(Path(self.value), self.content)
 
 
 def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
@@ -96,12 +96,15 @@ class _ContentLoader(SourceFileLoader):
         return compile(self._content, self.path, "exec", dont_inherit=True)
 
 
-def _import_file(path: Path, content: bytes) -> Any:
+def _import_local(path: Path, content: bytes) -> Any:
     """Import a file under a unique name, so that it hides no module and no other file of the same name."""
     digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:12]
     name = f"agent_r1_local_{digest}_{path.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
+    return sys.modules[name] if name in sys.modules else import_content(name, path, content)
+
+
+def import_content(name: str, path: Path, content: bytes) -> Any:
+    """Import the content of the file at `path` as the module `name`; raises whatever it raises."""
     loader = _ContentLoader(name, path, content)
     spec = importlib.util.spec_from_loader(name, loader)
     if spec is None:

@@ -17,14 +17,13 @@ from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
-from agent_r1_core.errors import EpisodeError
+from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.env_checks import observation_problem, step_problem
 from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
-from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
 

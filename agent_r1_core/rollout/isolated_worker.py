@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import importlib.util
 import json
 import os
 import random
@@ -24,13 +23,15 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
+from agent_r1_core.errors import describe_error
 from agent_r1_core.rollout.answer import Answer, call_tool
 from agent_r1_core.rollout.isolated_messages import HEADER, encode, frame, pack_rng, state_changes, unpack_rng
-from agent_r1_core.rollout.wording import describe_error, facts_of
+from agent_r1_core.rollout.wording import facts_of
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0
@@ -123,12 +124,10 @@ def _load(target: dict[str, Any]) -> Tool:
     except ModuleNotFoundError:
         if target["file"] is None:
             raise
-        spec = importlib.util.spec_from_file_location(target["module"], target["file"])
-        if spec is None or spec.loader is None:
-            raise
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[target["module"]] = module
-        spec.loader.exec_module(module)
+        from agent_r1_core.plugins.sources import import_content
+
+        path = Path(target["file"])
+        module = import_content(target["module"], path, path.read_bytes())
     cls: Any = module
     for part in target["qualname"].split("."):
         cls = getattr(cls, part)

@@ -8,11 +8,10 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from agent_r1_core.errors import ConfigError, EpisodeError
+from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.settings import WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
-from agent_r1_core.rollout.wording import describe_error
 from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.wording import message_of
+from agent_r1_core.errors import EpisodeError, message_of
 
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 

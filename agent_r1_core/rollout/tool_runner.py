@@ -15,7 +15,7 @@ from typing import Any
 from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
-from agent_r1_core.errors import AgentR1Error, ToolError
+from agent_r1_core.errors import AgentR1Error, ToolError, describe_error
 from agent_r1_core.rollout.answer import Answer
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.corpus_files import CorpusFiles
@@ -23,7 +23,7 @@ from agent_r1_core.rollout.in_process import CallLog, InProcessTools
 from agent_r1_core.rollout.isolated import IsolatedTool
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.rollout.wording import describe_error, error_text, facts_of
+from agent_r1_core.rollout.wording import error_text, facts_of
 
 CALLS_PER_EPISODE = 4
 """Threads per episode, for the calls of one action."""

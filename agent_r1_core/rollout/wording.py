@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.tool import Tool
-from agent_r1_core.errors import ToolError, raised_at
+from agent_r1_core.errors import ToolError, message_of
 
 LONGEST = 100_000
 """Most characters kept of any result, whatever part of it the environment then shows."""
@@ -42,19 +42,6 @@ def error_text(tool: str, error: BaseException) -> str:
         return f"Error: {clip_text(message_of(error), 500)}"
     text = clip_text(" ".join(message_of(error).split()), 200)
     return f"Error: {tool} failed with {type(error).__name__}{': ' + text if text else ''}."
-
-
-def describe_error(error: BaseException) -> str:
-    """For the person who wrote the code: `ValueError: no such page (my_tool.py, line 12)`."""
-    return f"{type(error).__name__}: {message_of(error)}{raised_at(error)}"
-
-
-def message_of(error: BaseException) -> str:
-    """The exception's message; empty if it cannot be printed, whatever its text raises."""
-    try:
-        return str(error)
-    except BaseException:
-        return ""
 
 
 def facts_of(tool: Tool) -> dict[str, Any] | None:

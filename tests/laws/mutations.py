@@ -477,7 +477,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "a-text-ends-the-run",
-        "agent_r1_core/rollout/wording.py",
+        "agent_r1_core/errors.py",
         '    except BaseException:\n        return ""\n',
         '    except Exception:\n        return ""\n',
         "whatever_an_environment_raises and Deadly",
