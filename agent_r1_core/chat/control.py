@@ -10,7 +10,7 @@ writes one half of a control token beside the data cannot be helped; none of tho
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -34,24 +34,18 @@ class ControlTokens:
         self._spelled = _any_of([*self.texts.values(), BREAK])
         normalizer: Any = getattr(getattr(raw, "backend_tokenizer", None), "normalizer", None)
         normalized = [token.content for token in tokens.values() if token.normalized and normalizer is not None]
-        self._normalize = normalizer.normalize_str if normalized else None
+        self._normalize: Any = normalizer.normalize_str if normalized else None
         self._normalized = _any_of(normalizer.normalize_str(text) for text in normalized)
 
     def protect(self, text: str) -> str:
         """The text for a template: control tokens outside its markup are cut; lone surrogates become `?`."""
         clean = encodable(text)
-        if self._hides(clean):
-            return BREAK.join(clean)
         markup = text.spans if isinstance(text, Markup) else ()
-        pieces, done, place = [], 0, 0
-        while found := self._spelled.search(clean, place):
-            start, stop = found.span()
-            place = start + 1
-            if any(begin <= start and stop <= end for begin, end in markup):
-                continue
-            pieces.append(clean[done:place] + BREAK if stop > place else clean[done:start] + _REPLACEMENT)
-            done = place
-        return "".join((*pieces, clean[done:]))
+        if self._normalize is not None:
+            parts = list(_parts(clean, markup))
+            if any(self._hides(part) for part, marked in parts if not marked):
+                return BREAK.join(piece for part, marked in parts for piece in ([part] if marked else self._cut(part)))
+        return self._cut(clean, markup)
 
     def protect_all(self, value: Any) -> Any:
         """A message or a tool's schema with all of its texts protected: roles, names and descriptions, too."""
@@ -70,11 +64,30 @@ class ControlTokens:
         starts = ((len(decode(ids[:place])), token) for place, token in tokens)
         return Markup(text, [(start, start + len(token)) for start, token in starts if text.startswith(token, start)])
 
-    def _hides(self, text: str) -> bool:
+    def _cut(self, text: str, markup: Sequence[tuple[int, int]] = ()) -> str:
+        pieces, done, place = [], 0, 0
+        while found := self._spelled.search(text, place):
+            start, stop = found.span()
+            place = start + 1
+            if any(begin <= start and stop <= end for begin, end in markup):
+                continue
+            pieces.append(text[done:place] + BREAK if stop > place else text[done:start] + _REPLACEMENT)
+            done = place
+        return "".join((*pieces, text[done:]))
+
+    def _hides(self, data: str) -> bool:
         """Whether the tokenizer's own normalisation brings out control tokens, as NFKC does with wide letters."""
-        if self._normalize is None:
-            return False
-        return len(self._normalized.findall(self._normalize(text))) > len(self._spelled.findall(text))
+        return any(self._normalized.search(self._normalize(piece)) for piece in self._cut(data).split(BREAK))
+
+
+def _parts(text: str, markup: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """The text in parts, and whether each is markup."""
+    done = 0
+    for start, stop in markup:
+        yield text[done:start], False
+        yield text[start:stop], True
+        done = stop
+    yield text[done:], False
 
 
 def _is_control(token: Any) -> bool:

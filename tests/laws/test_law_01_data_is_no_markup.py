@@ -152,10 +152,11 @@ def test_a_token_that_normalisation_would_bring_out_stays_text() -> None:
     raw = tiny_tokenizer()
     raw.backend_tokenizer.normalizer = normalizers.NFKC()
     raw.add_tokens([AddedToken("<note>", normalized=True)])
-    tokenizer, wide = ChatTokenizer(raw), "See ＜note＞."
-    (note,) = raw.encode("<note>", add_special_tokens=False)
+    tokenizer, wide = ChatTokenizer(raw), "See <note>\u0338 and ＜note＞."
+    note, answer = raw.encode("<note><answer>", add_special_tokens=False)
     assert note in tokenizer.encode(wide)
     conversation = Conversation(tokenizer)
-    conversation.observe([{"role": "user", "content": wide}])
+    conversation.observe([{"role": "user", "content": Markup("In <answer> tags: ") + wide}])
     assert note not in conversation.context
-    assert "See <note>." in tokenizer.decode(conversation.context)
+    assert answer in conversation.context
+    assert "and <note>." in tokenizer.decode(conversation.context)
