@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_r1_core.config.blocks import (
     BLOCK_LISTS,
+    BLOCK_MODELS,
     BLOCKS,
     EVAL_SETS,
     OPTION_BLOCKS,
@@ -58,7 +59,8 @@ def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) ->
         if problems.full:
             break
         _looked_up(key, kind, block, registry.find, problems)
-        valid |= {key_text((*key, name)) for name in (*block_keys(kind), *KINDS[kind].base().Config.model_fields)}
+        names = (*_keys_of_block(kind), *KINDS[kind].base().Config.model_fields)
+        valid |= {f"{key_text(key)}.{name}" for name in names}
     return valid
 
 
@@ -120,6 +122,12 @@ def valid_keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
                 yield from valid_keys(part, f"{above}{name}.")
 
 
+def _keys_of_block(kind: str) -> list[str]:
+    """Keys that every block of this kind has, those of its sections included: `limits.memory`."""
+    own = block_keys(kind)
+    return [key for key in valid_keys(BLOCK_MODELS.get(kind, ComponentBlock)) if key.partition(".")[0] in own]
+
+
 def _resolve(
     key: Key, kind: str, block: dict[str, Any], registry: Registry, problems: Problems, valid: set[str]
 ) -> list[ResolvedBlock]:
@@ -133,7 +141,7 @@ def _resolve(
         text = f"names a {kind} with an option '{name}', which every {kind} block already has; rename it"
         problems.add((*key, "name"), text, ComponentLoadError)
         return []
-    valid |= {key_text((*key, name)) for name in (*own, *fields)}
+    valid |= {f"{key_text(key)}.{name}" for name in (*_keys_of_block(kind), *fields)}
     options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
     for name in options.keys() & fields.keys():
         if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):

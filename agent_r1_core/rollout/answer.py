@@ -32,14 +32,14 @@ class Answer:
     def of(cls, tool: Tool, value: Any, context: ToolContext) -> Answer:
         """The answer of a tool that returned `value`; runs the author's code, which may hang."""
         try:
-            return cls(to_text(value), False, finite_numbers(tool.name, context.metrics))
+            return cls(to_text(value), False, finite_numbers(tool.name, context))
         except BaseException as error:
             return cls.of_error(tool, error, context)
 
     @classmethod
     def of_error(cls, tool: Tool, error: BaseException, context: ToolContext) -> Answer:
         """The answer of a tool that raised; runs the author's code, which may hang."""
-        return cls(error_text(tool.name, error), True, finite_numbers(tool.name, context.metrics))
+        return cls(error_text(tool.name, error), True, finite_numbers(tool.name, context))
 
 
 def call_tool(tool: Tool, given: Any, context: ToolContext) -> Answer | Awaitable[Any]:
@@ -58,11 +58,11 @@ def call_tool(tool: Tool, given: Any, context: ToolContext) -> Answer | Awaitabl
         return Answer.of_error(tool, error, context)
 
 
-def finite_numbers(tool: str, metrics: Any) -> dict[str, float]:
+def finite_numbers(tool: str, context: ToolContext) -> dict[str, float]:
     """The finite numbers among the metrics that a call recorded; logs a warning about anything else."""
-    numbers = {}
+    numbers: dict[str, float] = {}
     try:
-        for name, value in metrics.items():
+        for name, value in context.metrics.items():
             if isinstance(value, Real) and math.isfinite(value):
                 numbers[str(name)] = float(value)
             else:

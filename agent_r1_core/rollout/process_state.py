@@ -1,8 +1,8 @@
 """SharedProcess: notices what tools change in the process that all share, puts it back, and says so once.
 
-It sees what is cheap to see: torch's default dtype and the recursion limit after every call; the working directory,
-the handlers of SIGINT and SIGTERM, and standard output and error once no call runs, since a call may change them for
-its own time. It sees neither closed descriptors nor what a call does after it was given up.
+It sees what is cheap to see: torch's default dtype, the recursion limit and the handlers of SIGINT and SIGTERM after
+every call; the working directory and standard output and error once no call runs, since a call may change them for its
+own time. It sees neither closed descriptors nor what a call does after it was given up.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ class _Snapshot:
     folder: str | None
     """None: it does not exist."""
     streams: tuple[Any, Any]
-    handlers: tuple[Any, ...]
     recursion: int
     dtype: Any
     """None: torch is not loaded."""
 
     @classmethod
     def take(cls) -> _Snapshot:
-        handlers = tuple(signal.getsignal(number) for number in _SIGNALS)
-        return cls(_folder(), (sys.stdout, sys.stderr), handlers, sys.getrecursionlimit(), _dtype())
+        return cls(_folder(), (sys.stdout, sys.stderr), sys.getrecursionlimit(), _dtype())
 
 
 class SharedProcess:
@@ -78,10 +76,18 @@ class SharedProcess:
         if (sys.stdout, sys.stderr) != before.streams:
             sys.stdout, sys.stderr = before.streams
             self._tell(tools, "standard output or standard error")
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in zip(_SIGNALS, before.handlers, strict=True):
-                if handler is not None and signal.getsignal(number) != handler:
-                    self._restore(tools, f"the handler of {number.name}", partial(signal.signal, number, handler))
+
+    def handlers(self) -> tuple[Any, ...]:
+        """The handlers of SIGINT and SIGTERM, which only code on the main thread can change: an async tool's."""
+        return tuple(signal.getsignal(number) for number in _SIGNALS)
+
+    def restore_handlers(self, tool: str, before: tuple[Any, ...]) -> None:
+        """Put back what `handlers` gave before the tool ran on the event loop."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in zip(_SIGNALS, before, strict=True):
+            if handler is not None and signal.getsignal(number) != handler:
+                self._restore(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
 
     def _restore(self, tools: str, what: str, restore: Callable[[], Any]) -> None:
         try:

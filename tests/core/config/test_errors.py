@@ -50,6 +50,10 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
+        (
+            "tools[0].limits.memry=2",
+            "is no key (did you mean tools[0].limits.memory?); allowed here: file_size",
+        ),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
     ],
@@ -152,6 +156,7 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
             "algorithm group needs no log-probs from before it",
         ),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
+        (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
         (
             ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
