@@ -60,10 +60,12 @@ def train(
 
 def _show(resolved: ResolvedConfig) -> None:
     """Print the configuration of a run; stdout is YAML."""
+    from agent_r1_core.terminal import shown
     from agent_r1_core.training.estimate import estimate_memory
 
     resolved.check_available()
-    print(resolved.yaml(), end="")
+    text = resolved.yaml()
+    print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
     for warning in resolved.warnings:
         say(f"note: {warning}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})

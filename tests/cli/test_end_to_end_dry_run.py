@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_r1_cli.train_command import _show
 from agent_r1_core.config import load_config, recipe_folders, recipe_names
 from agent_r1_core.errors import ComponentLoadError
 from agent_r1_core.training.assembly import assemble
@@ -85,3 +87,14 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1: 
     doctor = agent_r1("plugins", "doctor", "-p", plugin)
     assert doctor.exit_code == 0
     assert "tracker 'radio' cannot be used here: there is no antenna; plug one in" in " ".join(doctor.stdout.split())
+
+
+def test_a_recipe_cannot_act_on_the_terminal_that_shows_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = load_config("default", ["env.system_prompt='paid \u202eeerf'"])
+    _show(hostile)
+    assert "paid \u202eeerf" in capsys.readouterr().out, "a file gets what the recipe says"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    _show(hostile)
+    assert r"paid \u202eeerf" in capsys.readouterr().out
