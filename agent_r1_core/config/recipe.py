@@ -18,6 +18,9 @@ from agent_r1_core.config.lookup import find_recipe, recipe_folders
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
 
+MOST_VALUES = 10_000
+"""Values of one recipe. A run's `config.yaml`, which also says who set each, may have more."""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -74,6 +77,8 @@ def _read(path: Path) -> tuple[Layer, str | None]:
     if not isinstance(values, dict):
         raise ConfigError(f"{file} holds {type(values).__name__} instead of keys and values; see the recipe 'default'")
     extends, recorded = values.pop("extends", None), values.pop("sources", None)
+    if recorded is None and len(document.lines) > MOST_VALUES:
+        raise ConfigError(f"{file} holds more than {MOST_VALUES:,} values; keep long lists in a data set")
     if extends is not None and not isinstance(extends, str):
         raise ConfigError(f"extends ({file}) is {extends!r}; give the name or path of one recipe")
     if recorded is not None and not isinstance(recorded, dict):

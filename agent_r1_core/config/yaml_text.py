@@ -21,7 +21,7 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$")
 _BOOL = re.compile(r"(?:true|True|false|False)$")
 _NULL = re.compile(r"(?:~|null|Null|NULL|)$")
-MOST_NODES = 10_000
+MOST_NODES = 100_000
 """Keys and values of one text, each alias counted as what it stands for."""
 _REFUSED_TAGS = ("binary", "timestamp", "omap", "pairs", "set")
 

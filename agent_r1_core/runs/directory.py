@@ -39,7 +39,7 @@ def is_run(path: Path) -> bool:
     """Whether `path` is a run directory."""
     try:
         return bool(json.loads((path / MARKER).read_text(encoding="utf-8")).get("kind") == KIND)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 

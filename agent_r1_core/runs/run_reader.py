@@ -9,9 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
@@ -53,10 +51,16 @@ class RunReader:
 
     def config(self) -> dict[str, Any]:
         """The resolved configuration."""
+        from agent_r1_core.config.yaml_text import parse
+
+        path = self.path / "config.yaml"
         try:
-            return dict(yaml.safe_load(self._text("config.yaml")))
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-            raise _damaged(self.path / "config.yaml") from error
+            value = parse(self._text(path.name), str(path)).value
+        except ConfigError as error:
+            raise _damaged(path) from error
+        if not isinstance(value, dict):
+            raise _damaged(path)
+        return value
 
     def plugins(self) -> list[dict[str, Any]]:
         """The plugins with which the run started."""

@@ -6,7 +6,6 @@ in `start`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.tool import Tool
-from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
-from agent_r1_core.training.model_source import ModelSource, find_model, refuse_code
+from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.training.split import Split, make_split
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
@@ -141,7 +140,7 @@ def assemble(
     source = find_model(config.model.name, note)
     if checkpoint is not None:
         refuse_code(checkpoint.policy)
-    shape = _shape(source.folder)
+    shape = model_shape(source.folder)
     _check_positions(resolved, shape)
     hardware = choose_hardware(
         config.model.device,
@@ -186,17 +185,6 @@ def assemble(
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=None if learner is None else LocalLearner(learner),
     )
-
-
-def _shape(folder: Path) -> dict[str, Any]:
-    """The content of the model's config.json."""
-    try:
-        shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return dict(shape)
-    except (OSError, ValueError, TypeError) as error:
-        raise ModelError(
-            f"{folder / 'config.json'} cannot be read ({error}); give a Hugging Face model folder"
-        ) from error
 
 
 def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:

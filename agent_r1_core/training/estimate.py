@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from agent_r1_core.training.model_source import find_local_model
+from agent_r1_core.training.model_source import find_local_model, model_shape
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -21,14 +20,14 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     Downloads nothing: a hub model that is not in the hub's cache has no estimate.
 
     Raises:
-        ModelError: the name is a folder that holds no model.
+        ModelError: the name is a folder that holds no model, or one whose configuration cannot be read.
     """
     config = resolved.config
     source = find_local_model(config.model.name)
     if source is None or not (source.folder / "config.json").is_file():
         return [f"memory: no estimate, since {config.model.name} is not on this machine yet; training downloads it"]
     folder = source.folder
-    shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    shape = model_shape(folder)
     files = list(folder.glob("*.safetensors"))
     if not files or "num_hidden_layers" not in shape:
         return ["memory: no estimate for this model (its weights are not safetensors, or its shape is unusual)"]

@@ -104,6 +104,21 @@ def find_local_model(name: str) -> ModelSource | None:
     return source
 
 
+def model_shape(folder: Path) -> dict[str, Any]:
+    """The content of a model's config.json.
+
+    Raises:
+        ModelError: it cannot be read.
+    """
+    try:
+        shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return dict(shape)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{folder / 'config.json'} cannot be read ({error}); give a Hugging Face model folder"
+        ) from error
+
+
 def refuse_code(folder: Path) -> None:
     """Check that no configuration in a model's folder names code to load the model with (`auto_map`).
 

@@ -60,7 +60,7 @@ def recorded_plugins(path: Path) -> list[dict[str, Any]]:
         plugins = Run.open(path).plugins()
         if all({"name", "status", "value", "file_hash", "components"} <= plugin.keys() for plugin in plugins):
             return plugins
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (TypeError, AttributeError):
         pass
     raise RunError(f"{path / 'plugins.json'} is damaged, which lists the plugins of the run; restore the file")
 

@@ -64,6 +64,7 @@ RUN = [
     ("play", "run"),
     ("train", "run", "--dry-run"),
     ("train", "run", "--resume", "--force"),
+    ("train", "run/config.yaml"),
 ]
 
 
