@@ -12,6 +12,7 @@ from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, fi
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins import ComponentRecord, PluginRecord, Registry
+    from agent_r1_core.plugins.checks import Findings
 
 KindOption = Annotated[
     str | None,
@@ -51,55 +52,55 @@ def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: 
     Imports each component and names what is wrong with it; the exit code is 1 if anything is.
     """
     registry = find_plugins(plugin, disable_plugin, anew=True)
-    reports = [(record, _problems(registry, record)) for record in registry.plugins]
-    missing = {record.name: _unavailable(registry, record) for record, problems in reports if not problems}
-    healthy = not any(problems for _, problems in reports)
+    reports = list(zip(registry.plugins, _examined(registry), strict=True))
+    healthy = not any(findings.problems for _, findings in reports)
     if as_json:
-        answers = [
-            _without_components(record) | {"problems": problems, "unavailable": missing.get(record.name, [])}
-            for record, problems in reports
-        ]
+        answers = [_without_components(record) | vars(findings) for record, findings in reports]
         print_json({"ok": healthy, "plugins": answers})
     else:
-        rows = [row for record, problems in reports for row in _rows(record, problems, missing.get(record.name, []))]
+        rows = [row for record, findings in reports for row in _rows(record, findings)]
         print_table(("PLUGIN", "FROM", "STATUS", "FINDING"), rows)
     say("every plugin is in order" if healthy else "something is wrong; the findings say what to do")
     if not healthy:
         raise typer.Exit(1)
 
 
-def _problems(registry: Registry, plugin: PluginRecord) -> list[str]:
-    """The problems of a plugin; being disabled is none."""
-    from agent_r1_core.errors import AmbiguousComponent
-    from agent_r1_core.plugins import PluginStatus, check_registered
+def _examined(registry: Registry) -> list[Findings]:
+    """What is wrong with each plugin; those of other distributions are checked in processes of their own."""
+    from agent_r1_core.plugins.checks import Findings, check_plugin
+    from agent_r1_core.plugins.elsewhere import check_elsewhere
 
-    if plugin.status == PluginStatus.DISABLED:
-        return []
-    if plugin.status != PluginStatus.OK:
-        return [plugin.reason]
-    problems = []
+    others = [record for record in registry.plugins if record.status == "ok" and not record.is_expected]
+    elsewhere = iter(check_elsewhere(others))
+    reports = []
+    for record in registry.plugins:
+        if record.status != "ok":
+            reports.append(Findings([] if record.status == "disabled" else [record.reason], []))
+            continue
+        findings = check_plugin(registry, record) if record.is_expected else next(elsewhere)
+        reports.append(Findings([*findings.problems, *_ambiguous(registry, record)], findings.unavailable))
+    return reports
+
+
+def _ambiguous(registry: Registry, plugin: PluginRecord) -> list[str]:
+    """The names that other plugins offer as well."""
+    from agent_r1_core.errors import AmbiguousComponent
+
+    sentences = []
     for record in plugin.components:
-        problems += [f"{record.kind} {record.name!r}: {problem}" for problem in check_registered(registry, record)]
         try:
             registry.find(record.kind, record.name)
         except AmbiguousComponent as error:
-            problems.append(str(error))
-    return problems
+            sentences.append(str(error))
+    return sentences
 
 
-def _unavailable(registry: Registry, plugin: PluginRecord) -> list[str]:
-    """The components of a sound plugin that this machine cannot run."""
-    from agent_r1_core.plugins import check_available
-
-    reasons = [(record, check_available(registry, record)) for record in plugin.components if not record.alias_of]
-    return [f"{record.kind} {record.name!r} cannot be used here: {why}" for record, why in reasons if why]
-
-
-def _rows(plugin: PluginRecord, problems: list[str], unavailable: list[str]) -> list[tuple[str, str, str, str]]:
-    status = "wrong" if plugin.status == "ok" and problems else str(plugin.status)
+def _rows(plugin: PluginRecord, findings: Findings) -> list[tuple[str, str, str, str]]:
+    status = "wrong" if plugin.status == "ok" and findings.problems else str(plugin.status)
     count = len(plugin.components)
-    findings = problems or unavailable or [plugin.reason or f"{count} name{'' if count == 1 else 's'} checked"]
-    return [(plugin.name, plugin.origin, status, finding) for finding in findings]
+    texts = findings.problems or findings.unavailable
+    texts = texts or [plugin.reason or f"{count} name{'' if count == 1 else 's'} checked"]
+    return [(plugin.name, plugin.origin, status, text) for text in texts]
 
 
 def _check_kind(kind: str | None) -> None:

@@ -19,16 +19,16 @@ __all__ = [
     "PluginStatus",
     "Problem",
     "Registry",
-    "check_available",
     "check_component",
+    "check_plugin",
     "check_registered",
     "did_you_mean",
     "validate",
 ]
 
 _LAZY = {
-    "check_available": "checks",
     "check_component": "checks",
+    "check_plugin": "checks",
     "check_registered": "checks",
     "Problem": "validation",
     "validate": "validation",

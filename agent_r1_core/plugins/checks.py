@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -19,7 +20,7 @@ from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
-    from agent_r1_core.plugins.records import ComponentRecord
+    from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
     from agent_r1_core.plugins.registry import Registry
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -39,6 +40,30 @@ EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} 
     ("reward", "score_turn"),
 }
 """Methods that may be sync or async; every other method must be what the contract's own is."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a check of a plugin found."""
+
+    problems: list[str]
+    """What is wrong with it."""
+    unavailable: list[str]
+    """Which components of a sound plugin this machine cannot run, and why."""
+
+
+def check_plugin(registry: Registry, plugin: PluginRecord) -> Findings:
+    """Import every component of a loaded plugin and look at it."""
+    problems = [
+        f"{record.kind} {record.name!r}: {problem}"
+        for record in plugin.components
+        for problem in check_registered(registry, record)
+    ]
+    own = [] if problems else [record for record in plugin.components if not record.alias_of]
+    reasons = [(record, check_available(registry, record)) for record in own]
+    return Findings(
+        problems, [f"{record.kind} {record.name!r} cannot be used here: {why}" for record, why in reasons if why]
+    )
 
 
 def check_component(kind: str, cls: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads the plugins of other distributions in processes of their own, so that importing one cannot harm a command.
+"""Reads and checks the plugins of other distributions in processes of their own, so that none can harm a command.
 
 What a plugin offers is remembered until one of its files changes; its module is not imported here at all, only the
 components that a recipe names. This keeps accidents out, not attackers: an installed distribution may run code whenever
@@ -19,13 +19,16 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.hookspecs import PLUGIN_API
 from agent_r1_core.plugins.reading import Reading
-from agent_r1_core.plugins.records import PluginStatus
+from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate
+
+if TYPE_CHECKING:
+    from agent_r1_core.plugins.checks import Findings
 
 SECONDS = 30.0
 """Time to import the plugins that are not remembered; they are imported at the same time."""
@@ -39,52 +42,69 @@ def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[
     """What each plugin offers; `anew` forgets what is remembered."""
     places = {candidate: _files(candidate.value) for candidate in candidates}
     readings = {} if anew else {item: found for item, files in places.items() if (found := _remembered(item, files))}
-    with TemporaryDirectory(prefix="agent-r1-plugins-") as folder:
-        started = {
-            candidate: _Reader(candidate, Path(folder, f"{index}.json"))
-            for index, candidate in enumerate(candidates)
-            if candidate not in readings
-        }
-        stop = time.monotonic() + SECONDS
-        try:
-            for candidate, reader in started.items():
-                readings[candidate], files = reader.finish(stop)
-                if not readings[candidate].raised:
-                    _remember(candidate, readings[candidate], places[candidate], files)
-        finally:
-            for reader in started.values():
-                reader.kill()
+    unread = [candidate for candidate in candidates if candidate not in readings]
+    for candidate, answer in zip(unread, _answers(unread, check=False), strict=True):
+        if isinstance(answer, str):
+            reading = Reading(PluginStatus.FAILED, f"importing {candidate.value} {answer}; {_AGAIN}")
+        else:
+            reading = Reading.from_json(answer, candidate.name)
+        if not reading.raised:
+            _remember(candidate, reading, places[candidate], [] if isinstance(answer, str) else answer["files"])
+        readings[candidate] = reading
     return readings
 
 
-class _Reader:
-    """One process that reads one plugin."""
+def check_elsewhere(plugins: Sequence[PluginRecord]) -> list[Findings]:
+    """What is wrong with the components of each plugin."""
+    from agent_r1_core.plugins.checks import Findings
 
-    def __init__(self, candidate: Candidate, answer: Path) -> None:
-        self._candidate, self._answer = candidate, answer
+    return [
+        Findings([f"importing its components {answer}"], []) if isinstance(answer, str) else Findings(**answer)
+        for answer in _answers(plugins, check=True)
+    ]
+
+
+def _answers(plugins: Sequence[Candidate] | Sequence[PluginRecord], check: bool) -> list[dict[str, Any] | str]:
+    """The answer of a process for each plugin, or what became of the process."""
+    with TemporaryDirectory(prefix="agent-r1-plugins-") as folder:
+        started: list[_Reader] = []
+        try:
+            for index, plugin in enumerate(plugins):
+                facts = {key: getattr(plugin, key) for key in ("name", "distribution", "version", "value")}
+                started.append(_Reader(Path(folder, f"{index}.json"), {**facts, "check": check}))
+            stop = time.monotonic() + SECONDS
+            return [reader.answer(stop) for reader in started]
+        finally:
+            for reader in started:
+                reader.kill()
+
+
+class _Reader:
+    """One process that imports one plugin."""
+
+    def __init__(self, file: Path, question: dict[str, Any]) -> None:
+        self._file = file
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        reader = [sys.executable, "-P", "-m", "agent_r1_core.plugins.reader"]
         self._process = subprocess.Popen(
-            [*reader, str(answer), candidate.name, candidate.value],
+            [sys.executable, "-P", "-m", "agent_r1_core.plugins.reader", str(file), json.dumps(question)],
             stdin=subprocess.DEVNULL,
             stdout=2,
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,
         )
 
-    def finish(self, stop: float) -> tuple[Reading, list[str]]:
-        """Wait until the time `stop`; returns what the plugin offers, and its files."""
+    def answer(self, stop: float) -> dict[str, Any] | str:
+        """Wait until the time `stop`; returns the answer, or what became of the process."""
         try:
             code = self._process.wait(max(0.0, stop - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.kill()
-            return self._failed(f"did not end within {SECONDS:g} seconds"), []
+            return f"did not end within {SECONDS:g} seconds"
         try:
-            answer = json.loads(self._answer.read_text(encoding="utf-8"))
-            return Reading.from_json(answer, self._candidate.name), answer["files"]
-        except (OSError, ValueError, KeyError, TypeError):
+            return dict(json.loads(self._file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            return self._failed(f"ended the process that did it, which {how}"), []
+            return f"ended the process that did it, which {how}"
 
     def kill(self) -> None:
         """End the process and those that it started, if it still runs."""
@@ -92,9 +112,6 @@ class _Reader:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-    def _failed(self, how: str) -> Reading:
-        return Reading(PluginStatus.FAILED, f"importing {self._candidate.value} {how}; {_AGAIN}")
 
 
 def _files(value: str) -> list[str]:

@@ -1,6 +1,7 @@
-"""The process that reads one installed plugin: `python -m agent_r1_core.plugins.reader FILE NAME VALUE`.
+"""The process that imports one installed plugin: `python -m agent_r1_core.plugins.reader FILE JSON`.
 
-It writes what the plugin offers to FILE, with the files of the plugin's own package that the import read.
+It writes to FILE what the plugin offers, with the files of the plugin's own package that the import read, or what a
+check of its components found. JSON says which plugin, and whether to check it.
 """
 
 from __future__ import annotations
@@ -8,23 +9,40 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 from agent_r1_core.hookspecs import PROJECT
-from agent_r1_core.plugins.reading import read
+from agent_r1_core.plugins.reading import Reading, read
+from agent_r1_core.plugins.records import PluginRecord
+from agent_r1_core.plugins.registry import Registry
 
 
-def main(answer: str, name: str, value: str) -> None:
-    """Read the plugin, write the answer and end, whatever threads the plugin has left."""
+def main(file: str, question: str) -> None:
+    """Import the plugin, write the answer and end, whatever threads the plugin has left."""
     os.dup2(2, 1)  # what a plugin prints goes to stderr
-    reading = read(EntryPoint(name, value, PROJECT).load, value, name, local=False)
-    package = value.partition(":")[0].partition(".")[0]
-    modules = [module for key, module in sys.modules.items() if key.partition(".")[0] == package]
-    files = sorted({str(file) for module in modules if (file := getattr(module, "__file__", None))})
-    Path(answer).write_text(json.dumps({**reading.to_json(), "files": files}), encoding="utf-8")
+    plugin = json.loads(question)
+    reading = read(EntryPoint(plugin["name"], plugin["value"], PROJECT).load, plugin["value"], plugin["name"], False)
+    answer = _findings(plugin, reading) if plugin["check"] else {**reading.to_json(), "files": _files(plugin["value"])}
+    Path(file).write_text(json.dumps(answer), encoding="utf-8")
     sys.stderr.flush()
     os._exit(0)
+
+
+def _files(value: str) -> list[str]:
+    package = value.partition(":")[0].partition(".")[0]
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == package]
+    return sorted({str(file) for module in modules if (file := getattr(module, "__file__", None))})
+
+
+def _findings(plugin: dict[str, Any], reading: Reading) -> dict[str, list[str]]:
+    from agent_r1_core.plugins.checks import check_plugin
+
+    facts = {key: plugin[key] for key in ("name", "distribution", "version", "value")}
+    record = PluginRecord(**facts, status=reading.status, components=reading.components)
+    return asdict(check_plugin(Registry([record]), record))
 
 
 if __name__ == "__main__":

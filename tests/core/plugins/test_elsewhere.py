@@ -113,6 +113,16 @@ def test_a_plugin_that_is_installed_later_changes_nothing_for_a_run(install: Ins
     assert registry.check_same(saved) == []
 
 
+def test_a_component_whose_import_ends_the_process_is_found_by_a_check_that_goes_on(install: Install) -> None:
+    site = install("late-plugins", late=TOOL.format("late", "leaves_late"), sound=TOOL.format("soft", "says_it"))
+    (site / "leaves_late.py").write_text("import os\nos._exit(0)\n")
+    tool = "from agent_r1_core import tool\n@tool\ndef T(text: str) -> str:\n    'Says it.'\n    return text\n"
+    (site / "says_it.py").write_text(tool)
+    late, sound = elsewhere.check_elsewhere(list(found(Registry.discover(), "late-plugins").values()))
+    assert late.problems == ["importing its components ended the process that did it, which ended with exit code 0"]
+    assert (sound.problems, sound.unavailable) == ([], [])
+
+
 def test_a_run_names_the_plugin_that_it_misses(install: Install) -> None:
     install("gone-lengths", gone=REWARD.format("length"))
     saved = json.loads(json.dumps(Registry.discover().to_json()))
