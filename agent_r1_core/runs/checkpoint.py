@@ -2,7 +2,7 @@
 
 To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
 them. The checksum is CRC-32: it sees every flipped byte, misses other damage once in four thousand million times, and
-reads a gigabyte a second. It is no protection against somebody who wants to deceive.
+takes a second for some gigabytes. It is no protection against somebody who wants to deceive.
 """
 
 from __future__ import annotations

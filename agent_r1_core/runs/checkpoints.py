@@ -64,8 +64,9 @@ class Checkpoints:
 
     def damaged(self) -> dict[str, str]:
         """What is wrong with the others, by the names of their folders."""
-        inspected = {path.name: inspect(path) for path in self._folders()}
-        return {name: found for name, found in inspected.items() if isinstance(found, str)}
+        inspected = [(path, inspect(path)) for path in self._folders()]
+        # What is gone by now was pruned by the run that trains.
+        return {path.name: found for path, found in inspected if isinstance(found, str) and path.is_dir()}
 
     def at(self, step: int) -> Checkpoint:
         """The checkpoint of a step.
