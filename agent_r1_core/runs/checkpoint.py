@@ -19,6 +19,7 @@ from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 
 STATE = "state.json"
+_OWN = "state_crc32"
 _NAME = re.compile(r"step_(\d{6,})")
 _BLOCK = 2**22
 """Bytes that are read at once for a checksum."""
@@ -76,22 +77,27 @@ def step_of(path: Path) -> int | None:
 
 
 def write_state(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write the `state.json` of the checkpoint in `folder`: the record, and its files with sizes and checksums."""
+    """Write the `state.json` of the checkpoint in `folder`: the record, its files with sizes and checksums, and a
+    checksum of all that."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     sizes = {name: (folder / name).stat().st_size for name in names}
     checksums = {name: checksum_of(folder / name) for name in names}
-    write_json(folder / STATE, {"schema": 1, **record, "files": sizes, "crc32": checksums})
+    state = {"schema": 1, **record, "files": sizes, "crc32": checksums}
+    write_json(folder / STATE, state | {_OWN: _checksum_of_state(state)})
 
 
 def inspect(path: Path) -> Checkpoint | str:
     """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
     try:
         record = json.loads((path / STATE).read_text(encoding="utf-8"))
+        own = record.pop(_OWN, None)
         value = record["value"] if record["value"] is None else float(record["value"])
         sizes, checksums = dict(record["files"]), dict(record.get("crc32", {}))
         found = Checkpoint(path, record["step"], record["metric"], value, int(record["competitors"]), checksums)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"{STATE} is missing or damaged"
+    if own is not None and own != _checksum_of_state(record):
+        return f"{STATE} has other bytes than were written"
     if found.step != step_of(path):
         return f"{STATE} is that of another step"
     for name, size in sizes.items():
@@ -110,3 +116,7 @@ def checksum_of(file: Path) -> int:
         while count := opened.readinto(block):
             checksum = zlib.crc32(block[:count], checksum)
     return checksum
+
+
+def _checksum_of_state(state: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(state, sort_keys=True).encode())

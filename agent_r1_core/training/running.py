@@ -13,6 +13,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -67,14 +68,26 @@ _abandoned: set[asyncio.Task[Any]] = set()
 
 
 async def _interruptible(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await, and do not report a second interruption as the failure of the task that it hits."""
+    """Await, and do not report a second interruption as the failure of the task that it hits.
+
+    Raises:
+        KeyboardInterrupt: a termination cancelled it.
+    """
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
     asyncio.get_running_loop().set_exception_handler(report)
-    return await coroutine
+    _running.task, _running.terminated = asyncio.current_task(), False
+    try:
+        return await coroutine
+    except asyncio.CancelledError:
+        if _running.terminated:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        _running.task = None
 
 
 def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -126,9 +139,20 @@ def termination_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+@dataclass
+class _Running:
+    """The task that a termination cancels."""
+
+    task: asyncio.Task[Any] | None = None
+    terminated: bool = False
+
+
+_running = _Running()
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Call SIGINT's handler, which is the event loop's while one runs."""
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):  # SIGINT is ignored, as in a background job of a script
+    """Cancel the task that runs, as asyncio does for SIGINT (which a background job of a script may have to ignore)."""
+    if _running.task is None or _running.terminated:
         raise KeyboardInterrupt
-    handler(signal.SIGINT, frame)
+    _running.terminated = True
+    _running.task.get_loop().call_soon_threadsafe(_running.task.cancel)

@@ -104,6 +104,13 @@ def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000003"]
 
 
+def in_state(folder: Path, old: str, new: str) -> None:
+    """Change the text of a checkpoint's state.json."""
+    text = (folder / "state.json").read_text()
+    assert old in text
+    (folder / "state.json").write_text(text.replace(old, new))
+
+
 @pytest.mark.parametrize(
     ("hurt", "reason"),
     [
@@ -113,6 +120,10 @@ def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_p
         ),
         (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
         (lambda folder: (folder / "state.json").write_text("{"), "state.json is missing or damaged"),
+        (
+            lambda folder: in_state(folder, '"value": null', '"value": 0.99'),
+            "state.json has other bytes than were written",
+        ),
         (lambda folder: folder.rename(folder.with_name("step_000004")), "state.json is that of another step"),
     ],
 )
@@ -134,7 +145,7 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
 def test_a_checkpoint_without_checksums_is_as_whole_as_its_sizes_say(tmp_path: Path) -> None:
     saved = Checkpoints(tmp_path).save(1, writer(1))
     record = json.loads((saved.path / "state.json").read_text())
-    del record["crc32"]
+    del record["crc32"], record["state_crc32"]
     (saved.path / "state.json").write_text(json.dumps(record))
     assert Checkpoints(tmp_path).newest_whole() == (saved, {})
 

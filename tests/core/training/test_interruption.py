@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,10 +83,16 @@ class Scheduler(Silence):
             signal.raise_signal(signal.SIGTERM)
 
 
-def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN], ids=["heeded", "ignored"])
+def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path, interrupts: Any) -> None:
+    """Also where interrupts are ignored, as in a background job of a script."""
     keys = [*KEYS, f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "run.name=run"]
-    with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of 3; continue with: .* --resume"):
-        train("default", keys, listener=Scheduler())
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of 3; continue with: .* --resume"):
+            train("default", keys, listener=Scheduler())
+    finally:
+        signal.signal(signal.SIGINT, before)
     saved = Run.open(tmp_path / "run").checkpoints.latest()
     assert saved is not None
     assert saved.step == 2
