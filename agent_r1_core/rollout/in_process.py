@@ -78,7 +78,8 @@ class InProcessTools:
         value: Answer | Awaitable[Any] = await in_thread(run)
         if isinstance(value, Answer):
             return value
-        place, handlers = self.log.begin(tool.name, context.episode, context.turn), self._process.handlers()
+        place = self.log.begin(tool.name, context.episode, context.turn)
+        self._process.begin_on_loop()
         try:
             finish = partial(Answer.of, tool, await await_within(value, deadline - time.monotonic()), context)
         except CallTimeout:
@@ -87,7 +88,7 @@ class InProcessTools:
             finish = partial(Answer.of_error, tool, error, context)
         finally:
             self._process.returned(tool.name)
-            self._process.restore_handlers(tool.name, handlers)
+            self._process.end_on_loop(tool.name)
             self.log.end(place)
         answer: Answer = await in_thread(finish)
         return answer

@@ -1,8 +1,9 @@
 """SharedProcess: notices what tools change in the process that all share, puts it back, and says so once.
 
-It sees what is cheap to see: torch's default dtype, the recursion limit and the handlers of SIGINT and SIGTERM after
-every call; the working directory and standard output and error once no call runs, since a call may change them for its
-own time. It sees neither closed descriptors nor what a call does after it was given up.
+It sees what is cheap to see: after every call torch's default dtype, the recursion limit, the descriptors of standard
+output and error, and the handlers of SIGINT and SIGTERM; once no call runs, since a call may change them for its own
+time, the working directory, `sys.stdout` and `sys.stderr`. It sees neither other descriptors that a tool closes, nor
+what a call does after it was given up.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +47,10 @@ class SharedProcess:
         self._tools: dict[str, None] = {}
         """Tools that were called since nothing ran, in order."""
         self._before = _Snapshot.take()
+        self._on_loop = 0
+        self._handlers: tuple[Any, ...] = ()
         self._told: set[str] = set()
+        _outputs()
 
     def begin(self, tool: str) -> None:
         """A call begins."""
@@ -64,6 +69,13 @@ class SharedProcess:
         if before.dtype is not None and _dtype() is not before.dtype:
             sys.modules["torch"].set_default_dtype(before.dtype)
             self._tell(tool, "torch's default dtype")
+        for descriptor, copy in _outputs().items():
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.dup2(copy, descriptor, inheritable=True)
+                    self._tell(tool, "the descriptors of standard output and standard error")
 
     def end(self) -> None:
         """A call has ended, or was given up."""
@@ -75,17 +87,20 @@ class SharedProcess:
             self._restore(tools, "the working directory", lambda: os.chdir(str(before.folder)))
         if (sys.stdout, sys.stderr) != before.streams:
             sys.stdout, sys.stderr = before.streams
-            self._tell(tools, "standard output or standard error")
+            self._tell(tools, "sys.stdout or sys.stderr")
 
-    def handlers(self) -> tuple[Any, ...]:
-        """The handlers of SIGINT and SIGTERM, which only code on the main thread can change: an async tool's."""
-        return tuple(signal.getsignal(number) for number in _SIGNALS)
+    def begin_on_loop(self) -> None:
+        """An async tool begins to run on the event loop: only code on the main thread can change signal handlers."""
+        if not self._on_loop:
+            self._handlers = tuple(signal.getsignal(number) for number in _SIGNALS)
+        self._on_loop += 1
 
-    def restore_handlers(self, tool: str, before: tuple[Any, ...]) -> None:
-        """Put back what `handlers` gave before the tool ran on the event loop."""
+    def end_on_loop(self, tool: str) -> None:
+        """An async tool has ended, or was given up."""
+        self._on_loop -= 1
         if threading.current_thread() is not threading.main_thread():
             return
-        for number, handler in zip(_SIGNALS, before, strict=True):
+        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             if handler is not None and signal.getsignal(number) != handler:
                 self._restore(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
 
@@ -106,6 +121,16 @@ class SharedProcess:
                 tools,
                 what,
             )
+
+
+@cache
+def _outputs() -> dict[int, int]:
+    """The descriptors of standard output and error, with copies that outlive their closing."""
+    copies = {}
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            copies[descriptor] = os.dup(descriptor)
+    return copies
 
 
 def _folder() -> str | None:

@@ -7,6 +7,7 @@ though not that of the machine.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -27,12 +28,16 @@ class CallLog:
         self._path = folder / NAME
         self._free: deque[int] = deque()
         self._new = itertools.count()
-        self._file: int | None = None
+        self._file, self._inode = -1, -1
+        self.tools: set[str] = set()
+        """The tools that were called in this process."""
         with contextlib.suppress(OSError):
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._inode = os.fstat(self._file).st_ino
 
     def begin(self, tool: str, episode: str, turn: int) -> int:
         """A call begins; returns its place in the record."""
+        self.tools.add(tool)
         try:
             place = self._free.popleft()
         except IndexError:
@@ -48,16 +53,34 @@ class CallLog:
 
     def close(self) -> None:
         """Delete the record: whoever closes it did not die in a call."""
-        if self._file is not None:
+        if self._is_open():
             os.close(self._file)
-            self._file = None
-            with contextlib.suppress(OSError):  # gone already, or on a disk that became read-only
-                self._path.unlink()
+            self._file = -1
+        with contextlib.suppress(OSError):  # gone already, or on a disk that became read-only
+            self._path.unlink()
+
+    def explain(self, error: Exception) -> str | None:
+        """What may stand behind an error that ended the run, if tools ran in its process; None: nothing known."""
+        descriptor = isinstance(error, OSError) and error.errno == errno.EBADF
+        if not self.tools or not (descriptor or isinstance(error, RecursionError)):
+            return None
+        what = "closed descriptors of" if descriptor else "lowered the recursion limit of"
+        return (
+            f"the run ended with {type(error).__name__} ({error}), as when a tool has {what} the process that it "
+            f"shares with the training; give {' and '.join(sorted(self.tools))} isolation: process"
+        )
 
     def _write(self, place: int, line: bytes) -> None:
-        if self._file is not None:
+        if self._is_open():
             with contextlib.suppress(OSError):  # a full disk ends no call
                 os.pwrite(self._file, line, place * _LINE)
+
+    def _is_open(self) -> bool:
+        """Whether the descriptor is still that of the record: a tool may close it, and another file take its number."""
+        try:
+            return os.fstat(self._file).st_ino == self._inode
+        except OSError:
+            return False
 
 
 def unfinished_calls(folder: Path) -> str | None:

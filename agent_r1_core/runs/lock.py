@@ -7,6 +7,7 @@ They work on local disks and on NFS; systems without `fcntl` (Windows) are not s
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -57,7 +58,8 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             _open.discard(self)
-            os.close(handle)
+            with contextlib.suppress(OSError):  # a plugin has closed it, which released the lock
+                os.close(handle)
 
 
 _open: WeakSet[FileLock] = WeakSet()

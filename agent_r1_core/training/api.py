@@ -8,6 +8,7 @@ print(run.metrics()[-1]["reward/mean"])
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -175,7 +176,8 @@ def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run
             run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
             _fit(assembly, run, listener)
         except Exception:
-            run.discard()
+            with suppress(RunError):  # why it failed matters more
+                run.discard()
             raise
         except KeyboardInterrupt:
             if run.restore_replaced():
@@ -237,6 +239,11 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resume
             f"stopped after step {saved.step if saved else 0} of {assembly.config.training.steps}; "
             f"continue with: agent-r1 train {run.path} --resume"
         ) from None
+    except (OSError, RecursionError) as error:
+        explained = log.explain(error)
+        if explained is None:
+            raise
+        raise RunError(explained) from error
     finally:
         log.close()
 

@@ -182,6 +182,13 @@ def meddle() -> str:
 
 
 @tool
+def close_output() -> str:
+    """Close the descriptor of standard error."""
+    os.close(2)
+    return "closed"
+
+
+@tool
 async def meddle_async() -> str:
     """Change what only the main thread can change."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

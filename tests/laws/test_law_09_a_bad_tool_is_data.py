@@ -183,9 +183,15 @@ def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: py
     assert len(result.groups) == 3
     assert before == (os.getcwd(), sys.getrecursionlimit(), torch.get_default_dtype(), sys.stdout, signal.getsignal(2))
     told = [record.getMessage() for record in caplog.records]
-    for what in ("working directory", "recursion limit", "default dtype", "standard output", "handler of SIGINT"):
+    for what in ("working directory", "recursion limit", "default dtype", "sys.stdout", "handler of SIGINT"):
         (sentence,) = [text for text in told if what in text]
         assert "isolation: process" in sentence
+
+
+def test_standard_error_that_a_tool_closes_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
+    alone(Stage(one_bad_call(call("close_output")), tools("close_output")).play(questions(2)))
+    os.fstat(2)
+    assert "changed the descriptors of standard output and standard error" in caplog.text
 
 
 def test_a_copy_that_a_tool_forks_ends_at_once() -> None:
