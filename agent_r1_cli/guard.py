@@ -60,7 +60,8 @@ def tell(error: Exception) -> int:
         say("\n".join(f"error: {line}" for line in str(error).splitlines()))
         return error.exit_code
     if isinstance(error, OSError) and error.errno in _REFUSED:
-        say(f"error: {error.filename or 'a file'} could not be written ({error.strerror}); free space or allow writing")
+        where = error.filename or "a file"
+        say(f"error: {where} could not be written ({error.strerror}); free space or allow writing there")
         return 1
     hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it happened"
     say(f"error: {type(error).__name__}: {error}{_users_line(error)}{hint}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.tool import Tool
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
@@ -137,9 +137,7 @@ def assemble(
     """
     config = resolved.config
     resolved.check_available(() if learning else ("algorithm", "trackers"))
-    source = find_model(config.model.name, note)
-    if checkpoint is not None:
-        refuse_code(checkpoint.policy)
+    source = _first_model(resolved, checkpoint, note)
     shape = model_shape(source.folder)
     _check_positions(resolved, shape)
     hardware = choose_hardware(
@@ -185,6 +183,27 @@ def assemble(
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=None if learner is None else LocalLearner(learner),
     )
+
+
+def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:
+    """The model that the run starts from. A resumed run that computes nothing with it any more can do without.
+
+    Raises:
+        ModelError, RunError: as `find_model`; or the checkpoint brings code.
+    """
+    config = resolved.config
+    if checkpoint is None:
+        return find_model(config.model.name, note)
+    refuse_code(checkpoint.policy)
+    try:
+        return find_model(config.model.name, note)
+    except ModelError:
+        if config.model.lora is not None or "reference" in resolved.make("algorithm", config.algorithm).roles():
+            raise
+        note(
+            f"the model {config.model.name} is gone: the run goes on with the tokenizer and the shape of its checkpoint"
+        )
+        return ModelSource(checkpoint.policy, "checkpoint")
 
 
 def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ class ModelSource:
 
     folder: Path
     origin: str
-    """Where it comes from, for reports: `bundled`, `run`, `folder` or `hub`."""
+    """Where it comes from, for reports: `bundled`, `run`, `folder`, `hub` or `checkpoint` (of the run that goes on)."""
     run: Path | None = None
     """The run that trained it, if any."""
     policy: RunPolicy | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -58,6 +59,11 @@ def failing(error: BaseException) -> typer.Typer:
         (ConfigError("one key\nanother key"), 2, "error: one key\nerror: another key\n"),
         (UnknownComponent("no such tool"), 3, "error: no such tool\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "cache/index"),
+            1,
+            "error: cache/index could not be written (No space left on device); free space or allow writing there\n",
+        ),
     ],
 )
 def test_an_expected_failure_is_its_sentence_and_its_code(

@@ -10,10 +10,11 @@ import pytest
 
 from agent_r1_core import ToolCall, ToolContext, train
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import ConfigError, TaskError
+from agent_r1_core.errors import ConfigError, ModelError, TaskError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.assembly import assemble
+from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.split import Split
 
 PLUGIN = """
@@ -162,3 +163,27 @@ def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list
     train(run.path, ["training.steps=2"], resume=True)
     assert (run.path / "opened.txt").read_text().split() == ["None", "-1", "1"]
     assert run.model.is_dir()
+
+
+def test_a_run_goes_on_without_the_model_that_it_began_with_unless_it_computes_with_it(
+    small: list[str], tmp_path: Path
+) -> None:
+    plugins, notes = [tmp_path / "parts.py"], Notes()
+    train("default", small, plugins=plugins)
+    train("default", [*small, "algorithm.kl_coef=0.1", "run.name=near"], plugins=plugins)
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    run = train(tmp_path / "runs" / "small", ["training.steps=2"], resume=True, listener=notes)
+    assert f"the model {tmp_path / 'model'} is gone" in " ".join(notes.said)
+    assert (run.model / "tokenizer.json").read_bytes() == (tmp_path / "elsewhere" / "tokenizer.json").read_bytes()
+    with pytest.raises(ModelError, match=r"neither a Hugging Face folder .* nor a run"):
+        train(tmp_path / "runs" / "near", ["training.steps=2"], resume=True)
+
+
+class Notes(Silence):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
