@@ -39,7 +39,6 @@ class Caller:
 
         Raises:
             CallTimeout: the function did not end in time.
-            TooManyLeft: too many calls that were given up still run.
             RuntimeError: the function cancelled itself, or raised what would end the event loop.
         """
         if inspect.iscoroutinefunction(function):

@@ -20,11 +20,12 @@ from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
+from agent_r1_core.rollout.left_behind import TooManyLeft
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import ThreadPool, TooManyLeft, as_ordinary
+from agent_r1_core.rollout.threads import ThreadPool, as_ordinary
 from agent_r1_core.rollout.tool_counts import ToolCounts
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory

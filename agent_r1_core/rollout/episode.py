@@ -92,6 +92,7 @@ class Episode:
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
         self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
+        await self._shared.threads.wait_for_room()
         self._observation = await self._call(env, env.reset, task)
         self._refuse(env.reset, observation_problem(self._observation))
         if not self._conversation.observe(self._observation.messages, limit=env.config.max_tokens - 1):
@@ -122,6 +123,7 @@ class Episode:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
         action = Action(turn.text, generation.ids, cut=generation.finish == "length")
+        await self._shared.threads.wait_for_room()
         step: Step = await self._call(env, env.step, action)
         self._refuse(env.step, step_problem(step))
         turn.reward = turn.rewards["env"] = float(step.reward)

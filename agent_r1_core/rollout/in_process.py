@@ -55,6 +55,7 @@ class InProcessTools:
             CallTimeout: it did not end in time.
             TooManyLeft: too many calls that were given up still run.
         """
+        await self._threads.wait_for_room()
         self._process.begin(tool.name)
         try:
             return await self._call(tool, call, context, timeout)

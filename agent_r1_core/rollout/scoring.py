@@ -11,7 +11,7 @@ from typing import Any
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.settings import WeightedReward
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")
@@ -64,12 +64,11 @@ class Scorer:
     async def _score(self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory) -> float:
         reward, timeout = weighted.reward, weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
+        await self._caller.threads.wait_for_room()
         try:
             value = await self._caller.call(function, timeout, name=f"reward {reward.name}")
             if type(value) not in (float, int, bool):
                 value = await self._caller.threads.run(partial(_number, value), timeout)
-        except TooManyLeft:
-            raise
         except CallTimeout:
             raise EpisodeError(
                 f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"

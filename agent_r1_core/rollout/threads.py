@@ -10,30 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from agent_r1_core.errors import EpisodeError, message_of
+from agent_r1_core.errors import message_of
+from agent_r1_core.rollout.left_behind import LeftBehind
 
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 GRACE_SECONDS = 5.0
 """Seconds that a call may still run after its caller was cancelled, before its environment is closed anyway."""
-MOST_LEFT = 32
-"""Calls that may run on at once after they were given up; a further call waits until one of them ends."""
-LEFT_SECONDS = 60.0
-"""How long it waits for that, before the rollout ends."""
-_POLL_SECONDS = 0.05
 
 
 class CallTimeout(Exception):
     """A call did not end in time."""
-
-
-class TooManyLeft(EpisodeError):
-    """Too many calls run on after they were given up; no retry would help."""
 
 
 class CallThread(threading.Thread):
@@ -73,10 +64,8 @@ class Lane:
 
         Raises:
             CallTimeout: it did not end within `timeout` seconds.
-            TooManyLeft: too many calls that were given up still run.
         """
         await self._wait_for_cancelled()
-        await self._pool._wait_for_room()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._thread = self._thread or self._pool._take_thread()
@@ -114,7 +103,7 @@ class Lane:
         """Abandon the thread; it ends after its call."""
         if self._thread is not None:
             self._thread.inbox.put(None)
-            self._pool._left[self._thread] = self._name
+            self._pool._left.add(self._thread, self._name)
             self._thread = None
 
 
@@ -126,8 +115,7 @@ class ThreadPool:
         """Calls that were given up so far."""
         self._width = width
         self._idle: list[CallThread] = []
-        self._left: dict[CallThread, str] = {}
-        """Abandoned threads, with the names of their calls."""
+        self._left = LeftBehind()
         self._slots: asyncio.Semaphore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -139,7 +127,7 @@ class ThreadPool:
         """Call the function in some thread; the time counts from when it starts.
 
         Raises:
-            CallTimeout, TooManyLeft: as `Lane.run`.
+            CallTimeout: it did not end within `timeout` seconds.
         """
         async with self._semaphore():
             lane = self.lane()
@@ -148,33 +136,18 @@ class ThreadPool:
             finally:
                 lane.release()
 
-    def left_behind(self) -> Counter[str]:
-        """How many calls still run although they were given up, by name."""
-        self._left = {thread: name for thread, name in self._left.items() if thread.is_alive()}
-        return Counter(self._left.values())
+    async def wait_for_room(self) -> None:
+        """Wait while too many calls that were given up still run; for calls that may be left behind, too.
+
+        Raises:
+            TooManyLeft: none of them ends.
+        """
+        await self._left.wait_for_room()
 
     def close(self) -> None:
         """Let idle threads end."""
         while self._idle:
             self._idle.pop().inbox.put(None)
-
-    async def _wait_for_room(self) -> None:
-        """Wait while as many calls as may be are left behind.
-
-        Raises:
-            TooManyLeft: none of them ends.
-        """
-        if len(self._left) < MOST_LEFT:
-            return
-        deadline = asyncio.get_running_loop().time() + LEFT_SECONDS
-        while (left := self.left_behind()).total() >= MOST_LEFT:
-            if asyncio.get_running_loop().time() > deadline:
-                raise TooManyLeft(
-                    f"{left.total()} calls still run in threads although they were given up, most of them of "
-                    f"{left.most_common(1)[0][0]}; make it end by itself, or give a tool isolation: process, whose "
-                    "calls are killed at their deadline"
-                )
-            await asyncio.sleep(_POLL_SECONDS)
 
     def _semaphore(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

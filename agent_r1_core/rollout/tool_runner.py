@@ -21,7 +21,8 @@ from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.corpus_files import CorpusFiles
 from agent_r1_core.rollout.in_process import CallLog, InProcessTools
 from agent_r1_core.rollout.isolated import IsolatedTool
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool, TooManyLeft
+from agent_r1_core.rollout.left_behind import TooManyLeft
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.wording import error_text, facts_of
 

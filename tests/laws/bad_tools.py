@@ -10,6 +10,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -108,6 +109,15 @@ def answer(kind: str) -> Any:
 def hang() -> str:
     """Wait until the test is over."""
     RELEASE.wait(PATIENCE)
+    return "late"
+
+
+@tool
+def loop() -> str:
+    """Compute until the test is over."""
+    late = time.monotonic() + PATIENCE
+    while not RELEASE.is_set() and time.monotonic() < late:
+        pass
     return "late"
 
 

@@ -549,8 +549,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "hung-threads-without-a-cap",
-        THREADS,
-        "        await self._pool._wait_for_room()\n",
+        "agent_r1_core/rollout/in_process.py",
+        "        await self._threads.wait_for_room()\n",
         "",
         "too_many_hung",
     ),

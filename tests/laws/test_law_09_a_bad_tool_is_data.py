@@ -23,7 +23,7 @@ from stage import ROUND, Stage, call, questions
 
 from agent_r1_core import Sampling
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout import RolloutResult, threads
+from agent_r1_core.rollout import RolloutResult, left_behind
 from agent_r1_core.testing import Cue, ScriptedPolicy
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
@@ -159,12 +159,21 @@ def test_a_validator_that_leaves_is_an_observation() -> None:
     assert seen(first) == "Error: picky failed with SystemExit: 3."
 
 
-def test_too_many_hung_threads_end_the_rollout_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "MOST_LEFT", 3)
-    monkeypatch.setattr(threads, "LEFT_SECONDS", 0.1)
-    policy = ScriptedPolicy([*[call("hang")] * 5, "<answer>x</answer>"])
-    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02}, env=ROOMY)
-    with pytest.raises(EpisodeError, match=r"3 calls .* most of them of tool hang; .* give a tool isolation: process"):
+@pytest.mark.parametrize(
+    ("tool", "bounds", "sentence"),
+    [
+        ("hang", {"MOST_LEFT": 3}, "3 calls still run in threads"),
+        ("loop", {"MOST_LOOPS": 1, "LOOP_SECONDS": 0.05}, r"\d calls still compute in threads"),
+    ],
+)
+def test_too_many_hung_threads_end_the_rollout_with_advice(
+    tool: str, bounds: dict[str, float], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**bounds, "LEFT_SECONDS": 0.3}.items():
+        monkeypatch.setattr(left_behind, name, value)
+    policy = ScriptedPolicy([*[call(tool)] * 8, "<answer>x</answer>"])
+    stage = Stage(policy, tools(tool), timeouts={tool: 0.05}, env=ROOMY | {"max_turns": 12})
+    with pytest.raises(EpisodeError, match=rf"{sentence} .* of tool {tool}; .* give a tool isolation: process"):
         stage.play(questions(1))
 
 
