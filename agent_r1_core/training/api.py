@@ -116,6 +116,8 @@ def resolve(
         # A resumed run keeps its place; an evaluation gets a new run beside it.
         place = {"run.dir": path.parent, "run.name": path.name if training else "null"}
         overrides = [*(f"{key}={value}" for key, value in place.items() if training or key not in named), *overrides]
+        if "sources" not in Run.open(path).config():
+            raise RunError(f"{path / 'config.yaml'} is damaged: its end is missing; restore the file")
         recorded = recorded_plugins(path)
         if resume and not force:
             check_plugin_files(recorded)

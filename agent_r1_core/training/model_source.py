@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, RunError
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
@@ -44,7 +44,14 @@ class ModelSource:
     @property
     def dtype(self) -> str:
         """The precision with which its run computed; `auto` for a model without a run."""
-        return "auto" if self.run is None else str(Run.open(self.run).config()["model"]["dtype"])
+        if self.run is None:
+            return "auto"
+        try:
+            return str(Run.open(self.run).config()["model"]["dtype"])
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.run / 'config.yaml'} is damaged: it names no model.dtype; restore the file"
+            ) from error
 
     def describe(self) -> str:
         """The weights in words: `best checkpoint of runs/first, step 20, chosen by eval/exact_match among 3`."""

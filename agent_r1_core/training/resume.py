@@ -27,6 +27,10 @@ CHANGEABLE = (
 """What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean."""
 
 
+_RECORDED = {"name", "distribution", "version", "value", "status", "file_hash", "components"}
+"""What is read of each plugin in plugins.json."""
+
+
 def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     """Refuse to resume with another configuration or other plugins.
 
@@ -43,7 +47,7 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
             f"run {run.path} started with other values of {', '.join(changed)}; "
             f"resume it as it is: agent-r1 train {run.path} --resume"
         )
-    sentences = resolved.registry.check_same(run.plugins())
+    sentences = resolved.registry.check_same(recorded_plugins(run.path))
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; use --force to continue anyway")
 
@@ -56,13 +60,16 @@ def recorded_plugins(path: Path) -> list[dict[str, Any]]:
     """
     if not (path / "plugins.json").is_file():
         return []
-    try:
-        plugins = Run.open(path).plugins()
-        if all({"name", "status", "value", "file_hash", "components"} <= plugin.keys() for plugin in plugins):
-            return plugins
-    except (TypeError, AttributeError):
-        pass
-    raise RunError(f"{path / 'plugins.json'} is damaged, which lists the plugins of the run; restore the file")
+    plugins = Run.open(path).plugins()
+    if not all(_is_record(plugin) for plugin in plugins):
+        raise RunError(f"{path / 'plugins.json'} is damaged, which lists the plugins of the run; restore the file")
+    return plugins
+
+
+def _is_record(plugin: Any) -> bool:
+    if not isinstance(plugin, dict) or not plugin.keys() >= _RECORDED or not isinstance(plugin["components"], list):
+        return False
+    return all(isinstance(item, dict) and {"kind", "name"} <= item.keys() for item in plugin["components"])
 
 
 def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
@@ -72,10 +79,12 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
         RunError: a file has another content than when the run began.
     """
     for plugin in recorded:
-        file = Path(str(plugin["value"]))
-        if plugin["file_hash"] is None or not file.is_file():
+        if plugin["file_hash"] is None:
+            continue
+        try:
+            now = hashlib.sha256(Path(str(plugin["value"])).read_bytes()).hexdigest()
+        except (OSError, ValueError):
             continue  # a file that is gone is reported where the configuration names it
-        now = hashlib.sha256(file.read_bytes()).hexdigest()
         if now != plugin["file_hash"]:
             raise RunError(
                 f"plugin {plugin['name']!r} has changed since the run began: file hash {plugin['file_hash']} became "

@@ -52,6 +52,7 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Path) -> Pat
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     entry = {"name": "gift", "status": "ok", "value": str(plugin), "file_hash": "0" * 64, "components": []}
+    entry |= {"distribution": None, "version": None}
     with Run.create(folder, "run", {**recipe, "sources": {}}, [entry]):
         return folder
 
@@ -86,6 +87,25 @@ def test_a_resume_compares_files_before_it_imports_them(agent_r1: Invoke, strang
     assert done.exit_code == 1
     assert done.stderr.startswith("error: plugin 'gift' has changed since the run began: file hash 000")
     assert not (strange / "it_ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("plugins.json", "{}", "plugins.json is damaged"),
+        ("plugins.json", '[{"name": "gift"}]', "plugins.json is damaged, which lists the plugins of the run"),
+        ("plugins.json", "[" * 100_000, "plugins.json is damaged"),
+        ("config.yaml", "extends: default\nmodel: {name: tiny}\n", "config.yaml is damaged: its end is missing"),
+        ("config.yaml", "[" * 5_000, "config.yaml is damaged"),
+    ],
+)
+def test_a_damaged_run_is_one_sentence(agent_r1: Invoke, strange: Path, name: str, text: str, sentence: str) -> None:
+    (strange / "run" / name).write_text(text)
+    for words in (("eval", strange / "run"), ("train", strange / "run", "--resume")):
+        done = agent_r1(*words)
+        assert done.exit_code == 1
+        [line] = done.stderr.splitlines()
+        assert sentence in line
 
 
 def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1: Invoke, strange: Path) -> None:
