@@ -1,0 +1,1 @@
+"""Modules of torture.py: what is tried, part by part."""

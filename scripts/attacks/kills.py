@@ -1,0 +1,155 @@
+"""Kills training runs at random moments, resumes them, and compares what they leave with an undisturbed run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.runs.run import Run
+from attacks.outcome import Outcome, Plan
+
+RUNS = 100
+PATIENCE = 300.0
+"""Seconds that a command may take."""
+SETTINGS = (
+    "deterministic=true",
+    "threads=1",
+    "model.dtype=float32",
+    "tasks.train.size=16",
+    "tasks.eval.size=6",
+    "training.steps=5",
+    "training.tasks_per_step=3",
+    "training.samples_per_task=3",
+    "training.importance_clip=2.0",
+    "evaluation.every=2",
+    "evaluation.at_start=false",
+    "checkpoint={every: 1, keep: 2, best: eval/exact_match}",
+)
+COMMAND = (sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train")
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One run, and how it is killed."""
+
+    number: int
+    signal: signal.Signals
+    moments: tuple[float, ...]
+    """When each attempt is killed: a share of an undisturbed run's time, from its first file on."""
+    aimed: bool
+    """Whether to kill it, from that moment on, as soon as it writes a checkpoint."""
+
+    def __str__(self) -> str:
+        when = " and ".join(f"{moment:.2f}" for moment in self.moments)
+        return f"run {self.number} ({self.signal.name} at {when}{', writing a checkpoint' if self.aimed else ''})"
+
+
+def kill_runs(plan: Plan) -> Outcome:
+    """Every third run is killed twice, every fourth while it writes a checkpoint."""
+    rng, outcome = random.Random(plan.seed), Outcome("kills")
+    whole = plan.folder / "whole"
+    with _started(whole) as process:
+        _wait_for(lambda: whole.is_dir(), process)
+        begun = time.perf_counter()
+        status = process.wait(PATIENCE)
+    if status != 0:
+        outcome.faults.append(f"the undisturbed run ended with status {status}")
+        return outcome
+    seconds, expected = time.perf_counter() - begun, fingerprint(whole)
+    attacks = [
+        Attack(number, SIGNALS[number % 3], tuple(rng.random() for _ in range(1 + (number % 9 > 5))), number % 4 == 3)
+        for number in range(plan.times(RUNS))
+    ]
+    with ThreadPoolExecutor(plan.workers) as pool:
+        results = pool.map(lambda attack: _killed(attack, plan.folder, seconds), attacks)
+        for attack, (words, run) in zip(attacks, results, strict=True):
+            outcome.tried += 1
+            outcome.counts.update(words)
+            differences = _differences(expected, run)
+            if differences:
+                more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+                outcome.faults.append(f"{attack}: {', '.join(differences[:3])}{more}")
+    return outcome
+
+
+def fingerprint(run: Path) -> dict[str, Any]:
+    """Everything that a run leaves behind, without times: every file of model/ and of the checkpoints, metrics,
+    trajectories, evaluations."""
+    reader = Run.open(run)
+    kept = [path for folder in ("model", "checkpoints") for path in sorted((run / folder).rglob("*")) if path.is_file()]
+    return {
+        "files": {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept},
+        "metrics": [
+            {name: value for name, value in row.items() if not (name.startswith("time/") or "second" in name)}
+            for row in reader.metrics()
+        ],
+        "trajectories": {
+            step: [(one.id, one.segments, one.rewards, one.answer) for one in reader.read_trajectories(step)]
+            for step in reader.trajectory_steps()
+        },
+        "evaluations": {name: result["metrics"] for name, result in reader.evaluations().items()},
+    }
+
+
+def _differences(expected: dict[str, Any], run: Path) -> list[str]:
+    """What of the run is not as in the undisturbed one."""
+    try:
+        found = fingerprint(run)
+    except Exception as error:
+        return [f"the run cannot be read: {type(error).__name__}: {error}"]
+    faults = [f"its {name} differ" for name in expected if name != "files" and found[name] != expected[name]]
+    files, whole = found["files"], expected["files"]
+    faults += [f"{name} is missing" for name in sorted(whole.keys() - files.keys())]
+    faults += [f"{name} is left over" for name in sorted(files.keys() - whole.keys())]
+    return faults + [f"{name} differs" for name in sorted(files.keys() & whole.keys()) if files[name] != whole[name]]
+
+
+def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Path]:
+    """Start a run, kill it as the attack says, and resume it to its end; returns what happened, and the run."""
+    run, words = folder / f"run-{attack.number}", []
+    for moment in attack.moments:
+        with _started(run) as process:
+            _wait_for(lambda: (run / "config.yaml").is_file(), process)
+            time.sleep(moment * seconds)
+            if attack.aimed:
+                _wait_for(lambda: any(run.glob("checkpoints/.tmp-*")), process)
+            if process.poll() is None:
+                words.append(f"{attack.signal.name}{' writing a checkpoint' if attack.aimed else ''}")
+                process.send_signal(attack.signal)
+            else:
+                words.append("too late")
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                words.append("did not end")
+    with _started(run) as process:
+        words.append("resumed" if process.wait(PATIENCE) == 0 else "not resumed")
+    return words, run
+
+
+def _started(run: Path) -> subprocess.Popen[bytes]:
+    """The command that begins the run, or continues it if it has begun."""
+    begun = (run / "config.yaml").is_file()
+    place = (str(run), "--resume") if begun else ("default", f"run.dir={run.parent}", f"run.name={run.name}", "--force")
+    log = run.with_suffix(".log").open("ab")
+    with log:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        settings = () if begun else SETTINGS
+        return subprocess.Popen([*COMMAND, *place, *settings], stdout=log, stderr=log, env=environment)
+
+
+def _wait_for(happened: Any, process: subprocess.Popen[bytes]) -> None:
+    """Wait until something has happened or the process has ended."""
+    while process.poll() is None and not happened():
+        time.sleep(0.002)

@@ -1,0 +1,99 @@
+"""Trains for many steps with a tool that often hangs or fails, and demands that nothing grows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_r1_core import train
+from agent_r1_core.training.listener import Silence
+from attacks.outcome import Outcome, Plan
+
+STEPS = 500
+TOOL = '''
+"""Hangs, fails or answers, as its random numbers say."""
+
+import time
+
+from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def wiki_search(query: str, context: ToolContext) -> str:
+    """Search for a title.
+
+    Args:
+        query: what to look for.
+    """
+    fate = context.rng.random()
+    if fate < 0.3:
+        time.sleep(0.5)
+    if fate < 0.6:
+        raise ValueError("no such page")
+    return query * 20
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("moody", ":wiki_search", "hangs, fails or answers")]
+'''
+SETTINGS = (
+    "deterministic=true",
+    "threads=1",
+    "model.dtype=float32",
+    "tasks.train.size=32",
+    "tasks.eval.size=4",
+    "tools=[{name: moody, timeout: 0.05}]",
+    "training.tasks_per_step=2",
+    "training.samples_per_task=2",
+    "evaluation={every: 100, at_start: false, at_end: false}",
+    "checkpoint={every: 50, keep: 2, best: null}",
+)
+
+
+class Watch(Silence):
+    """Measures the process after every tenth of the steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.every = max(1, steps // 10)
+        self.measured: list[dict[str, float]] = []
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Measure."""
+        if step % self.every == 0:
+            self.measured.append(_measure())
+
+
+def soak(plan: Plan) -> Outcome:
+    """One run; the last measurement is compared with that of the second tenth, when everything is warm."""
+    steps, outcome = max(20, plan.times(STEPS)), Outcome("soak")
+    tool = plan.folder / "moody.py"
+    tool.write_text(TOOL)
+    watch = Watch(steps)
+    train(
+        "default",
+        [*SETTINGS, f"training.steps={steps}", f"run.dir={plan.folder}", "run.name=run"],
+        plugins=[tool],
+        listener=watch,
+    )
+    outcome.tried = steps
+    warm, last = watch.measured[1], watch.measured[-1]
+    for name, room in (("threads", 12), ("descriptors", 8), ("MiB", 0.1 * warm["MiB"])):
+        outcome.counts[f"{name} at the end"] = round(last[name])
+        outcome.counts[f"{name} when warm"] = round(warm[name])
+        if last[name] > warm[name] + room:
+            outcome.faults.append(f"{name} grew from {warm[name]:.0f} to {last[name]:.0f}")
+    return outcome
+
+
+def _measure() -> dict[str, float]:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "MiB": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+    }

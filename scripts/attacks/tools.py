@@ -1,0 +1,143 @@
+"""Calls a hostile tool from many episodes at once, with well-formed and malformed calls, and looks for damage."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from agent_r1_tool_calling.env import ToolCalling
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import Sampling, Task, ToolCall, ToolResources
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner
+from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
+from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
+from attacks.outcome import Outcome, Plan
+
+CALLS = 1000
+AT_ONCE = 25
+"""Episodes of one rollout."""
+TIMEOUT = 0.3
+"""Seconds."""
+MALFORMED: tuple[Callable[[str], str], ...] = (
+    lambda call: call[: len(call) // 2],
+    lambda call: call.replace('"kind"', '"knid"'),
+    lambda call: call.replace('"hostile"', '"nobody"'),
+    lambda call: call.replace('"hostile"', "1e999"),
+    lambda call: call.replace("{", "{{", 1),
+    lambda call: call.replace("</tool_call>", ""),
+    lambda call: f"<tool_call>{call}</tool_call>",
+    lambda call: call.replace('"arguments": {', '"arguments": [', 1),
+    lambda call: f"<tool_call>{'[' * 3000}</tool_call>",
+    lambda call: f"<tool_call>{'9' * 5000}</tool_call>",
+    lambda call: "\x00\x1b[2J" + call,
+    lambda call: call * 12,
+)
+"""What a model may make of a call."""
+
+
+def call_in_threads(plan: Plan) -> Outcome:
+    """Calls in threads of the same process."""
+    return _call(Outcome("threads"), plan, [*RETURNS, *QUIET], "thread")
+
+
+def call_in_processes(plan: Plan) -> Outcome:
+    """Calls in processes of their own, which may die."""
+    return _call(Outcome("processes"), plan, [*RETURNS, *QUIET, *DEADLY], "process")
+
+
+def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) -> Outcome:
+    rng, left = random.Random(f"{plan.seed}/{isolation}"), plan.times(CALLS)
+    before = _process_state()
+    while left > 0:
+        count = min(AT_ONCE, left)
+        left -= count
+        actions = {f"nonce{left + index}-": _action(f"nonce{left + index}-", kinds, rng) for index in range(count)}
+        try:
+            result = asyncio.run(_play(actions, isolation))
+        except BaseException as error:
+            outcome.faults.append(f"the rollout ended: {type(error).__name__}: {error}")
+            continue
+        outcome.tried += count
+        _judge(outcome, result)
+        outcome.faults += [f"{name} changed" for name, value in _process_state().items() if value != before[name]]
+        _restore(before)
+    return outcome
+
+
+def _action(nonce: str, kinds: Sequence[str], rng: random.Random) -> str:
+    call = Hermes().render_call(ToolCall("hostile", {"kind": rng.choice(kinds), "nonce": nonce}))
+    return rng.choice(MALFORMED)(call) if rng.random() < 0.25 else call
+
+
+async def _play(actions: dict[str, str], isolation: Any) -> RolloutResult:
+    """One rollout: each episode makes its call, then a harmless one, and answers."""
+
+    def script(cue: Cue) -> str:
+        nonce = cue.request.episode.split("/")[1]
+        harmless = Hermes().render_call(ToolCall("hostile", {"kind": "plain", "nonce": nonce}))
+        return (actions[nonce], harmless, "<answer>done</answer>")[min(cue.turn, 2)]
+
+    instance = hostile()
+    instance.name = "hostile"
+    runner = ToolRunner({"hostile": instance}, {"hostile": TIMEOUT}, {"hostile": isolation}, max_concurrency=AT_ONCE)
+    config = ToolCalling.Config(system_prompt="", max_turns=4, max_tokens=20_000)
+    policy = ScriptedPolicy(script)
+    settings = RolloutSettings(
+        make_env=lambda services: ToolCalling(config, services),
+        tools=runner,
+        tool_format=Hermes(),
+        sampling=Sampling(max_new_tokens=8_000),
+    )
+    collector = Collector(policy, ChatTokenizer(tiny_tokenizer(), name="tiny"), settings)
+    await runner.start(ToolResources(""))
+    try:
+        return await collector.collect(RolloutRequest([Task(nonce, "Go on.") for nonce in actions], 1, 1))
+    finally:
+        collector.close()
+        await runner.close()
+
+
+def _judge(outcome: Outcome, result: RolloutResult) -> None:
+    """Count what came of the calls; note episodes that were lost, or that read of another one."""
+    for lost in result.dropped:
+        outcome.faults.append(f"episode {lost.id} was lost: {lost.reason}")
+    for one in result.trajectories:
+        read = "".join(message["content"] for turn in one.turns[1:] for message in turn.observation)
+        strange = set(re.findall(r"nonce\d+-", read)) - {one.task.id}
+        if strange:
+            outcome.faults.append(f"episode {one.id} read of {', '.join(sorted(strange))}")
+        if one.answer != "done":
+            outcome.faults.append(f"episode {one.id} did not come to its answer: {one.reason}")
+        outcome.counts["answered with an error"] += sum(
+            call.error is not None for turn in one.turns for call in turn.calls
+        )
+    outcome.counts["given up"] += result.tools.timeouts
+
+
+def _process_state() -> dict[str, Any]:
+    """What no tool may leave changed."""
+    return {
+        "the working directory": os.getcwd(),
+        "the default dtype": torch.get_default_dtype(),
+        "the recursion limit": sys.getrecursionlimit(),
+        "standard output": sys.stdout,
+        "standard error": sys.stderr,
+        "the number of threads, by a hundred or more,": threading.active_count() // 100,
+    }
+
+
+def _restore(before: dict[str, Any]) -> None:
+    """Put back what can be, so that one fault is told once."""
+    os.chdir(before["the working directory"])
+    torch.set_default_dtype(before["the default dtype"])
+    sys.setrecursionlimit(before["the recursion limit"])
+    sys.stdout, sys.stderr = before["standard output"], before["standard error"]

@@ -1,0 +1,65 @@
+"""Tries to break runs, tools and files, and counts what breaks (`make torture`).
+
+    python scripts/torture.py
+    python scripts/torture.py --parts files,soak --share 0.1
+
+Parts: kills (100 runs are killed once or twice, and resumed), threads and processes (1,000 hostile calls each), files
+(2,000 corrupted files), soak (500 steps with hangs). `--share` tries less of everything. Every fault is printed; the
+exit status is 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from attacks.files import corrupt_files
+from attacks.kills import kill_runs
+from attacks.outcome import HEADER, Outcome, Part, Plan
+from attacks.soak import soak
+from attacks.tools import call_in_processes, call_in_threads
+
+PARTS: dict[str, Part] = {
+    "kills": kill_runs,
+    "threads": call_in_threads,
+    "processes": call_in_processes,
+    "files": corrupt_files,
+    "soak": soak,
+}
+
+
+def main() -> int:
+    """Run the parts one after the other, and print one table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, comma-separated")
+    parser.add_argument("--share", type=float, default=1.0, help="how much of everything to try, from 0 to 1")
+    parser.add_argument("--seed", type=int, default=0, help="what is drawn")
+    parser.add_argument("--workers", type=int, default=2, help="killed runs at once")
+    options = parser.parse_args()
+    # A shell starts background jobs with SIGINT ignored, and the runs to be interrupted would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    outcomes = []
+    for name in options.parts.split(","):
+        with tempfile.TemporaryDirectory(prefix=f"torture-{name}-") as folder:
+            begun = time.perf_counter()
+            outcome = PARTS[name](Plan(Path(folder), options.seed, options.share, options.workers))
+            outcome.seconds = time.perf_counter() - begun
+        show(outcome)
+        outcomes.append(outcome)
+    print("\n".join([HEADER, *(outcome.row() for outcome in outcomes)]))
+    return int(any(outcome.faults for outcome in outcomes))
+
+
+def show(outcome: Outcome) -> None:
+    """Print a part's faults as soon as it has ended."""
+    print(f"{outcome.part}: {outcome.tried} tried, {len(outcome.faults)} faults", file=sys.stderr)
+    for fault in outcome.faults:
+        print(f"  {fault}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
