@@ -19,21 +19,29 @@ def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> P
     """The model of a Hugging Face folder, on `device`, with every tensor in memory of its own.
 
     Raises:
-        ModelError: the folder holds no causal language model, or the device cannot be used.
+        ModelError: the folder holds no causal language model, or only a part of its weights, or the device cannot be
+            used.
     """
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     try:
         with _no_progress_bar():
-            model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, trust_remote_code=False)
-        model = model.to(device)
-    except (OSError, ValueError, KeyError, RuntimeError, AssertionError, SafetensorError) as error:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
+            )
+        model, report = loaded
+        model.to(device)
+    except Exception as error:  # a damaged configuration makes transformers raise almost anything
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"no causal language model can be loaded from {folder} on {device} ({reason}); "
             "give a folder in Hugging Face format, and a device that this machine has"
         ) from error
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(
+            f"the weights in {folder} lack {missing[0]} and {len(missing) - 1} more tensors of the model; copy all of "
+            "its files there"
+        )
     copy_tensors(model)
     return model
 

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def corrupt_files(plan: Plan) -> Outcome:
         whole = path.read_bytes()
         name, corrupted = _corrupted(whole, rng)
         path.write_bytes(corrupted)
-        _try(outcome, f"{path.relative_to(plan.folder)} {name}", lambda path=path, read=read: read(path))
+        _try(outcome, f"{path.relative_to(plan.folder)} {name}", partial(read, path))
         path.write_bytes(whole)
     records = [path for path in sorted(run.path.rglob("*")) if path.is_file() and path.name != ".lock"]
     copy = plan.folder / "copy"
@@ -64,7 +65,7 @@ def corrupt_files(plan: Plan) -> Outcome:
         path = copy / rng.choice(records).relative_to(run.path)
         name, corrupted = _corrupted(path.read_bytes(), rng)
         path.write_bytes(corrupted)
-        _try(outcome, f"{path.relative_to(plan.folder)} {name}, resumed", lambda: _resume(copy))
+        _try(outcome, f"{path.relative_to(plan.folder)} {name}, resumed", partial(_resume, copy))
     return outcome
 
 

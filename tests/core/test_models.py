@@ -1,0 +1,35 @@
+"""Loading a model: all of its weights, or one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from agent_r1_core.errors import ModelError
+from agent_r1_core.models import load_model
+from agent_r1_core.testing import tiny_model_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tiny_model_folder(tmp_path / "model")
+
+
+def test_weights_that_lack_a_tensor_are_refused_and_not_made_up(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lack model\.norm\.weight and 0 more tensors of the model; copy all"):
+        load_model(folder, torch.float32)
+
+
+@pytest.mark.parametrize("value", ["", [], {}, None])
+def test_a_damaged_configuration_is_one_sentence(folder: Path, value: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_key_value_heads": value, "rope_parameters": value}))
+    with pytest.raises(ModelError, match="no causal language model can be loaded from"):
+        load_model(folder, torch.float32)
