@@ -9,13 +9,14 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train test lint typecheck wheel mutants install clean help
+.PHONY: train test lint typecheck wheel mutants torture install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
 	@echo "make mutants the mutation score, docs/mutants.md; goes on where it was stopped"
+	@echo "make torture kills, hostile tools, corrupted files and a soak (ARGS='--parts kills --share 0.1' for less)"
 
 install: $(VLLM)
 
@@ -44,6 +45,9 @@ typecheck: $(READY)
 
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir dist .
+
+torture: $(READY)
+	$(BIN)/python scripts/torture.py $(ARGS)
 
 mutants: $(READY)
 	$(BIN)/python scripts/mutants.py --workers $(WORKERS) $(ARGS)

@@ -108,6 +108,8 @@ def _generation_eos(folder: Path) -> list[int]:
         return []
     try:
         value = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-    except (ValueError, AttributeError) as error:
-        raise ModelError(f"{path} is not a JSON object; repair or remove it") from error
-    return [] if value is None else list(value) if isinstance(value, list) else [value]
+        return [] if value is None else [int(index) for index in (value if isinstance(value, list) else [value])]
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is not a JSON object whose eos_token_id is one id or a list of ids; repair or remove it"
+        ) from error

@@ -42,6 +42,14 @@ def test_a_folder_round_trips_and_names_its_end_ids(tmp_path):
     assert tokenizer.vocab_size == len(tiny_tokenizer())
 
 
+@pytest.mark.parametrize("text", ["[]", "[" * 5000, '{"eos_token_id": "none"}', '{"eos_token_id": [[7]]}'])
+def test_a_damaged_generation_config_is_one_sentence(tmp_path, text):
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text(text)
+    with pytest.raises(ModelError, match=r"generation_config\.json is not a JSON object whose eos_token_id is one id"):
+        ChatTokenizer.from_folder(tmp_path)
+
+
 def test_lone_surrogates_are_replaced():
     tokenizer = ChatTokenizer(tiny_tokenizer())
     assert tokenizer.decode(tokenizer.encode("a\udcffb")) == "a?b"
