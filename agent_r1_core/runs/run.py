@@ -7,6 +7,7 @@
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
     evaluations/*.json                       score, n, interval, scorer, settings
     model_files/                             tokenizer and whatever else belongs to the model, but weights
+    calls_in_process.txt                     while it trains: which tools run inside its process
     model/                                   the final policy, a plain Hugging Face folder
 
 A step's files are written before its checkpoint. After a kill, everything up to the latest checkpoint is therefore
