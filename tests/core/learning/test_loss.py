@@ -25,11 +25,11 @@ TOKENS = LossTokens(
 
 
 def metrics_of(*terms: LossTerms) -> dict[str, float]:
-    """The metrics of an update of one optimiser step, with these terms as its micro-batches."""
+    """The metrics of an update of two optimiser steps, with these terms as its micro-batches."""
     meter = Meter()
     for one in terms:
         meter.add_all(update_sums(one, TOKENS))
-    meter.add("update/loss", 0.0, 1.0)
+    meter.add("update/loss", 0.0, 2.0)
     return meter.values()
 
 
@@ -41,7 +41,7 @@ def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_los
     )
     terms = policy_terms(TOKENS, surrogate)
     metrics = metrics_of(terms, replace(terms, loss=torch.tensor(1.0)))
-    assert metrics["update/loss"] == pytest.approx(0.5 * 2 + 0.25 * 4 + 1)
+    assert metrics["update/loss"] == pytest.approx((0.5 * 2 + 0.25 * 4 + 1) / 2)
     assert metrics["update/clip_fraction"] == 0.5
     assert metrics["update/ratio"] == 1.25
     assert metrics["update/kl_step"] == pytest.approx((2.718281828**0.5 - 1 - 0.5) / 2)
