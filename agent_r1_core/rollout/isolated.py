@@ -212,6 +212,7 @@ class IsolatedTool:
     def _grow(self, enough: int | None = None) -> None:
         """Start a process in the background, unless there are enough or one is starting."""
         if self._starting is None and len(self._all) < min(enough or self._most, self._most):
+            self._failure = None
             self._starting = asyncio.create_task(self._start_in_background())
 
     async def _start_in_background(self) -> None:

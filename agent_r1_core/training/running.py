@@ -42,10 +42,10 @@ def bounded_runner() -> Iterator[asyncio.Runner]:
         try:
             yield runner
         finally:
-            runner.run(_end_leftovers())
             # The runner waits for the threads of its loop's executor, so it gets one without any.
             runner.get_loop().set_default_executor(ThreadPoolExecutor(1))
             executor.shutdown(wait=False, cancel_futures=True)
+            runner.run(_end_leftovers())
 
 
 async def _end_leftovers() -> None:

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from agent_r1_calculator.tool import Calculator
 
 from agent_r1_core import ToolCall, ToolContext, train
 from agent_r1_core.config import load_config
@@ -14,6 +15,7 @@ from agent_r1_core.errors import ConfigError, ModelError, TaskError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.assembly import assemble
+from agent_r1_core.training.components import make_tools
 from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.split import Split
 
@@ -134,6 +136,19 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
     assert {name: asyncio.run(searched(split)) for name, split in parts.splits.items()} == titles
     if isolation == "thread":
         assert set(corpora) == read, "a corpus was loaded that nobody searches"
+
+
+@pytest.mark.parametrize(
+    ("declared", "word", "isolated"),
+    [("process", "auto", True), ("thread", "auto", False), ("process", "thread", False), ("thread", "process", True)],
+)
+def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide(
+    declared: str, word: str, isolated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Calculator, "isolation", declared)
+    resolved = load_config("calculator", [f"tools=[{{name: calculator, isolation: {word}}}]"])
+    assert bool(make_tools(resolved, 1)._isolated) is isolated
+    assert not make_tools(resolved, 1, in_process=True)._isolated
 
 
 def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_path: Path) -> None:
