@@ -18,9 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session", autouse=True)
 def _folders(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests share a cache folder and a state folder of their own."""
+    """Tests share a cache folder of their own."""
     os.environ["AGENT_R1_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
     os.environ["AGENT_R1_STATE"] = str(tmp_path_factory.getbasetemp() / "state")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_trusted_yet(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test runs a plugin file because an earlier one did."""
+    monkeypatch.setenv("AGENT_R1_STATE", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture(scope="session")

@@ -70,8 +70,9 @@ def test_the_help_says_what_a_benchmark_asks(script: str, root: Path) -> None:
 
 def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
     from agent_r1_core.config import load_config
+    from agent_r1_core.plugins.trust import Trust
 
-    config = load_config(root / "benchmarks" / "multiply.yaml").config
+    config = load_config(root / "benchmarks" / "multiply.yaml", trust=Trust(named=True)).config
     assert config.algorithm.config.aggregation == "token_mean"
     assert config.algorithm.config.kl_coef == 0
     assert config.training.tasks_per_step * config.training.samples_per_task == 64
