@@ -18,6 +18,8 @@ from typing import Any
 from agent_r1_core.chat.tokenizer import ChatTokenizer
 from agent_r1_core.trajectory import Message, Segment
 
+_QUICK_CHARACTERS = 20_000
+
 
 class Conversation:
     """Grows by observations and actions in turn."""
@@ -44,6 +46,11 @@ class Conversation:
     def context(self) -> list[int]:
         """The ids that the engine must continue: those of the current segment."""
         return list(self.segments[-1].ids) if self.segments else []
+
+    def is_quick(self, messages: Sequence[Message]) -> bool:
+        """Whether appending these messages takes so little time that it need not leave the event loop."""
+        characters = sum(len(message["content"]) for message in [*self._messages, *messages])
+        return characters <= _QUICK_CHARACTERS and self._tokenizer.template.is_quick
 
     def observe(self, messages: Sequence[Message], limit: int | None = None, new_context: bool = False) -> bool:
         """Append messages and the generation prompt; ids that close a cut action come first, with mask 0.

@@ -6,6 +6,7 @@ cannot render is moved into messages that it can.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
@@ -27,6 +28,8 @@ _TOOL_SCHEMA = {
 _SECONDS = 5.0
 """Time for one rendering, which usually takes a thousandth of a second."""
 
+_QUICK_SECONDS = 0.02
+
 
 class ChatTemplate:
     """Renders a conversation."""
@@ -35,6 +38,7 @@ class ChatTemplate:
         self._raw = raw
         self._name = name
         self._too_slow = False
+        self._last_seconds = 0.0
         if not getattr(raw, "chat_template", None):
             raise ModelError(
                 f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
@@ -73,6 +77,11 @@ class ChatTemplate:
                 "use another template or environment"
             ) from error
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether the last rendering took so little time that the next need not leave the event loop."""
+        return self._last_seconds < _QUICK_SECONDS
+
     def closing_text(self) -> str:
         """What the template writes after an assistant's message."""
         rendered = self._try([_USER, {"role": "assistant", "content": _PROBE}], generation_prompt=False)
@@ -101,11 +110,14 @@ class ChatTemplate:
     def _render(self, messages: list[Message], schemas: list[dict[str, Any]], generation_prompt: bool) -> str:
         """Render within `_SECONDS`; a template that took longer once is not tried again."""
         options = {"tools": schemas or None, "tokenize": False, "add_generation_prompt": generation_prompt}
+        begun = time.perf_counter()
         try:
             if not self._too_slow:
                 return str(within(_SECONDS, lambda: self._raw.apply_chat_template(messages, **options)))
         except TimeoutError:
             self._too_slow = True
+        finally:
+            self._last_seconds = time.perf_counter() - begun
         raise ModelError(
             f"the chat template of {self._name} did not end within {_SECONDS:g} seconds; use another model, or mend "
             "the template"

@@ -95,7 +95,7 @@ class Episode:
         await self._shared.threads.wait_for_room()
         self._observation = await self._call(env, env.reset, task)
         self._refuse(env.reset, observation_problem(self._observation))
-        if not self._conversation.observe(self._observation.messages, limit=env.config.max_tokens - 1):
+        if not await self._append(self._conversation.observe, self._observation, env.config.max_tokens - 1):
             raise PromptTooLong(
                 f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
             )
@@ -132,7 +132,7 @@ class Episode:
         self.trajectory.answer = step.answer
         self.trajectory.tool_seconds += turn.tool_seconds
         await self._shared.scorer.score_turn(turn, self.trajectory)
-        self._advance(step, env)
+        await self._advance(step, env)
         if self._ended:
             self._shared.guard.check_trajectory(self.trajectory, self._sampled)
             await self._shared.scorer.score_episode(self.trajectory)
@@ -187,30 +187,35 @@ class Episode:
             self._tools.turn = turn.index
         return turn
 
-    def _advance(self, step: Step, env: ToolEnv) -> None:
+    async def _advance(self, step: Step, env: ToolEnv) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
         observation = step.observation
         if step.terminated:
-            self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
+            await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
-            self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
+            await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
         elif len(self.trajectory.turns) >= env.config.max_turns:
-            self._end(EndStatus.TRUNCATED, "max_turns", observation)
-        elif self._conversation.observe(observation.messages, env.config.max_tokens - 1, observation.new_context):
+            await self._end(EndStatus.TRUNCATED, "max_turns", observation)
+        elif await self._append(self._conversation.observe, observation, env.config.max_tokens - 1):
             self._observation = observation
         else:
-            self._end(EndStatus.TRUNCATED, "max_tokens", observation)
+            await self._end(EndStatus.TRUNCATED, "max_tokens", observation)
 
-    def _end(self, status: EndStatus, reason: str, last: Observation, bootstrap: bool = False) -> None:
+    async def _end(self, status: EndStatus, reason: str, last: Observation, bootstrap: bool = False) -> None:
         trajectory = self.trajectory
         trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
         trajectory.closing = _recorded(last.messages)
         if status is EndStatus.TRUNCATED:
             trajectory.answer = None
         if (last.messages or bootstrap) and self._env is not None:
-            limit = self._env.config.max_tokens
-            self._conversation.close_with(last.messages, limit, continues=bootstrap, new_context=last.new_context)
+            close = partial(self._conversation.close_with, continues=bootstrap)
+            await self._append(close, last, self._env.config.max_tokens)
         self._ended = True
+
+    async def _append(self, append: Callable[..., bool], seen: Observation, limit: int) -> bool:
+        """Append an observation to the conversation; in this episode's own thread where that takes long."""
+        job = partial(append, seen.messages, limit, new_context=seen.new_context)
+        return job() if self._conversation.is_quick(seen.messages) else await self._lane.run(job)
 
     def _refuse(self, method: Callable[..., Any], problem: str | None) -> None:
         """Fail the episode if the environment broke its contract."""

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,11 @@ from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import Action, EndStatus, Observation, RewardFn, Sampling, Step, Task, ToolEnv, ToolResources
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.errors import ConfigError, DriftError, EngineError
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
+from agent_r1_core.testing import tiny_tokenizer
 
 TASKS = [Task(f"q{index}", f"Where was Name{index} born?", ("Tavelo",)) for index in range(3)]
 
@@ -561,3 +564,24 @@ def test_tools_know_their_episode_and_keep_its_state(engine, tokenizer, tools):
     drawn = [[text.partition('"random": ')[2].partition(",")[0] for text in one] for one in said]
     assert drawn[:2] == drawn[2:], "the same run draws the same numbers (LAW 11)"
     assert len({number for numbers in drawn[:2] for number in numbers}) == 4
+
+
+@pytest.mark.parametrize(("template_seconds", "letters"), [(0.05, 1), (0.0, 50_000), (0.0, 1)])
+def test_what_takes_long_to_render_does_not_hold_up_the_event_loop(
+    engine, tools, monkeypatch, template_seconds, letters
+):
+    tokenizer = ChatTokenizer(tiny_tokenizer(), name="slow")
+    render, on_loop = tokenizer.raw.apply_chat_template, []
+
+    def slow_render(*arguments: Any, **options: Any) -> str:
+        time.sleep(template_seconds)
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return render(*arguments, **options)
+
+    monkeypatch.setattr(tokenizer.raw, "apply_chat_template", slow_render)
+    tokenizer.template.render([{"role": "user", "content": "a first one"}])
+    on_loop.clear()
+    tasks = [Task("long", f"Where was Name0 born? {'x' * letters}", ("Tavelo",))]
+    env = {"max_tokens": 200_000, "max_turns": 1}
+    play(engine(searcher), tokenizer, tools, tasks, 1, env=env)
+    assert on_loop == [template_seconds == 0 and letters == 1] * 2
