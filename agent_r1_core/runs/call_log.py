@@ -86,13 +86,13 @@ class CallLog:
 def unfinished_calls(folder: Path) -> str | None:
     """A sentence about the calls that ran when a run's process died; None: there were none, or it ended in order."""
     try:
-        lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").split("\n")
+        record = (folder / NAME).read_bytes()
     except OSError:
         return None
     calls = []
-    for line in filter(str.strip, lines):
-        with contextlib.suppress(ValueError):
-            tool, episode, turn = json.loads(line)
+    for start in range(0, len(record), _LINE):  # a line of zero bytes is that of a thread that was about to write it
+        with contextlib.suppress(ValueError, TypeError):
+            tool, episode, turn = json.loads(record[start : start + _LINE])
             calls.append(f"{tool} (episode {episode}, turn {turn})")
     if not calls:
         return None
