@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -56,7 +57,10 @@ class LawRunner:
 @pytest.fixture(scope="module")
 def runner(root: Path) -> Iterator[LawRunner]:
     command = [sys.executable, str(root / "tests" / "laws" / "law_runner.py")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+    impatient = {**os.environ, "LAWS_PATIENCE": "8"}  # many faults make a call hang
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", env=impatient
+    ) as process:
         yield LawRunner(process)
 
 
