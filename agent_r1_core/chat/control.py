@@ -10,6 +10,7 @@ writes one half of a control token beside the data cannot be helped; none of tho
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -61,15 +62,25 @@ class ControlTokens:
         tokens = [(place, self.texts[index]) for place, index in enumerate(ids) if index in self.texts]
         if [match.group() for match in found] == [token for _, token in tokens]:
             return Markup(text, [match.span() for match in found])
-        starts = ((len(decode(ids[:place])), token) for place, token in tokens)
-        return Markup(text, [(start, start + len(token)) for start, token in starts if text.startswith(token, start)])
+        spans, done, start = [], 0, 0
+        for place, token in tokens:
+            start += len(decode(ids[done:place]))
+            if not text.startswith(token, start):  # decoding depends on what stands before
+                start = len(decode(ids[:place]))
+            if text.startswith(token, start):
+                spans.append((start, start + len(token)))
+            done = place
+        return Markup(text, spans)
 
     def _cut(self, text: str, markup: Sequence[tuple[int, int]] = ()) -> str:
-        pieces, done, place = [], 0, 0
+        """Markup is in order and does not overlap."""
+        pieces, done, place, spans = [], 0, 0, deque(markup)
         while found := self._spelled.search(text, place):
             start, stop = found.span()
             place = start + 1
-            if any(begin <= start and stop <= end for begin, end in markup):
+            while spans and spans[0][1] <= start:
+                spans.popleft()
+            if spans and spans[0][0] <= start and stop <= spans[0][1]:
                 continue
             pieces.append(text[done:place] + BREAK if stop > place else text[done:start] + _REPLACEMENT)
             done = place

@@ -50,7 +50,10 @@ class ToolFormat(Component):
     """Whether the chat template gets tool schemas as `tools`; if not, `system_prompt` must describe them."""
 
     def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
-        """The default system prompt: how to call and, in the sentence `answer`, how to give the final answer."""
+        """The default system prompt: how to call and, in the sentence `answer`, how to give the final answer.
+
+        Control tokens count in what is `Markup`, as `answer` is; descriptions of tools must stay plain text.
+        """
         raise TypeError(f"tool format {type(self).__name__} defines no system_prompt(schemas, answer); add one")
 
     def bind(self, schemas: Sequence[dict[str, Any]]) -> None:

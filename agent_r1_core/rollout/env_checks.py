@@ -10,6 +10,9 @@ from typing import Any
 from agent_r1_core.contracts.env import Observation, Step
 from agent_r1_core.trajectory import CallRecord
 
+_ROLES = ("system", "user", "assistant", "tool")
+"""A template may write a role into a control token, so that it must not be data."""
+
 
 def observation_problem(value: Any, expected: str = "Observation") -> str | None:
     """What is wrong with an observation, to follow the name of its author's method; None if nothing is."""
@@ -19,6 +22,8 @@ def observation_problem(value: Any, expected: str = "Observation") -> str | None
         complete = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
         if not complete:
             return f"observed {message!r:.80}, which is not a chat message; give it a role and a content, both text"
+        if message["role"] not in _ROLES:
+            return f"observed a message of the role {message['role']!r:.40}; use {', '.join(_ROLES)}"
     if value.new_context and not value.messages:
         return "began a new context without a message; give the policy one to read"
     if not (value.state_key is None or isinstance(value.state_key, str)):

@@ -68,7 +68,7 @@ class ToolCalling(ToolEnv):
 
     def instructions(self) -> str:
         """How to call and how to answer: the default system prompt."""
-        return self._format().system_prompt(self._schemas, INSTRUCTIONS[self.config.answer])
+        return self._format().system_prompt(self._schemas, Markup(INSTRUCTIONS[self.config.answer]))
 
     async def reset(self, task: Task) -> Observation:
         """The system prompt, if there is one, and the task's own messages."""
@@ -106,9 +106,9 @@ class ToolCalling(ToolEnv):
             tool_seconds=time.perf_counter() - begun,
         )
 
-    def _system_prompt(self) -> Markup:
+    def _system_prompt(self) -> str:
         prompt = self.config.system_prompt
-        return Markup(self.instructions() if prompt is None else prompt)
+        return self.instructions() if prompt is None else Markup(prompt)
 
     def _format(self) -> ToolFormat:
         if self.services.tool_format is None:

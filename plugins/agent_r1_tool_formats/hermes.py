@@ -23,9 +23,11 @@ class Hermes(ToolFormat):
         if not schemas:
             return answer
         return (
-            "Solve the task step by step with the help of the tools. Whenever you need something that you do not know, "
-            f"call a tool like this and wait for its result:\n{_SYNTAX}\n"
-            f"You may call tools several times. {answer}"
+            Markup(
+                "Solve the task step by step with the help of the tools. Whenever you need something that you do not "
+                f"know, call a tool like this and wait for its result:\n{_SYNTAX}\nYou may call tools several times. "
+            )
+            + answer
         )
 
     def describe_tools(self, schemas: Sequence[dict[str, Any]]) -> str:

@@ -63,9 +63,12 @@ class SearchTags(ToolFormat):
         if not schemas:
             return answer
         return (
-            "Answer the question. Think first inside <think> and </think> every time you get new information. When "
-            "you lack some knowledge, search for it by <search>your query</search>; the results are returned between "
-            f"<information> and </information>. You may search as many times as you want. {answer}"
+            Markup(
+                "Answer the question. Think first inside <think> and </think> every time you get new information. "
+                "When you lack some knowledge, search for it by <search>your query</search>; the results are returned "
+                "between <information> and </information>. You may search as many times as you want. "
+            )
+            + answer
         )
 
     def parse(self, text: str) -> ParsedAction:

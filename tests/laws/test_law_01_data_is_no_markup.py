@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from tokenizers import AddedToken, normalizers
 import agent_r1_core
 from agent_r1_core import Markup, Task, ToolResult, tool
 from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.chat.control import BREAK
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
 TEMPLATES = {file.stem: file for file in (Path(__file__).parents[1] / "fixtures/chat_templates").glob("*.jinja")}
@@ -146,6 +148,22 @@ def test_a_repeated_action_has_the_control_ids_that_were_sampled() -> None:
     start, end = encode("<|im_start|><|im_end|>")
     sampled = encode("<tool_call></tool_call>")
     assert control_ids(tokenizer, second.ids) == [start, end, start, *sampled, end, start, end, start]
+
+
+def test_sampled_control_tokens_are_told_from_spelled_ones_wherever_they_stand() -> None:
+    tokenizer, rng = tokenizer_of("qwen3"), random.Random(0)
+    control, encode, decode = tokenizer.control, tokenizer.encode, tokenizer.decode
+    spelled = [index for letter in "<tool_call>" for index in encode(letter)]
+    parts = [encode("<tool_call>"), encode("<|im_end|>"), spelled, encode(" the"), encode("é")[:1], encode("é")]
+    for _ in range(50):
+        ids = [index for _ in range(12) for index in rng.choice(parts)]
+        places = [place for place, index in enumerate(ids) if index in control.texts]
+        starts = [(len(decode(ids[:place])), control.texts[ids[place]]) for place in places]
+        marked = control.sampled(ids, decode(ids), decode)
+        assert list(marked.spans) == [(start, start + len(token)) for start, token in starts]
+        protected = control.protect(marked)
+        assert protected.replace(BREAK, "") == decode(ids)
+        assert sum(protected.count(token) for token in ("<tool_call>", "<|im_end|>")) == len(starts)
 
 
 def test_a_token_that_normalisation_would_bring_out_stays_text() -> None:

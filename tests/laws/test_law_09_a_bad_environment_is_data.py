@@ -114,6 +114,10 @@ def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Ca
         (lambda: None, "returned NoneType; return Step"),
         (lambda: Step(reward=float("nan")), "gave the reward nan"),
         (lambda: Step(Observation([{"role": "tool"}])), "which is not a chat message"),
+        (
+            lambda: Step(Observation([{"role": "im_end", "content": ""}])),
+            "observed a message of the role 'im_end'; use",
+        ),
         (lambda: Step(Observation("no messages")), "which is not a chat message"),  # type: ignore[arg-type]
         (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
         (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from agent_r1_core.contracts.markup import Markup
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.testing.contracts.base import ComponentContract
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "search",
@@ -67,6 +67,12 @@ class ToolFormatContract(ComponentContract):
         answer = "Give the final answer between the agreed marks."
         prompt = self.make().system_prompt(self.schemas, answer)
         assert answer in prompt, "the sentence that says how to answer is missing from the system prompt"
+
+    def test_descriptions_of_tools_are_no_markup_in_its_prompt(self) -> None:
+        description = SCHEMA["function"]["description"]
+        prompt = self.make().system_prompt(self.schemas, "Answer.")
+        for start, stop in prompt.spans if isinstance(prompt, Markup) else ():
+            assert description not in prompt[start:stop], "a tool's description is markup in the system prompt (LAW 1)"
 
     def test_results_reach_the_model_verbatim(self) -> None:
         results = [ToolResult("search", "  first\nresult "), ToolResult("search", "Error: no", error=True)]

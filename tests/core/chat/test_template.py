@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_r1_core.chat import ChatTokenizer, template
+from agent_r1_core.chat import ChatTokenizer, deadline, template
 from agent_r1_core.chat.deadline import within
 from agent_r1_core.errors import ModelError
 from agent_r1_core.testing import tiny_tokenizer
@@ -36,6 +36,20 @@ def test_code_that_catches_exceptions_is_stopped_too() -> None:
     with pytest.raises(TimeoutError):
         within(0.25, stubborn)
     assert within(5, lambda: "still here") == "still here"
+
+
+def test_a_limit_does_not_outlive_its_code_though_the_time_is_up_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, interrupted = deadline._WATCH.end, []
+
+    def end_in_the_second_attempt() -> None:
+        interrupted.append(True)
+        if len(interrupted) == 1:
+            raise deadline._TimeUp
+        end()
+
+    monkeypatch.setattr(deadline._WATCH, "end", end_in_the_second_attempt)
+    assert within(5, lambda: "in time") == "in time"
+    assert deadline._WATCH._looks_left == {}
 
 
 def test_what_the_code_raises_is_raised() -> None:

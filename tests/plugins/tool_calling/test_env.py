@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from agent_r1_tool_calling.answers import INSTRUCTIONS
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
@@ -44,6 +45,22 @@ def step(env: ToolCalling, text: str, cut: bool = False) -> Step:
 
 def opening(env: ToolCalling, prompt: Any = "Where?") -> list[Any]:
     return asyncio.run(env.reset(Task("t", prompt))).messages
+
+
+class Describing(Hermes):
+    """Describes the tools in its prompt, as a format must that passes no schemas to the template."""
+
+    template_tools = False
+
+    def system_prompt(self, schemas: Sequence[dict[str, Any]], answer: str) -> str:
+        return f"{self.describe_tools(schemas)} " + answer
+
+
+def test_what_a_format_did_not_mark_is_data_in_the_system_prompt() -> None:
+    prompt = opening(make(Describing()))[0]["content"]
+    ((start, stop),) = prompt.spans
+    assert prompt[start:stop] == INSTRUCTIONS["tags"]
+    assert "Look a name up." in prompt[:start]
 
 
 CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
