@@ -44,7 +44,8 @@ class ToolLimits(Section):
 class ToolContext:
     """What a tool may know of the episode that it serves; the model never sees it.
 
-    With `isolation: process`, `rng` and `state` travel to the process and back, as JSON.
+    With `isolation: process`, `rng` and `state` travel to the process and back, as JSON; an episode's calls of one tool
+    then run one after the other, so that each finds the state that the last one left.
     """
 
     episode: str
@@ -78,7 +79,7 @@ class Tool(Component):
     `run` gets validated arguments and the context, and returns text or anything JSON-able. If it returns None, the
     model reads "(no result)". It raises `ToolError` to tell the model, in one sentence, why there is no result; any
     other exception becomes an error observation too (LAW 9). `open` is called once per process before the first call,
-    `close` at the end.
+    `close` at the end, but not in a process that was killed at a deadline.
     """
 
     description: ClassVar[str] = ""

@@ -89,11 +89,17 @@ class _ContentLoader(SourceFileLoader):
 
     def __init__(self, name: str, path: Path, content: bytes) -> None:
         super().__init__(name, str(path))
-        self._content = content
+        self.content = content
 
     def get_code(self, fullname: str) -> CodeType:
         """The compiled content."""
-        return compile(self._content, self.path, "exec", dont_inherit=True)
+        return compile(self.content, self.path, "exec", dont_inherit=True)
+
+
+def imported_content(module: Any) -> bytes | None:
+    """The content that `import_content` imported as this module; None for every other module."""
+    loader = getattr(module, "__loader__", None)
+    return loader.content if isinstance(loader, _ContentLoader) else None
 
 
 def _import_local(path: Path, content: bytes) -> Any:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
+import time
+from binascii import b2a_base64
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolLimits, ToolResources
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, message_of
+from agent_r1_core.plugins.sources import imported_content
 from agent_r1_core.rollout.answer import Answer
-from agent_r1_core.rollout.isolated_messages import apply_changes, encode, pack_rng, unpack_rng
+from agent_r1_core.rollout.isolated_messages import apply_changes, check_length, encode, pack_rng, unpack_rng
 from agent_r1_core.rollout.isolated_process import OUT_OF_TURN, ToolProcess
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.rollout.wording import clean_text
+
+_LOG = logging.getLogger(__name__)
 
 MAX_PROCESSES = 32
 """Processes of one tool; a call that finds none free waits, and its time-out does not count."""
@@ -28,6 +35,8 @@ WARM_PROCESSES = 2
 """Processes that stand ready from the start; one that dies is replaced before it is needed."""
 PATIENCE = 0.1
 """Seconds that a call waits for a free process before another one is started."""
+_MOST_DELAY = 60.0
+"""Seconds between two starts, after starts that failed."""
 _BULKY = 1 << 16
 """Bytes of a message above which JSON is written and read in a thread, so that the event loop stays free."""
 
@@ -48,9 +57,11 @@ def describe_target(tool: Tool) -> dict[str, Any]:
             f"tool {tool.name} is defined in {cls.__module__}.{cls.__qualname__}, where no other process finds it; "
             "move it into a module, or set its isolation to thread"
         )
+    content = imported_content(module)
     return {
         "module": cls.__module__,
         "file": getattr(module, "__file__", None),
+        "content": None if content is None else b2a_base64(content, newline=False).decode(),
         "qualname": cls.__qualname__,
         "name": tool.name,
         "config": tool.config.model_dump(mode="json"),
@@ -81,6 +92,27 @@ class _Reply:
         return cls(answer, changes, reply["rng"])
 
 
+class _Episodes:
+    """One call at a time for each episode."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        """With the number of calls that hold it or wait for it."""
+
+    @asynccontextmanager
+    async def alone(self, episode: str) -> AsyncIterator[None]:
+        """Wait for the episode's earlier calls."""
+        lock, calls = self._locks.get(episode, (asyncio.Lock(), 0))
+        self._locks[episode] = lock, calls + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, calls = self._locks.pop(episode)
+            if calls > 1:
+                self._locks[episode] = lock, calls - 1
+
+
 class IsolatedTool:
     """Calls a tool in other processes; used from one event loop at a time."""
 
@@ -92,7 +124,8 @@ class IsolatedTool:
         self._target = describe_target(tool)
         self._limits = limits
         self._most = max(1, min(width, MAX_PROCESSES))
-        self._threads = ThreadPool(4)
+        self._threads = ThreadPool(self._most)
+        self._episodes = _Episodes()
         self._hello: dict[str, Any] = {}
         self._idle: list[ToolProcess] = []
         self._all: set[ToolProcess] = set()
@@ -100,6 +133,13 @@ class IsolatedTool:
         self._starting: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         """Why the last process could not be started."""
+        self._untried: set[ToolProcess] = set()
+        """Processes that have not served a call yet."""
+        self._failures = 0
+        """Processes that could not be started, or ended between two calls, since a new one last served a call."""
+        self._told = False
+        self._next_start = 0.0
+        """`time.monotonic()` before which no process is started, unless a call waits and there is none."""
         self._reaping: set[asyncio.Task[None]] = set()
         self._bulky = False
 
@@ -119,12 +159,17 @@ class IsolatedTool:
         self._grow(WARM_PROCESSES)
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> Answer:
-        """Run the tool.
+        """Run the tool, after the episode's earlier calls of it, so that each finds the state that they left.
 
         Raises:
             CallTimeout: it did not answer in time; its process was killed.
             RuntimeError: its process died, or sent something that is no reply to this call; it was killed.
+            ValueError: the message is too long.
         """
+        async with self._episodes.alone(context.episode):
+            return await self._exchange(arguments, context, timeout)
+
+    async def _exchange(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> Answer:
         message = {
             "arguments": dict(arguments),
             "episode": context.episode,
@@ -135,6 +180,7 @@ class IsolatedTool:
             "timeout": timeout,
         }
         body: bytes = await self._threads.run(lambda: encode(message)) if self._bulky else encode(message)
+        check_length(body)
         process = await self._take()
         try:
             received = await process.exchange(body, timeout)
@@ -147,15 +193,23 @@ class IsolatedTool:
             self._drop(process)
             self.killed += isinstance(error, CallTimeout)
             raise
+        if process in self._untried:
+            self._untried.discard(process)
+            self._failures, self._next_start = 0, 0.0
         self._release(process)
         return reply.answer
 
     async def close(self) -> None:
-        """Kill every process."""
+        """Have every process close the tool and end; kill those that are in a call."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait({self._starting})
             self._starting = None
+        for process in self._idle:
+            self._all.discard(process)
+            process.hang_up()
+            self._in_background(self._threads.run(process.wait_for_end))
+        self._idle.clear()
         for process in list(self._all):
             self._drop(process, replace=False)
         if self._reaping:
@@ -210,8 +264,9 @@ class IsolatedTool:
             sleeping.set_result(None)
 
     def _grow(self, enough: int | None = None) -> None:
-        """Start a process in the background, unless there are enough or one is starting."""
-        if self._starting is None and len(self._all) < min(enough or self._most, self._most):
+        """Start a process in the background, unless there are enough, one is starting, or the last ones failed."""
+        waits = time.monotonic() < self._next_start and (bool(self._all) or enough is not None)
+        if self._starting is None and not waits and len(self._all) < min(enough or self._most, self._most):
             self._failure = None
             self._starting = asyncio.create_task(self._start_in_background())
 
@@ -220,6 +275,7 @@ class IsolatedTool:
             await self._start_process()
         except Exception as error:
             self._failure = error
+            self._fail(message_of(error))
             for future in self._waiting:
                 if not future.done():
                     future.set_result(None)
@@ -229,15 +285,26 @@ class IsolatedTool:
     async def _start_process(self) -> None:
         process = await ToolProcess.start(self._hello, self._threads, self._drop)
         self._all.add(process)
+        self._untried.add(process)
         self._release(process)
+
+    def _fail(self, why: str) -> None:
+        """A process could not be started, or died while it was idle: wait longer each time before the next start."""
+        if not self._told:
+            self._told = True
+            _LOG.warning("a process of tool %s is missing (%s); its calls share the others", self._target["name"], why)
+        self._next_start = time.monotonic() + min(2**self._failures, _MOST_DELAY)
+        self._failures += 1
 
     def _drop(self, process: ToolProcess, replace: bool = True) -> None:
         """Kill a process that cannot be trusted any more, once, and start another in its place."""
         if process not in self._all:
             return
         self._all.discard(process)
+        self._untried.discard(process)
         if process in self._idle:
             self._idle.remove(process)
+            self._fail("it ended between two calls")
         process.kill()
         self._in_background(self._threads.run(process.reap))
         if replace:

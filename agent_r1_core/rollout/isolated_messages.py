@@ -18,17 +18,23 @@ HEADER = struct.Struct(f">{ID_BYTES}sI")
 """The call's id and the length of what follows."""
 LONGEST = 1 << 28
 """Most bytes of a message."""
+CLOSE_SECONDS = 5.0
+"""Time for a process to close its tool at the end."""
 
 
 def frame(call: bytes, body: bytes) -> bytes:
-    """The bytes to send for a message of the call.
+    """The bytes to send for a message of the call."""
+    return HEADER.pack(call, len(body)) + body
+
+
+def check_length(body: bytes) -> None:
+    """Refuse a message that is too long.
 
     Raises:
-        ValueError: the message is longer than `LONGEST`.
+        ValueError: it is longer than `LONGEST`.
     """
     if len(body) > LONGEST:
         raise ValueError(f"{len(body)} bytes are too many to send to another process; keep less in the state")
-    return HEADER.pack(call, len(body)) + body
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_r1_core.errors import ToolError
-from agent_r1_core.rollout.isolated_messages import HEADER, ID_BYTES, LONGEST, encode, frame
+from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, LONGEST, encode, frame
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 START_SECONDS = 300.0
@@ -163,7 +163,7 @@ class ToolProcess:
 
     def kill(self) -> None:
         """End the process and its children; call `reap` next."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group that is dead already
             os.killpg(self._process.pid, signal.SIGKILL)
         self._connection.close()
 
@@ -172,13 +172,25 @@ class ToolProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_REAP_SECONDS)
 
+    def hang_up(self) -> None:
+        """Have the process close its tool and end; call `wait_for_end` next."""
+        self._connection.close()
+
+    def wait_for_end(self) -> None:
+        """Wait until the process has closed its tool and is gone; kill it if that takes too long."""
+        try:
+            self._process.wait(CLOSE_SECONDS + _REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.reap()
+
 
 def _popen(connection: socket.socket) -> subprocess.Popen[bytes]:
     """A new process in a group of its own, which takes over the connection; what the tool prints goes to stderr."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     with connection:
         return subprocess.Popen(
-            [sys.executable, "-m", "agent_r1_core.rollout.isolated_worker", str(connection.fileno())],
+            [sys.executable, "-P", "-m", "agent_r1_core.rollout.isolated_worker", str(connection.fileno())],
             pass_fds=[connection.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=2,

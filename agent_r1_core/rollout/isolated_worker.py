@@ -19,6 +19,7 @@ import socket
 import sys
 import time
 import traceback
+from binascii import a2b_base64
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict
@@ -30,18 +31,28 @@ from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.errors import describe_error
 from agent_r1_core.rollout.answer import Answer, call_tool
-from agent_r1_core.rollout.isolated_messages import HEADER, encode, frame, pack_rng, state_changes, unpack_rng
+from agent_r1_core.rollout.isolated_messages import (
+    CLOSE_SECONDS,
+    HEADER,
+    check_length,
+    encode,
+    frame,
+    pack_rng,
+    state_changes,
+    unpack_rng,
+)
 from agent_r1_core.rollout.wording import facts_of
 from agent_r1_core.trajectory import Task
 
 GRACE_SECONDS = 5.0
 """Seconds that the training process has beyond the deadline."""
 _GIB = 1 << 30
+_UNCHANGED: dict[str, Any] = {"rng": None, "set": {}, "removed": []}
 
 
 def main(descriptor: int) -> None:
     """Open the tool that the first message names, then answer calls until the connection ends."""
-    connection = socket.socket(fileno=descriptor)
+    process, connection = os.getpid(), socket.socket(fileno=descriptor)
     connection.set_inheritable(False)
     os.register_at_fork(after_in_child=connection.close)
     try:
@@ -51,9 +62,11 @@ def main(descriptor: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        if os.getpid() != process:
+            os._exit(0)  # a copy that the tool forked
         with contextlib.suppress(Exception):
             sys.stdout.flush()
-        os._exit(0)  # whatever the tool left running ends too
+        _end()
 
 
 def _serve(connection: socket.socket) -> None:
@@ -70,13 +83,33 @@ def _serve(connection: socket.socket) -> None:
         reason = f"tool {hello['target']['name']} cannot be opened: {describe_error(error)}; check its open()"
         ready = {"error": reason}
     send(connection, call, encode(ready))
+    if tool is None or ready["error"]:
+        return
     process = os.getpid()
-    while tool is not None and not ready["error"]:
-        call, body = receive(connection)
-        reply = _run(tool, json.loads(body))
-        if os.getpid() != process:
-            os._exit(0)
-        send(connection, call, reply)
+    try:
+        while True:
+            call, body = receive(connection)
+            reply = _run(tool, json.loads(body))
+            if os.getpid() != process:
+                os._exit(0)
+            send(connection, call, reply)
+    finally:
+        _close(tool)
+
+
+def _close(tool: Tool) -> None:
+    """Close the tool, which may take `CLOSE_SECONDS`."""
+    signal.signal(signal.SIGALRM, lambda *_: _end())
+    signal.setitimer(signal.ITIMER_REAL, CLOSE_SECONDS)
+    try:
+        tool.close()
+    except BaseException:
+        traceback.print_exc()
+
+
+def _end() -> None:
+    """End this process, and with it whatever the tool left running: threads, and processes of its group."""
+    os.killpg(0, signal.SIGKILL)
 
 
 def receive(connection: socket.socket) -> tuple[bytes, bytes]:
@@ -126,8 +159,8 @@ def _load(target: dict[str, Any]) -> Tool:
             raise
         from agent_r1_core.plugins.sources import import_content
 
-        path = Path(target["file"])
-        module = import_content(target["module"], path, path.read_bytes())
+        path, content = Path(target["file"]), target["content"]
+        module = import_content(target["module"], path, a2b_base64(content) if content else path.read_bytes())
     cls: Any = module
     for part in target["qualname"].split("."):
         cls = getattr(cls, part)
@@ -170,10 +203,15 @@ def _run(tool: Tool, message: dict[str, Any]) -> bytes:
         changed = {"rng": packed if packed != message["rng"] else None, **state_changes(before, state)}
     except BaseException as error:
         answer = Answer.of_error(tool, error, context)
-        changed = {"rng": None, "set": {}, "removed": []}
+        changed = dict(_UNCHANGED)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return encode(asdict(answer) | changed)
+    reply = encode(asdict(answer) | changed)
+    try:
+        check_length(reply)
+    except ValueError as error:
+        return encode(asdict(Answer.of_error(tool, error, context)) | _UNCHANGED)
+    return reply
 
 
 def _awaited(tool: Tool, value: Any, context: ToolContext) -> Answer:

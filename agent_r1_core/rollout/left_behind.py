@@ -37,6 +37,8 @@ class LeftBehind:
         self._threads: dict[threading.Thread, tuple[str, float]] = {}
         """The name of each thread's call, and the thread's processor time when it was given up."""
         self._looked = 0.0
+        self._sentence: str | None = None
+        """What was seen then: whether too many are left."""
 
     def add(self, thread: threading.Thread, name: str) -> None:
         """Leave a thread behind in a call of that name."""
@@ -48,14 +50,19 @@ class LeftBehind:
         Raises:
             TooManyLeft: none of them ends.
         """
-        if len(self._threads) < min(MOST_LEFT, MOST_LOOPS) or time.monotonic() - self._looked < _POLL_SECONDS:
+        if len(self._threads) < min(MOST_LEFT, MOST_LOOPS):
             return
         deadline = time.monotonic() + LEFT_SECONDS
-        while (sentence := self._too_many()) is not None:
+        while (sentence := self._look()) is not None:
             if time.monotonic() > deadline:
                 raise TooManyLeft(sentence)
             await asyncio.sleep(_POLL_SECONDS)
-        self._looked = time.monotonic()
+
+    def _look(self) -> str | None:
+        """What `_too_many` says; all calls that wait share one look."""
+        if time.monotonic() - self._looked >= _POLL_SECONDS:
+            self._sentence, self._looked = self._too_many(), time.monotonic()
+        return self._sentence
 
     def _too_many(self) -> str | None:
         """A sentence if too many are left."""

@@ -1,9 +1,9 @@
 """SharedProcess: notices what tools change in the process that all share, puts it back, and says so once.
 
-It sees what is cheap to see: after every call torch's default dtype, the recursion limit, the descriptors of standard
-output and error, and the handlers of SIGINT and SIGTERM; once no call runs, since a call may change them for its own
-time, the working directory, `sys.stdout` and `sys.stderr`. It sees neither other descriptors that a tool closes, nor
-what a call does after it was given up.
+It sees what is cheap to see: after every call torch's default dtype, a lower recursion limit, the descriptors of
+standard output and error, and the handlers of SIGINT and SIGTERM; once no call runs, since a call may change them for
+its own time, the working directory, a higher recursion limit, `sys.stdout` and `sys.stderr`. It sees neither other
+descriptors that a tool closes, nor what a call does after it was given up.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ class SharedProcess:
     def returned(self, tool: str) -> None:
         """A tool's code has returned; called in its thread, before anything else runs there."""
         before = self._before
-        if sys.getrecursionlimit() != before.recursion:
-            sys.setrecursionlimit(before.recursion)
-            self._tell(tool, "the recursion limit")
+        if sys.getrecursionlimit() < before.recursion:
+            self._restore_recursion(tool)
         if before.dtype is not None and _dtype() is not before.dtype:
             sys.modules["torch"].set_default_dtype(before.dtype)
             self._tell(tool, "torch's default dtype")
@@ -85,6 +84,8 @@ class SharedProcess:
         before, tools = self._before, " or ".join(self._tools)
         if before.folder is not None and _folder() != before.folder:
             self._restore(tools, "the working directory", lambda: os.chdir(str(before.folder)))
+        if sys.getrecursionlimit() != before.recursion:
+            self._restore_recursion(tools)
         if (sys.stdout, sys.stderr) != before.streams:
             sys.stdout, sys.stderr = before.streams
             self._tell(tools, "sys.stdout or sys.stderr")
@@ -103,6 +104,11 @@ class SharedProcess:
         for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             if handler is not None and signal.getsignal(number) != handler:
                 self._restore(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
+
+    def _restore_recursion(self, tools: str) -> None:
+        with suppress(RecursionError):  # too deep to lower it here: the next call's end does
+            sys.setrecursionlimit(self._before.recursion)
+            self._tell(tools, "the recursion limit")
 
     def _restore(self, tools: str, what: str, restore: Callable[[], Any]) -> None:
         try:

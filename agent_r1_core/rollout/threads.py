@@ -79,6 +79,7 @@ class Lane:
             raise
         if not future.done():
             self._abandon()
+            future.add_done_callback(lambda ended: ended.exception())
             self._pool.hung += 1
             raise CallTimeout
         return future.result()

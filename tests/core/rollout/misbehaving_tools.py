@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
 import threading
 import time
 from typing import Any
@@ -198,3 +199,35 @@ class DescribingBadly(Describing):
     def describe(self) -> dict[str, Any]:
         """Nothing."""
         return {"share": 1 / 0}
+
+
+class Orderly(Tool):
+    """Notes when it is opened and closed, and leaves a process behind."""
+
+    class Config(ComponentConfig):
+        """Options."""
+
+        notes: str
+        most: int = 99
+        """How often it can be opened."""
+
+    def open(self, resources: ToolResources) -> None:
+        """Note it."""
+        if len(self.note("opened")) > self.config.most:
+            raise OSError("there are too many already")
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """The id of a process that it leaves behind."""
+        time.sleep(0.5)
+        return str(subprocess.Popen(["sleep", "600"]).pid)
+
+    def close(self) -> None:
+        """Note it."""
+        self.note("closed")
+
+    def note(self, what: str) -> list[str]:
+        """All notes so far."""
+        with open(self.config.notes, "a+", encoding="utf-8") as notes:
+            notes.write(f"{what}\n")
+            notes.seek(0)
+            return notes.read().split()

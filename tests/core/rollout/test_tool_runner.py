@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
+import select
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +20,31 @@ import pytest
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
-from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.plugins import Registry
+from agent_r1_core.rollout import ToolRunner, isolated_messages
 from agent_r1_core.rollout.corpus_files import CorpusFiles
 
 RESOURCES = ToolResources(
     cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
 )
+
+VERSIONED = '''
+"""A tool of a local file."""
+from agent_r1_core import ToolSpec, hookimpl, tool
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def versioned() -> str:
+    """Say which version runs."""
+    return "first"
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("versioned", ":versioned", "says which version runs")]
+'''
 
 
 def context(turn: int = 0, seed: int = 1) -> ToolContext:
@@ -207,6 +230,16 @@ def test_state_and_random_numbers_travel_to_a_process_and_back(tools):
     assert seen["process"][1] == {"calls": 3, "others": [1]}
 
 
+def test_an_episodes_calls_of_one_action_find_the_state_that_the_last_one_left(tools):
+    counted = {}
+    for isolation in ("thread", "process"):
+        shared = context()
+        runner = ToolRunner(made(tools, "count"), isolation={"count": isolation})
+        run(runner, *[("count", {"fail": False})] * 4, each=shared)
+        counted[isolation] = shared.state["calls"]
+    assert counted == {"thread": 4, "process": 4}
+
+
 def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error(tools):
     shared = context()
     runner = ToolRunner(made(tools, "keep_tuple"), isolation={"keep_tuple": "process"})
@@ -222,6 +255,71 @@ def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
     hoarded, filled = run(runner, ("hoard", {}), ("fill", {"folder": str(tmp_path)}))
     assert hoarded.text == "Error: hoard failed with MemoryError."
     assert "File too large" in filled.text
+
+
+def test_a_message_that_is_too_long_costs_no_process(tools, monkeypatch):
+    monkeypatch.setattr(isolated_messages, "LONGEST", 10_000)
+    runner = ToolRunner(made(tools, "whoami"), isolation={"whoami": "process"})
+    roomy, full = context(), context()
+    full.state["notes"] = "x" * 20_000
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            return [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+        finally:
+            await runner.close()
+
+    before, refused, after = asyncio.run(work())
+    assert "bytes are too many to send to another process; keep less in the state" in refused.text
+    assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
+
+
+def orderly(module: Any, notes: Path, most: int = 99) -> dict[str, Any]:
+    """The tool that notes when it is opened and closed, in processes."""
+    instance = module.Orderly(module.Orderly.Config(notes=str(notes), most=most))
+    instance.name, instance.isolation = "orderly", "process"
+    return {"orderly": instance}
+
+
+def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path):
+    (left,) = run(ToolRunner(orderly(tools, tmp_path / "notes")), ("orderly", {}))
+    notes = (tmp_path / "notes").read_text().split()
+    assert notes.count("closed") == notes.count("opened") >= 1
+    with contextlib.suppress(ProcessLookupError):
+        assert select.select([os.pidfd_open(int(left.text))], [], [], 20)[0], "it still runs"
+
+
+def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tools, tmp_path, caplog):
+    runner = ToolRunner(orderly(tools, tmp_path / "notes", most=1))
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            calls = (runner.call(ToolCall("orderly", {}), replace(context(), episode=name)) for name in "abc")
+            return list(await asyncio.gather(*calls))
+        finally:
+            await runner.close()
+
+    assert not any(answer.error for answer in asyncio.run(work()))
+    assert (tmp_path / "notes").read_text().split().count("opened") <= 4
+    assert caplog.text.count("a process of tool orderly is missing") == 1
+
+
+def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tools, tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.chdir(tmp_path)
+    (answer,) = run(ToolRunner(made(tools, "lookup"), isolation={"lookup": "process"}), ("lookup", {"name": "Karimo"}))
+    assert answer.text == "Karimo was born in Tavelo."
+
+
+def test_a_process_runs_the_plugin_file_as_it_was_read(tmp_path):
+    file = tmp_path / "versioned.py"
+    file.write_text(VERSIONED)
+    versioned = Registry.discover([file]).create("tool", "versioned")
+    file.write_text(VERSIONED.replace("first", "second"))
+    (answer,) = run(ToolRunner({"versioned": versioned}, isolation={"versioned": "process"}), ("versioned", {}))
+    assert answer.text == "first"
 
 
 def test_many_short_calls_share_the_processes_that_stand_ready(tools):
