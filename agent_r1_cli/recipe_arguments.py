@@ -62,6 +62,7 @@ def resolve_for_model(
 
     A run given as the recipe means that run's policy on its own recipe.
     """
+    from agent_r1_core.config.overrides import text_override
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.api import resolve
 
@@ -72,7 +73,7 @@ def resolve_for_model(
     elif recipe is None and model is not None and Run.is_run(model):
         recipe = model
     if model is not None:
-        overrides = [f"model.name={model}", *overrides]
+        overrides = [text_override("model.name", model), *overrides]
     if not greedy:
         overrides = ["evaluation.greedy=false", *overrides]
     return resolve(recipe, overrides, plugins=plugin or (), disabled=disabled or (), training=False, trust=trust)

@@ -9,7 +9,7 @@ from typing import Any
 from agent_r1_core.config.blocks import block_kind, spelled_out
 from agent_r1_core.config.draft import At, Draft, Source, Whole
 from agent_r1_core.config.keys import Key, parse_key
-from agent_r1_core.config.yaml_text import parse, parse_plain
+from agent_r1_core.config.yaml_text import parse, parse_plain, quoted
 from agent_r1_core.errors import ConfigError
 
 
@@ -59,6 +59,11 @@ def parse_override(text: str) -> Override:
         return Override(text, key, parse_plain(value) if value else "")
     except ValueError:
         raise ConfigError(f"override '{name}=...' has a number with too many digits; shorten it") from None
+
+
+def text_override(key: str, text: str) -> str:
+    """The override that gives a key this very text, also one that looks like a number, null or YAML."""
+    return f"{key}={quoted(text)}"
 
 
 def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:

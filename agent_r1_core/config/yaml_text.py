@@ -7,6 +7,7 @@ since a few lines of aliases can stand for billions.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _BOOL = re.compile(r"(?:true|True|false|False)$")
 _NULL = re.compile(r"(?:~|null|Null|NULL|)$")
 MOST_NODES = 100_000
 """Keys and values of one text, each alias counted as what it stands for."""
+_MERGE = "tag:yaml.org,2002:merge"
 _REFUSED_TAGS = ("binary", "timestamp", "omap", "pairs", "set")
 
 
@@ -48,7 +50,7 @@ class _Counter:
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {"<": [("tag:yaml.org,2002:merge", re.compile("<<$"))]}  # type: ignore[misc]
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {"<": [(_MERGE, re.compile("<<$"))]}  # type: ignore[misc]
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -103,6 +105,8 @@ def parse(text: str, where: str) -> Document:
     except _TooLarge:
         what = f"stands for more than {MOST_NODES:,} keys and values, its aliases spelled out"
         raise ConfigError(f"{where} {what}; shorten it, or keep long lists in a data set") from None
+    except LookupError:
+        raise ConfigError(f"{where} is not valid YAML: a value does not fit the tag before it; correct it") from None
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply; flatten it") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -120,7 +124,7 @@ def parse_plain(text: str) -> Any:
     """
     loader = _Loader("")
     tag = loader.resolve(yaml.ScalarNode, text, (True, False))
-    return loader.construct_object(yaml.ScalarNode(tag, text))
+    return text if tag == _MERGE else loader.construct_object(yaml.ScalarNode(tag, text))
 
 
 def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int], expanded: _Counter) -> None:
@@ -137,7 +141,7 @@ def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: 
         for key, child in node.value:
             line = key.start_mark.line + 1
             expanded.count()
-            if key.tag == "tag:yaml.org,2002:merge":
+            if key.tag == _MERGE:
                 _walk(child, path, {}, where, above | {id(node)}, expanded)
                 continue
             if key.tag != "tag:yaml.org,2002:str":
@@ -153,3 +157,8 @@ def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: 
 def dump(value: Any) -> str:
     """YAML text that `parse` reads back as the same value."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def quoted(text: str) -> str:
+    """YAML for this very text, in one line that begins with a quote, whatever number or syntax it resembles."""
+    return yaml.dump(text, Dumper=_Dumper, default_style='"', width=math.inf).rstrip("\n")

@@ -3,24 +3,30 @@
 To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
 them. The checksum is CRC-32: it sees every flipped byte, misses other damage once in four thousand million times, and
 takes a second for some gigabytes. It is no protection against somebody who wants to deceive.
+
+A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is an error,
+and nobody passes the checkpoint over or deletes it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 
 STATE = "state.json"
 _OWN = "state_crc32"
 _NAME = re.compile(r"step_(\d{6,})")
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 _BLOCK = 2**22
 """Bytes that are read at once for a checksum."""
 
@@ -60,13 +66,18 @@ class Checkpoint:
 
         Args:
             under: the beginning of the names of the files to read, such as `policy/`.
+
+        Raises:
+            RunError: a file is there and cannot be read.
         """
         for name, checksum in self.checksums.items():
             try:
                 if name.startswith(under) and checksum_of(self.path / name) != checksum:
                     return f"{name} has other bytes than were written"
+            except (FileNotFoundError, NotADirectoryError):
+                return f"{name} is missing"
             except OSError as error:
-                return f"{name} cannot be read: {error.strerror or error}"
+                raise _unreadable(self.path / name, error) from error
         return None
 
 
@@ -87,26 +98,56 @@ def write_state(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def inspect(path: Path) -> Checkpoint | str:
-    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
+    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off.
+
+    Raises:
+        RunError: a file is there and cannot be read.
+    """
     try:
         record = json.loads((path / STATE).read_text(encoding="utf-8"))
         own = record.pop(_OWN, None)
-        value = record["value"] if record["value"] is None else float(record["value"])
-        sizes, checksums = dict(record["files"]), dict(record.get("crc32", {}))
-        found = Checkpoint(path, record["step"], record["metric"], value, int(record["competitors"]), checksums)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sizes = dict(record["files"])
+        found = _checkpoint(path, record)
+    except (FileNotFoundError, NotADirectoryError, *_MALFORMED):
         return f"{STATE} is missing or damaged"
+    except OSError as error:
+        raise _unreadable(path / STATE, error) from error
     if own is not None and own != _checksum_of_state(record):
         return f"{STATE} has other bytes than were written"
     if found.step != step_of(path):
         return f"{STATE} is that of another step"
     for name, size in sizes.items():
         file = path / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if file.stat().st_size != size:
-            return f"{name} is cut off"
+        try:
+            if not file.is_file():
+                return f"{name} is missing"
+            if file.stat().st_size != size:
+                return f"{name} is cut off"
+        except OSError as error:
+            raise _unreadable(file, error) from error
     return found
+
+
+def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
+    """The checkpoint of a record; raises one of `_MALFORMED` if somebody else wrote it."""
+    step, metric, value, competitors = (record[key] for key in ("step", "metric", "value", "competitors"))
+    checksums = dict(record.get("crc32", {}))
+    if not (type(step) is type(competitors) is int and isinstance(metric, str | None)):
+        raise TypeError("a value has another type than was written")
+    if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+        raise ValueError("the value is no number")
+    if checksums and checksums.keys() != record["files"].keys():
+        raise ValueError("the checksums are those of other files")
+    if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in record["files"]):
+        raise ValueError("a file is outside the checkpoint")
+    return Checkpoint(path, step, metric, None if value is None else float(value), competitors, checksums)
+
+
+def _unreadable(file: Path, error: OSError) -> RunError:
+    return RunError(
+        f"{file} cannot be read ({error.strerror or error}), though it may be whole; make it readable and try again, "
+        "or delete its checkpoint to do without"
+    )
 
 
 def checksum_of(file: Path) -> int:

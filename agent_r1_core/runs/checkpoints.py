@@ -146,7 +146,7 @@ class Checkpoints:
         """The folders of all checkpoints, damaged ones too, oldest first."""
         if not self.folder.is_dir():
             return []
-        steps = {path: step_of(path) for path in self.folder.iterdir()}
+        steps = {path: step_of(path) for path in self.folder.iterdir() if path.is_dir()}
         return sorted((path for path, step in steps.items() if step is not None), key=lambda path: steps[path] or 0)
 
     def _write_best(self) -> None:

@@ -18,7 +18,7 @@ class EvaluationTasks:
 
     def behind(self, metric: str) -> frozenset[str]:
         """The tasks that a metric scores: one set's for `eval/<set>/...`, every set's for `eval/...`."""
-        name = metric.split("/")[1]
+        name = metric.partition("/")[2].partition("/")[0]
         sets = [self.sets[name]] if name in self.sets else self.sets.values()
         return frozenset(task for ids in sets for task in ids)
 
@@ -28,7 +28,13 @@ class EvaluationTasks:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationTasks:
-        """What `to_json` wrote."""
+        """What `to_json` wrote; raises KeyError, TypeError or AttributeError if it is malformed."""
         held_out = data["held_out"]
-        sets = {name: tuple(ids) for name, ids in data["sets"].items()}
-        return cls(sets, None if held_out is None else tuple(held_out))
+        sets = {name: _ids(ids) for name, ids in data["sets"].items()}
+        return cls(sets, None if held_out is None else _ids(held_out))
+
+
+def _ids(values: Any) -> tuple[str, ...]:
+    if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+        raise TypeError("ids are texts")
+    return tuple(values)

@@ -82,13 +82,19 @@ class RunLock(FileLock):
         """Take the lock.
 
         Raises:
-            RunError: another process, or another part of this one, holds it; or its file cannot be written.
+            RunError: another process, or another part of this one, holds it; its file cannot be written; or the
+                folder was deleted or replaced meanwhile, so that the lock would protect nothing.
         """
         path = folder / NAME
         with naming(path):
             super().__init__(path, os.O_RDWR | os.O_CREAT)
             try:
                 self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not self.is_at(path):
+                    self.release()
+                    raise RunError(
+                        f"run {folder} was deleted or replaced just now; look at what is there and try again"
+                    )
                 os.ftruncate(self.handle, 0)
                 os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
             except BlockingIOError as error:

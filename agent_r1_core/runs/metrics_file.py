@@ -96,10 +96,19 @@ class MetricsFile:
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             record = json.loads(line)
-            values = {name: _NOT_FINITE.get(value, value) for name, value in record.items()}
-            return values | {"step": int(record["step"])}
+            values = {name: _number(value) for name, value in record.items()}
+            return values | {"step": int(values["step"])}
         except (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
             raise RunError(f"line {number} of {self.path} is not the metrics of a step; delete the line") from error
+
+
+def _number(value: Any) -> float:
+    """What `_plain` wrote; raises TypeError or OverflowError if it wrote something else."""
+    number = _NOT_FINITE.get(value, value)
+    if not isinstance(number, int | float):
+        raise TypeError(f"{value!r} is no number")
+    float(number)
+    return number
 
 
 def _plain(value: float) -> float | int | str:

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import directory
@@ -129,8 +127,10 @@ class Run(RunReader):
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved configuration."""
+        from agent_r1_core.config.yaml_text import dump
+
         self._writable()
-        write_text(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        write_text(self.path / "config.yaml", dump(dict(config)))
 
     def append_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add the metrics of a step, once per step. They are on disk when this returns.

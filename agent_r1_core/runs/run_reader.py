@@ -62,6 +62,20 @@ class RunReader:
             raise _damaged(path)
         return value
 
+    def setting(self, key: str) -> Any:
+        """The value of a key of the resolved configuration, such as `model.dtype`.
+
+        Raises:
+            RunError: the configuration lacks it.
+        """
+        value: Any = self.config()
+        try:
+            for part in key.split("."):
+                value = value[part]
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.path / 'config.yaml'} is damaged: it names no {key}; restore the file") from error
+        return value
+
     def plugins(self) -> list[dict[str, Any]]:
         """The plugins with which the run started."""
         return list(_parsed(self.path / "plugins.json", self._text("plugins.json"), list))

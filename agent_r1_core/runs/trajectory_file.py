@@ -2,13 +2,15 @@
 
 List columns hold the ids, masks, log-probs and advantages of all segments, joined; `segment_lengths` separates them.
 Log-probs and advantages are float32. What varies between environments is JSON text; values that JSON lacks are written
-as their `str`. Files of version 1 can be read too: what a turn kept in `info` then becomes the fields of today.
+as their `str`. The data of every page has a checksum, which readers compare; headers and footer have none. Files of
+version 1 can be read too: what a turn kept in `info` then becomes the fields of today.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,25 +52,27 @@ def write_trajectories(
 
     rows = [_row(step, trajectory, (advantages or {}).get(trajectory.id)) for trajectory in trajectories]
     table = pa.Table.from_pylist(rows, schema=_schema())
-    write_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    write_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd", write_page_checksum=True))
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
     """The trajectories of a file, as they were written.
 
     Raises:
-        RunError: the file is missing, not Parquet, or of another version.
+        RunError: the file is missing, damaged, or of another version.
     """
-    return [_trajectory(row) for row in _read(path)]
+    with _naming_damage(path):
+        return [_trajectory(row) for row in _read(path)]
 
 
 def read_advantages(path: Path) -> list[list[float] | None]:
     """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on.
 
     Raises:
-        RunError: the file is missing, not Parquet, or of another version.
+        RunError: the file is missing, damaged, or of another version.
     """
-    return [row["advantages"] for row in _read(path, ["advantages"])]
+    with _naming_damage(path):
+        return [row["advantages"] for row in _read(path, ["advantages"])]
 
 
 def _schema() -> Any:
@@ -126,22 +130,35 @@ def _advantages(trajectory: Trajectory, values: Sequence[float] | None) -> list[
 
 
 def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        version = (file.schema_arrow.metadata or {}).get(_KEY, b"")
+        if version not in READABLE:
+            raise RunError(
+                f"{path} holds trajectories of version {version.decode() if version.isdigit() else 'none'}, and this "
+                f"agent-r1 reads the versions {b' and '.join(READABLE).decode()}; use the agent-r1 that wrote it"
+            )
+        return list(file.read(columns).to_pylist())
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Turn what reading a missing or damaged file raises into a sentence about it.
+
+    Raises:
+        RunError: instead of what pyarrow raises, and of what rows raise that `_row` did not make.
+    """
+    import pyarrow as pa
+
     try:
-        with pq.ParquetFile(path) as file:
-            version = (file.schema_arrow.metadata or {}).get(_KEY, b"none")
-            if version not in READABLE:
-                raise RunError(
-                    f"{path} holds trajectories of version {version.decode()}, and this agent-r1 reads the versions "
-                    f"{b' and '.join(READABLE).decode()}; use the agent-r1 that wrote it"
-                )
-            return list(file.read(columns).to_pylist())
+        yield
     except FileNotFoundError as error:
         raise RunError(f"there are no trajectories at {path}; list the folder to see which steps have some") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise RunError(f"{path} is not a whole Parquet file ({error}); delete it") from error
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise RunError(f"{path} cannot be read ({error.strerror}); make it readable and try again") from error
+        raise RunError(f"{path} is not a whole file of trajectories; restore it from a copy, or delete it") from error
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:

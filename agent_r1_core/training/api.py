@@ -105,6 +105,7 @@ def resolve(
             file of the run has changed.
     """
     from agent_r1_core.config import load_config
+    from agent_r1_core.config.overrides import text_override
     from agent_r1_core.plugins.trust import Trust
 
     trust = trust or Trust()
@@ -114,8 +115,11 @@ def resolve(
         path = Path(recipe) if Path(recipe).name not in ("", "..") else Path(recipe).resolve()
         named = {text.partition("=")[0].strip() for text in overrides}
         # A resumed run keeps its place; an evaluation gets a new run beside it.
-        place = {"run.dir": path.parent, "run.name": path.name if training else "null"}
-        overrides = [*(f"{key}={value}" for key, value in place.items() if training or key not in named), *overrides]
+        place = {
+            "run.dir": text_override("run.dir", str(path.parent)),
+            "run.name": text_override("run.name", path.name) if training else "run.name=null",
+        }
+        overrides = [*(text for key, text in place.items() if training or key not in named), *overrides]
         if "sources" not in Run.open(path).config():
             raise RunError(f"{path / 'config.yaml'} is damaged: its end is missing; restore the file")
         recorded = recorded_plugins(path)
@@ -201,13 +205,13 @@ def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Ru
         checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
         done = checkpoint.step if checkpoint else 0
         tell_irregularities(run, done, listener.note)
-        run.truncate_after(done)
         assembly = assemble(
-            resolved.replace(hardware_choices(run.config())),
+            resolved.replace(hardware_choices(run)),
             checkpoint=checkpoint,
-            held_out_by=held_out_by(run),
+            held_out_by=held_out_by(run, done),
             note=listener.note,
         )
+        run.truncate_after(done)  # only now is it sure that the checkpoint can be used
         run.keep_model_files(assembly.model.folder)
         run.write_evaluation_tasks(assembly.evaluation_tasks)
         run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import AgentR1Error, RunError, message_of
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
@@ -67,16 +67,16 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
     """Restore the state of the optimiser, the critic and the adapters.
 
     Raises:
-        RunError: the file cannot be read.
+        RunError: the file cannot be read, or does not hold the state of this learner.
     """
-    import pickle
-
     import torch
 
     try:
-        state = torch.load(checkpoint.trainer, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        learner.load_state_dict(torch.load(checkpoint.trainer, map_location="cpu", weights_only=True))
+    except AgentR1Error:
+        raise
+    except Exception as error:  # what somebody else wrote makes torch raise almost anything
+        reason = f"{type(error).__name__}: {message_of(error)}".partition("\n")[0]
         raise RunError(
-            f"checkpoint {checkpoint.path} cannot be read ({error}); delete it to resume from the previous one"
+            f"checkpoint {checkpoint.path} cannot be read ({reason}); delete it to resume from the previous one"
         ) from error
-    learner.load_state_dict(state)

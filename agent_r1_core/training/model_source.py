@@ -6,12 +6,13 @@ A model is data. One whose configuration names Python code to load it with is re
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ModelError, RunError
+from agent_r1_core.errors import ModelError
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
@@ -46,12 +47,7 @@ class ModelSource:
         """The precision with which its run computed; `auto` for a model without a run."""
         if self.run is None:
             return "auto"
-        try:
-            return str(Run.open(self.run).config()["model"]["dtype"])
-        except (KeyError, TypeError) as error:
-            raise RunError(
-                f"{self.run / 'config.yaml'} is damaged: it names no model.dtype; restore the file"
-            ) from error
+        return str(Run.open(self.run).setting("model.dtype"))
 
     def describe(self) -> str:
         """The weights in words: `best checkpoint of runs/first, step 20, chosen by eval/exact_match among 3`."""
@@ -134,28 +130,19 @@ def refuse_code(folder: Path) -> None:
     """
     for file in sorted(folder.glob("*config*.json")):
         try:
-            values = [json.loads(file.read_text(encoding="utf-8"))]
+            values = [(json.loads(file.read_text(encoding="utf-8")), False)]
         except (OSError, ValueError, RecursionError):
             continue  # whoever needs the file will say that it is damaged
         while values:
-            value = values.pop()
-            if isinstance(value, dict):
-                code = _texts(value.get("auto_map"))
-                if code:
-                    raise ModelError(
-                        f"{file} names Python code to load the model with (auto_map: {code[0]}), and agent-r1 never "
-                        f"runs a model's own code; use another model, or, if transformers knows this one without, a "
-                        f"copy whose auto_map is removed"
-                    )
-                values += value.values()
-            elif isinstance(value, list):
-                values += value
-
-
-def _texts(value: Any) -> list[str]:
-    """All texts in a value."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [value] if isinstance(value, str) else [text for item in inner for text in _texts(item)]
+            value, is_code = values.pop()
+            if is_code and isinstance(value, str):
+                raise ModelError(
+                    f"{file} names Python code to load the model with (auto_map: {value}), and agent-r1 never runs a "
+                    f"model's own code; use another model, or, if transformers knows this one without, a copy whose "
+                    f"auto_map is removed"
+                )
+            inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+            values += [(item, is_code or key == "auto_map") for key, item in inner]
 
 
 def _on_disk(name: str) -> ModelSource | None:
@@ -163,7 +150,7 @@ def _on_disk(name: str) -> ModelSource | None:
     bundled = BUNDLED / name
     if "/" not in name and (bundled / "config.json").is_file():
         return ModelSource(bundled, "bundled")
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # as Path.expanduser, which raises where there is no such user
     if (path / "config.json").is_file():
         return _folder(path)
     if Run.is_run(path):
@@ -196,16 +183,16 @@ def _whole(source: ModelSource, run: Run, note: Callable[[str], None]) -> ModelS
     damaged: dict[Path, str] = {}
     while source.policy is not None and source.policy.kind != "final policy":
         checkpoint = run.checkpoint_of(source.folder)
-        lock = None if checkpoint is None else checkpoint.lock()
+        lock, damage = None if checkpoint is None else checkpoint.lock(), None
         if checkpoint is not None and lock is not None:
-            reason = checkpoint.damage("policy/")
-            if reason is None:
+            damage = checkpoint.damage("policy/")
+            if damage is None:
                 source = replace(source, lock=lock)
                 break
             lock.release()
-            damaged[checkpoint.path] = reason
+            damaged[checkpoint.path] = damage
         if named:
-            reason = damaged.get(source.folder.parent, "was deleted just now")
+            reason = damage or "it was deleted just now"
             raise ModelError(f"the policy in {source.folder} cannot be used ({reason}); name the run instead")
         source = _of_run(run.path, run.policy(damaged))
     passed_over = run.checkpoints.damaged() | {path.name: reason for path, reason in damaged.items()}

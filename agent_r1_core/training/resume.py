@@ -27,8 +27,12 @@ CHANGEABLE = (
 """What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean."""
 
 
-_RECORDED = {"name", "distribution", "version", "value", "status", "file_hash", "components"}
-"""What is read of each plugin in plugins.json."""
+_RECORDED: dict[str, Any] = {
+    **dict.fromkeys(("name", "value", "status"), str),
+    **dict.fromkeys(("distribution", "version", "file_hash"), str | None),
+    "components": list,
+}
+"""What is read of each plugin in plugins.json, and its type."""
 
 
 def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
@@ -40,7 +44,7 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     then, now = run.config(), resolved.dump()
     changed = _differences(then, now, resolved.sources)
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
-    if schedule != "constant" and steps != then["training"]["steps"]:
+    if schedule != "constant" and steps != run.setting("training.steps"):
         changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
     if changed:
         raise RunError(
@@ -67,9 +71,12 @@ def recorded_plugins(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_record(plugin: Any) -> bool:
-    if not isinstance(plugin, dict) or not plugin.keys() >= _RECORDED or not isinstance(plugin["components"], list):
-        return False
-    return all(isinstance(item, dict) and {"kind", "name"} <= item.keys() for item in plugin["components"])
+    return _has(plugin, _RECORDED) and all(_has(item, {"kind": str, "name": str}) for item in plugin["components"])
+
+
+def _has(value: Any, types: Mapping[str, Any]) -> bool:
+    """Whether a value is a dictionary with these keys, whose values have these types."""
+    return isinstance(value, dict) and all(key in value and isinstance(value[key], types[key]) for key in types)
 
 
 def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
@@ -81,9 +88,12 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
     for plugin in recorded:
         if plugin["file_hash"] is None:
             continue
+        file = Path(plugin["value"])
         try:
-            now = hashlib.sha256(Path(str(plugin["value"])).read_bytes()).hexdigest()
-        except (OSError, ValueError):
+            if not file.is_file():  # reading a device or a pipe might never end
+                continue
+            now = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError:
             continue  # a file that is gone is reported where the configuration names it
         if now != plugin["file_hash"]:
             raise RunError(
@@ -159,28 +169,28 @@ def _listed(steps: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def held_out_by(run: Run) -> Path | None:
-    """The run itself if it recorded its held-out tasks; None if it may still draw them, since nothing was trained.
+def held_out_by(run: Run, done: int) -> Path | None:
+    """The run itself if it recorded its held-out tasks; None if it may still draw them, since none of its steps stays.
 
     Raises:
-        RunError: the run was trained but has no record.
+        RunError: the run goes on after step `done` but has no record.
     """
     if run.evaluation_tasks() is not None:
         return run.path
-    if run.metrics():
+    if done:
         raise RunError(
             f"run {run.path} has lost its evaluation_tasks.json, which lists its held-out tasks; restore the file"
         )
     return None
 
 
-def hardware_choices(saved: dict[str, Any]) -> dict[str, Any]:
-    """The hardware choices of the first start; measuring again might choose differently."""
-    return {
-        "threads": saved["threads"],
-        "model.dtype": saved["model"]["dtype"],
-        "model.device": saved["model"]["device"],
-    }
+def hardware_choices(run: Run) -> dict[str, Any]:
+    """The hardware choices of the first start; measuring again might choose differently.
+
+    Raises:
+        RunError: the run's configuration lacks one.
+    """
+    return {key: run.setting(key) for key in ("threads", "model.dtype", "model.device")}
 
 
 def _differences(then: dict[str, Any], now: dict[str, Any], set_now: Collection[str], prefix: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from small_run import Notes, fingerprint, run_once
 
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.engines.module import load_module
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import EngineError, RunError
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
@@ -169,12 +169,24 @@ def flip_a_byte(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(folder: Path) -> None:
+def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {"checkpoint": "{every: 1, keep: 3, best: null}"}
     whole = run_once(folder, "unhurt", 3, **options)
     hurt = run_once(folder, "hurt", 3, **options)
     flip_a_byte(hurt.checkpoints.at(3).trainer)
     flip_a_byte(hurt.checkpoints.at(2).policy / "model.safetensors")
+
+    def fail(*_: object, **__: object) -> None:
+        raise EngineError("no memory is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent_r1_core.training.assembly.assemble", fail)
+        with pytest.raises(EngineError):
+            run_once(folder, "hurt", 3, resume=True, **options)
+    assert (len(hurt.metrics()), hurt.trajectory_steps()) == (3, [1, 2, 3]), "nothing goes before it can be repeated"
+    assert hurt.checkpoints.at(3).trainer.is_file()
     told = Notes()
     resumed = run_once(folder, "hurt", 3, resume=True, listener=told, **options)
     assert told.said[0].endswith(

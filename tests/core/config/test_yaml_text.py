@@ -65,6 +65,9 @@ def test_infinity_and_nan_are_floats() -> None:
         ("a: [1,", ["recipe x", "not valid YAML"]),
         ("a: !!binary aGk=", ["not valid YAML", "binary"]),
         ("a: !custom 3", ["not valid YAML", "!custom"]),
+        ("a: !!bool maybe", ["recipe x is not valid YAML", "does not fit the tag"]),
+        ("a: !!int ''", ["recipe x is not valid YAML", "does not fit the tag"]),
+        ("a: !!float ''", ["recipe x is not valid YAML", "does not fit the tag"]),
         ("a: &x [*x]", ["contains itself"]),
         ("a: 1\n---\nb: 2", ["not valid YAML"]),
         ("a: \x00", ["not valid YAML"]),
@@ -102,6 +105,7 @@ def test_what_is_dumped_is_read_back_equal_by_us_and_by_plain_yaml() -> None:
     import yaml
 
     shared = ["no", "1e-6", "010", "true", "", "a: b", "2024-01-01", "ä", "null", "1:30", "line\nline", "- x"]
+    shared += ["<<", "7e2"]
     value = {"texts": shared, "again": shared, "float": 1e-6, "big": 1e22, "int": 3, "none": None, "empty": [{}, []]}
     text = dump(value)
     assert parse(text, "here").value == value

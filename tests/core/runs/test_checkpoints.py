@@ -111,9 +111,36 @@ def in_state(folder: Path, old: str, new: str) -> None:
     (folder / "state.json").write_text(text.replace(old, new))
 
 
+def rewritten(**values: object) -> Callable[[Path], object]:
+    """Sets values of a checkpoint's state.json, which then has no checksum of its own."""
+
+    def hurt(folder: Path) -> None:
+        record = json.loads((folder / "state.json").read_text())
+        del record["state_crc32"]
+        (folder / "state.json").write_text(json.dumps(record | values))
+
+    return hurt
+
+
+OUTSIDE = "policy/../../../elsewhere"
+
+
 @pytest.mark.parametrize(
     ("hurt", "reason"),
     [
+        *(
+            (rewritten(**values), "state.json is missing or damaged")
+            for values in (
+                {"competitors": float("inf")},
+                {"competitors": "1"},
+                {"metric": ["eval/f1"]},
+                {"value": "high"},
+                {"value": 10**400},
+                {"crc32": {OUTSIDE: 0}},
+                {"crc32": {OUTSIDE: 0}, "files": {OUTSIDE: 7}},
+                {"crc32": [], "files": 3},
+            )
+        ),
         (
             lambda folder: (folder / "trainer.pt").write_bytes(b"x" * 1000),
             "trainer.pt has other bytes than were written",
@@ -133,6 +160,7 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     checkpoints = Checkpoints(tmp_path)
     for step in (1, 2, 3):
         checkpoints.save(step, writer(step), keep=3)
+    (tmp_path.parent / "elsewhere").write_text("outside")
     hurt(tmp_path / "step_000003")
     found, damaged = checkpoints.newest_whole()
     assert found is not None
@@ -148,6 +176,13 @@ def test_a_checkpoint_without_checksums_is_as_whole_as_its_sizes_say(tmp_path: P
     del record["crc32"], record["state_crc32"]
     (saved.path / "state.json").write_text(json.dumps(record))
     assert Checkpoints(tmp_path).newest_whole() == (saved, {})
+
+
+def test_a_file_with_the_name_of_a_checkpoint_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "step_000009").write_text("notes")
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(10, writer(10))
+    assert steps(checkpoints) == [10]
 
 
 def test_a_missing_step_is_named_with_those_that_are_there(tmp_path: Path) -> None:

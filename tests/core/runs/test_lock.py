@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -49,6 +51,25 @@ def test_a_lock_that_nobody_holds_any_more_is_released(tmp_path: Path) -> None:
         RunLock(tmp_path)
     del held
     RunLock(tmp_path).release()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "replaced"])
+def test_a_lock_on_a_folder_that_goes_while_it_is_taken_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    folder, flock = tmp_path / "run", fcntl.flock
+    folder.mkdir()
+
+    def late(handle: int, operation: int) -> None:
+        shutil.rmtree(folder)
+        if again:
+            folder.mkdir()
+            (folder / NAME).touch()
+        flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(RunError, match="was deleted or replaced just now"):
+        RunLock(folder)
 
 
 def test_readers_keep_a_file_from_its_deleter(tmp_path: Path) -> None:

@@ -64,9 +64,12 @@ def test_numbers_that_json_lacks_survive_in_strict_json(metrics: MetricsFile) ->
     assert (last["ratio"], last["low"]) == (math.inf, -math.inf)
 
 
-def test_a_broken_line_in_the_middle_is_named(metrics: MetricsFile) -> None:
+@pytest.mark.parametrize(
+    "line", ["rubbish", "null", *(f'{{"step": 2, "m": {value}}}' for value in ('"x"', "[1]", "null", "9" * 400))]
+)
+def test_a_broken_line_in_the_middle_is_named(metrics: MetricsFile, line: str) -> None:
     lines = metrics.path.read_text().splitlines()
-    metrics.path.write_text("\n".join([lines[0], "rubbish", lines[2]]) + "\n")
+    metrics.path.write_text("\n".join([lines[0], line, lines[2]]) + "\n")
     with pytest.raises(RunError, match=r"line 2 of .*metrics.jsonl is not the metrics of a step"):
         metrics.read()
 

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
 
-CONFIG = {"seed": 0, "training": {"lr": 1e-6, "steps": 30}, "model": {"name": "tiny", "lora": None}}
+CONFIG = {"seed": 0, "training": {"lr": 1e-6, "steps": 30}, "model": {"name": "tiny", "lora": None}} | {
+    "env": {"system_prompt": "7e2", "hint": "<<", "note": "012"}
+}
+"""Some of its texts are numbers or syntax to other readers of YAML."""
 PLUGINS = [{"name": "wiki_search", "version": "0.1.0"}]
 
 
@@ -44,6 +48,20 @@ def test_a_new_run_holds_its_configuration_and_plugins(tmp_path: Path) -> None:
     assert again.plugins() == PLUGINS
     assert again.name == "first"
     assert again.metrics() == []
+
+
+@pytest.mark.parametrize(
+    "text", ['{"held_out": null, "sets": {"dev": [["id"]]}}', '{"held_out": "ids", "sets": {}}', '{"sets": {}}', "[]"]
+)
+def test_a_damaged_record_of_evaluation_tasks_is_named(tmp_path: Path, text: str) -> None:
+    with begin(tmp_path) as run:
+        run.write_evaluation_tasks(EvaluationTasks({"dev": ("a", "b")}, ("a", "b")))
+    recorded = run.evaluation_tasks()
+    assert recorded is not None
+    assert recorded.behind("eval/dev/f1") == recorded.behind("eval/f1") == recorded.behind("score") == {"a", "b"}
+    (run.path / "evaluation_tasks.json").write_text(text)
+    with pytest.raises(RunError, match=r"evaluation_tasks\.json is damaged"):
+        run.evaluation_tasks()
 
 
 def test_an_unnamed_run_is_numbered_after_its_recipe(tmp_path: Path) -> None:

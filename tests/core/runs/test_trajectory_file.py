@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -126,8 +127,54 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
         read_trajectories(tmp_path / "none")
     write_trajectories(tmp_path / "torn", 1, [rich_trajectory()])
     (tmp_path / "torn").write_bytes((tmp_path / "torn").read_bytes()[:500])
-    with pytest.raises(RunError, match="is not a whole Parquet file"):
+    with pytest.raises(RunError, match="is not a whole file of trajectories; restore it from a copy"):
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
     with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1 and 2"):
         read_advantages(tmp_path / "foreign")
+
+
+def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    rng, file = random.Random(0), tmp_path / "file"
+    ids = [rng.randrange(2**31) for _ in range(4000)]
+    written = [make_trajectory([(ids[:2000], ids[2000:])], logprobs=[[-0.5] * 2000])]
+    write_trajectories(file, 1, written)
+    whole, refused = file.read_bytes(), 0
+    pages = len(whole) - pq.read_metadata(file).serialized_size
+    assert pages > len(whole) / 2
+    for number in range(100):
+        flipped = bytearray(whole)
+        for _ in range(rng.randrange(1, 4)):
+            flipped[rng.randrange(pages if number % 2 else len(whole))] ^= 1 << rng.randrange(8)
+        file.write_bytes(flipped)
+        try:
+            assert read_trajectories(file) == written, f"number {number}"
+        except RunError:
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("task", "{}"),
+        ("task", "[]"),
+        ("task", "{"),
+        ("messages", "[]"),
+        ("turns", '[{"observed": "x"}]'),
+        ("turns", "3"),
+        ("status", "odd"),
+        ("rewards", "[" * 5000),
+    ],
+)
+def test_rows_that_agent_r1_did_not_write_are_refused(tmp_path: Path, column: str, text: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_trajectories(tmp_path / "file", 1, [rich_trajectory()])
+    table = pq.read_table(tmp_path / "file")
+    pq.write_table(table.set_column(table.schema.get_field_index(column), column, pa.array([text])), tmp_path / "file")
+    with pytest.raises(RunError, match="is not a whole file of trajectories"):
+        read_trajectories(tmp_path / "file")

@@ -8,16 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 from agent_r1_grpo.grpo import GRPO
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import RunError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model, tiny_model_folder
-from agent_r1_core.training.checkpointing import save_checkpoint, save_model
+from agent_r1_core.training.checkpointing import load_trainer_state, save_checkpoint, save_model
 from agent_r1_core.training.in_process import LocalLearner
+
+
+@pytest.mark.parametrize("state", [{}, [], {"policy": {}, "optimiser": 3}])
+def test_a_state_of_something_else_is_named(tmp_path: Path, state: object) -> None:
+    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
+    saved = Checkpoints(tmp_path).save(1, lambda folder: torch.save(state, folder / "trainer.pt"))
+    with pytest.raises(RunError, match=r"step_000001 cannot be read \(.*; delete it to resume from the previous one"):
+        load_trainer_state(learner, saved)
 
 
 @contextmanager

@@ -24,8 +24,9 @@ def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> No
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        find_model(str(tmp_path))
+    for name in (str(tmp_path), "~nosuchuser/model"):
+        with pytest.raises(ModelError, match=r"no config\.json"):
+            find_model(name)
 
 
 def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path: Path) -> None:
@@ -43,6 +44,7 @@ def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path
         ("config.json", {"text_config": {"auto_map": {"AutoConfig": "evil.Config"}}}),
         ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": [None, "evil.Tokenizer"]}}),
         ("tokenizer_config.json", {"auto_map": ["evil.Tokenizer"]}),
+        ("config.json", {"auto_map": json.loads("[" * 900 + '"evil.Model"' + "]" * 900)}),
     ],
 )
 def test_a_model_that_brings_code_is_refused_before_anything_loads_it(
@@ -73,7 +75,7 @@ def flip_weights(checkpoint: Checkpoint) -> None:
     file.write_bytes(content)
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         for step, value in ((1, 0.5), (2, 0.9)):
@@ -87,6 +89,9 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path) -> None:
     assert said == [f"damaged checkpoints of {run.path} are passed over ({reason})"]
     with pytest.raises(ModelError, match=r"policy/model.safetensors has other bytes .*; name the run instead"):
         find_model(str(run.checkpoints.at(2).policy))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"policy/model.safetensors has other bytes .*; name the run instead"):
+        find_model("first/checkpoints/step_000002/policy")
     found.release()
     flip_weights(run.checkpoints.at(1))
     with pytest.raises(RunError, match=r"holds no whole policy \(.*step_000001: .*; restore a checkpoint from a copy"):

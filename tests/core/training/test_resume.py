@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +16,15 @@ from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
-from agent_r1_core.training.resume import check_resumable, choose_checkpoint, tell_irregularities
+from agent_r1_core.training.api import resolve
+from agent_r1_core.training.resume import (
+    check_plugin_files,
+    check_resumable,
+    choose_checkpoint,
+    hardware_choices,
+    recorded_plugins,
+    tell_irregularities,
+)
 
 
 def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_path: Path) -> None:
@@ -24,6 +37,55 @@ def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_pa
             check_resumable(run, load_config("default", ["training.adam_eps=1e-6"]), force=False)
         with pytest.raises(RunError, match=r"other values of training\.lr;"):
             check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
+
+
+@pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
+def test_a_path_that_looks_like_a_number_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    resolved = load_config("default")
+    home, _, last = name.partition("/")
+    Run.create(home, last, resolved.dump(), resolved.registry.to_json()).close()
+    settings = resolve(name, [], resume=True).config.run
+    assert (settings.dir, settings.name) == (home, last)
+
+
+@pytest.mark.parametrize("key", ["threads", "model.dtype", "model.device"])
+def test_a_record_without_a_choice_of_hardware_is_damaged(tmp_path: Path, key: str) -> None:
+    record: dict[str, Any] = {"threads": 1, "model": {"dtype": "float32", "device": "cpu"}}
+    section, _, option = key.rpartition(".")
+    del (record[section] if section else record)[option]
+    with Run.create(tmp_path, "run", record, []) as run, pytest.raises(RunError, match=f"names no {key}; restore"):
+        hardware_choices(run)
+
+
+PLUGIN = {"name": "p", "distribution": None, "version": None, "value": "p.py", "status": "ok", "file_hash": None}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"components": [{"kind": ["tool"], "name": "x"}]},
+        {"components": [{"kind": "tool", "name": 3}]},
+        {"components": [3]},
+        {"components": {}},
+        {"name": ["p"]},
+        {"version": 1},
+        {"value": None},
+        {"file_hash": []},
+    ],
+)
+def test_a_damaged_record_of_plugins_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    record = {**PLUGIN, "components": [{"kind": "tool", "name": "x"}]}
+    with Run.create(tmp_path, "run", {}, [record]) as run:
+        assert recorded_plugins(run.path) == [record]
+    (run.path / "plugins.json").write_text(json.dumps([record | wrong]))
+    with pytest.raises(RunError, match=r"plugins\.json is damaged"):
+        recorded_plugins(run.path)
+
+
+def test_a_plugin_file_that_is_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    check_plugin_files([{**PLUGIN, "value": str(tmp_path / "pipe.py"), "file_hash": "0"}])
 
 
 def save_policy(folder: Path) -> None:
@@ -99,6 +161,23 @@ def test_lines_and_files_that_are_doubled_missing_or_surplus_are_named(run: Run)
             "trajectories/ has files of step 8-9 without lines in metrics.jsonl: they are deleted",
         ],
     )
+
+
+@pytest.mark.parametrize("file", ["state.json", "policy/weights"])
+def test_a_checkpoint_that_cannot_be_read_may_be_whole_and_is_not_passed_over(
+    run: Run, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    bad, opened = run.checkpoints.at(6).path / file, io.open
+
+    def failing(path: Any, *arguments: Any, **options: Any) -> Any:
+        if Path(path) == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", failing)
+    with pytest.raises(RunError, match=rf"{file} cannot be read \(Input/output error\), though it may be whole"):
+        chosen(run)
+    assert bad.is_file()
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_is_not_begun_anew(run: Run) -> None:
