@@ -7,6 +7,7 @@ code of a data set.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -78,7 +79,7 @@ def read_records(path: str | Path | None, *, hub: str, subset: str | None = None
     if path is None:
         records = _load_dataset(hub, subset, split)
     else:
-        source = Path(path).expanduser()
+        source = Path(os.path.expanduser(path))  # as Path.expanduser, which raises where there is no such user
         if not source.exists():
             raise TaskError(f"there is no data set at {source}; give the path of an existing file or folder")
         records = _load_dataset(str(source), None, split) if source.is_dir() else _read_file(source)

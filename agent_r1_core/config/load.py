@@ -14,6 +14,7 @@ from agent_r1_core.config.checks import Setup, check_setup
 from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
 from agent_r1_core.config.keys import key_text, nearest, parse_key
+from agent_r1_core.config.lookup import plugin_path
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
@@ -185,9 +186,9 @@ def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
     named = draft.tree["plugins"]
     if not isinstance(named, list) or not all(isinstance(entry, str) for entry in named):
         return
-    absolute = [str(Path(entry).expanduser().resolve()) for entry in named]
+    absolute = [plugin_path(entry, Path.cwd()) for entry in named]
     for file in files:
-        path = str(Path(file).expanduser().resolve())
+        path = plugin_path(str(file), Path.cwd())
         if path not in absolute:
             absolute.append(path)
         draft.sources.pop(("plugins",), None)

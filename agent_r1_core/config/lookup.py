@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,15 @@ def recipe_folders() -> list[Path]:
     above = Path(__file__).resolve().parents[2]
     folders = [above / "agent_r1_cli" / "_recipes", above / "recipes"]
     return [folder for folder in folders if folder.is_dir()][:1]
+
+
+def plugin_path(name: str, folder: Path) -> str:
+    """The absolute path of a plugin file that is named relative to `folder`; there need be no such file."""
+    path = folder / os.path.expanduser(name)  # as Path.expanduser, which raises where there is no such user
+    try:
+        return str(path.resolve())
+    except ValueError:  # it holds a NUL, as no file's name does
+        return str(path)
 
 
 def recipe_names(folders: Sequence[Path]) -> list[str]:
@@ -36,7 +46,7 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
     text = str(recipe)
     names = recipe_names(folders)
     if isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(SUFFIXES):
-        path = (relative_to or Path.cwd()) / Path(text).expanduser()
+        path = (relative_to or Path.cwd()) / os.path.expanduser(text)
         if not path.is_file():
             known = f"; give the path of a YAML file or one of the recipes {', '.join(names)}" if names else ""
             raise ConfigError(f"there is no recipe file at {path}{known}")

@@ -5,6 +5,7 @@ Components are blocks; each component's `Config` validates its options when a re
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,7 +46,7 @@ class ModelConfig(Section):
     @classmethod
     def _absolute(cls, name: str) -> str:
         """Make an existing path absolute, so that a run can be resumed from anywhere."""
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))
         return str(path.absolute()) if len(path.parts) > 1 and path.exists() else name
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_r1_core.config.draft import Source
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.lookup import find_recipe, recipe_folders
+from agent_r1_core.config.lookup import find_recipe, plugin_path, recipe_folders
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
 
@@ -92,10 +92,7 @@ def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:
     """Make plugin paths absolute: they are relative to their recipe, and a run's copy of it is elsewhere."""
     plugins = values.get("plugins")
     if isinstance(plugins, list):
-        values["plugins"] = [
-            str((folder / Path(plugin).expanduser()).resolve()) if isinstance(plugin, str) else plugin
-            for plugin in plugins
-        ]
+        values["plugins"] = [plugin_path(plugin, folder) if isinstance(plugin, str) else plugin for plugin in plugins]
 
 
 def _shown(path: Path) -> str:

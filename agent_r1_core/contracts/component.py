@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from agent_r1_core.contracts.metric import Metric
 
-LocalPath = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
+LocalPath = Annotated[str, AfterValidator(lambda path: str(Path(os.path.expanduser(path)).absolute()))]
 """An option that names a file or folder: kept absolute, so that a run can be resumed from anywhere."""
 
 

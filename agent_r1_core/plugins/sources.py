@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ def _from_entry_point(entry: metadata.EntryPoint) -> Candidate:
 
 
 def _from_file(path: Path) -> Candidate:
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))
     if path.suffix != ".py" or not path.is_file():
         what = "is not a Python file" if path.exists() else "does not exist"
         raise ConfigError(f"plugin file {path} {what}; give the path of a .py file")

@@ -48,6 +48,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("tools=search", "must be a list, not 'search'"),
         ("run.name=a/b", "must consist of letters, digits"),
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
+        ("run.name=<<", "must consist of letters, digits"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
         (
@@ -142,6 +143,9 @@ def test_a_tool_whose_option_the_block_would_swallow_is_refused(load: Load) -> N
 
 def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
     assert "plugins[0] (override 'plugins=[x.py]') names no file" in refusal(load, "plugins=[x.py]")
+    for name in ("~nosuchuser/x.py", r"a\0b.py"):
+        assert "other.yaml, line 1) names no file" in refusal(load, text=f'plugins: ["{name}"]')
+        assert "names no file" in refusal(load, f'plugins=["{name}"]')
     (folder / "broken.py").write_text("import no_such_module\n")
     text = refusal(load, plugins=[str(folder / "broken.py")], kind=ComponentLoadError)
     assert f"plugins[1] (-p {folder / 'broken.py'})" in text

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.config import find_recipe, load_config, recipe_names
+from agent_r1_core.config.overrides import text_override
 from agent_r1_core.errors import ConfigError
 
 Load = Callable[..., Any]
@@ -51,6 +52,11 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
         ("tasks.train.path=", lambda config: config.tasks.train.config.path == ""),
         ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.config.path == "/a b/c=d.json"),
         ("tasks.train.path=/a #1: *b.json", lambda config: config.tasks.train.config.path == "/a #1: *b.json"),
+        ("tasks.train.path=<<", lambda config: config.tasks.train.config.path == "<<"),
+        *(
+            (text_override("tasks.train.path", text), lambda config, text=text: config.tasks.train.config.path == text)
+            for text in ("2024", "null", "a: [b", "'x", "\U0001f600\n", "long " * 50)
+        ),
         ("tasks.train.path='3'", lambda config: config.tasks.train.config.path == "3"),
         ("training={steps: 3}", lambda config: (config.training.steps, config.training.lr) == (3, 1e-4)),
         ("checkpoint.best=null", lambda config: config.checkpoint.best is None),
