@@ -38,10 +38,8 @@ def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> P
             "give a folder in Hugging Face format, and a device that this machine has"
         ) from error
     if missing := sorted(report["missing_keys"]):
-        raise ModelError(
-            f"the weights in {folder} lack {missing[0]} and {len(missing) - 1} more tensors of the model; copy all of "
-            "its files there"
-        )
+        more = f" and {len(missing) - 1} more of the model's tensors" if len(missing) > 1 else ""
+        raise ModelError(f"the weights in {folder} lack {missing[0]}{more}; copy all files of the model there")
     copy_tensors(model)
     return model
 

@@ -19,11 +19,21 @@ def folder(tmp_path: Path) -> Path:
     return tiny_model_folder(tmp_path / "model")
 
 
-def test_weights_that_lack_a_tensor_are_refused_and_not_made_up(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("lost", "named"),
+    [
+        (("model.norm.weight",), r"model\.norm\.weight;"),
+        (("model.norm.weight", "model.embed_tokens.weight"), r"lm_head\.weight and 2 more of the model's tensors;"),
+    ],
+)
+def test_weights_that_lack_a_tensor_are_refused_and_not_made_up(
+    folder: Path, lost: tuple[str, ...], named: str
+) -> None:
     weights = load_file(folder / "model.safetensors")
-    del weights["model.norm.weight"]
+    for name in lost:
+        del weights[name]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"lack model\.norm\.weight and 0 more tensors of the model; copy all"):
+    with pytest.raises(ModelError, match=f"lack {named} copy all files of the model there"):
         load_model(folder, torch.float32)
 
 
