@@ -1,8 +1,8 @@
 """Reads and checks the plugins of other distributions in processes of their own, so that none can harm a command.
 
-What a plugin offers is remembered until one of its files changes; its module is not imported here at all, only the
-components that a recipe names. This keeps accidents out, not attackers: an installed distribution may run code whenever
-Python starts.
+What a plugin offers is remembered until one of its files changes, or a file is added to a folder of its package or
+taken away; its module is not imported here at all, only the components that a recipe names. This keeps accidents out,
+not attackers: an installed distribution may run code whenever Python starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECONDS = 30.0
 _AGAIN = "`agent-r1 plugins doctor` tries it again"
 
 Stamps = dict[str, list[int]]
-"""Files with the time of their last change (ns) and their size."""
+"""Files and folders with the time of their last change (ns) and their size."""
 
 
 def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[Candidate, Reading]:
@@ -71,7 +71,8 @@ def _answers(plugins: Sequence[Candidate] | Sequence[PluginRecord], check: bool)
         try:
             for index, plugin in enumerate(plugins):
                 facts = {key: getattr(plugin, key) for key in ("name", "distribution", "version", "value")}
-                started.append(_Reader(Path(folder, f"{index}.json"), {**facts, "check": check}))
+                question = {**facts, "check": check, "seconds": 2 * SECONDS}
+                started.append(_Reader(Path(folder, f"{index}.json"), question))
             stop = time.monotonic() + SECONDS
             return [reader.answer(stop) for reader in started]
         finally:

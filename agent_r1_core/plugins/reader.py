@@ -1,14 +1,17 @@
 """The process that imports one installed plugin: `python -m agent_r1_core.plugins.reader FILE JSON`.
 
-It writes to FILE what the plugin offers, with the files of the plugin's own package that the import read, or what a
-check of its components found. JSON says which plugin, and whether to check it.
+It writes to FILE what the plugin offers, with the folders of the plugin's own package and the files in it that the
+import read, or what a check of its components found. JSON says which plugin, whether to check it, and after how many
+seconds to die: nobody else ends this process if the command that started it is killed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -24,6 +27,7 @@ def main(file: str, question: str) -> None:
     """Import the plugin, write the answer and end, whatever threads the plugin has left."""
     os.dup2(2, 1)  # what a plugin prints goes to stderr
     plugin = json.loads(question)
+    signal.setitimer(signal.ITIMER_REAL, plugin["seconds"])
     reading = read(EntryPoint(plugin["name"], plugin["value"], PROJECT).load, plugin["value"], plugin["name"], False)
     answer = _findings(plugin, reading) if plugin["check"] else {**reading.to_json(), "files": _files(plugin["value"])}
     Path(file).write_text(json.dumps(answer), encoding="utf-8")
@@ -34,7 +38,16 @@ def main(file: str, question: str) -> None:
 def _files(value: str) -> list[str]:
     package = value.partition(":")[0].partition(".")[0]
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == package]
-    return sorted({str(file) for module in modules if (file := getattr(module, "__file__", None))})
+    files = {str(file) for module in modules if (file := getattr(module, "__file__", None))}
+    return sorted(files | {folder for module in modules for folder in _folders(getattr(module, "__path__", ()))})
+
+
+def _folders(places: Iterable[str]) -> Iterable[str]:
+    """The folders in which a package may look for modules and data."""
+    for place in places:
+        for folder, inner, _ in os.walk(place):
+            inner[:] = [name for name in inner if name != "__pycache__"]
+            yield folder
 
 
 def _findings(plugin: dict[str, Any], reading: Reading) -> dict[str, list[str]]:

@@ -68,11 +68,6 @@ class Registry:
         names = [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")]
         return cls(discover(local_files, {*disabled, *filter(None, names)}, admit, anew), recorded)
 
-    @property
-    def local_files(self) -> list[str]:
-        """Absolute paths of the local files, for a worker process that discovers plugins itself."""
-        return [plugin.value for plugin in self.plugins if plugin.file_hash]
-
     def components(self, kind: str | None = None) -> list[ComponentRecord]:
         """Every name that loaded plugins offer, by kind, name and plugin."""
         order = list(KINDS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,6 +76,30 @@ def test_what_a_plugin_offers_is_read_once_until_it_changes_and_never_in_this_pr
     assert Registry.discover().find("tool", "count_words")
     Registry.discover(anew=True)
     assert log.read_text() == "read read read "
+
+
+def test_a_plugin_that_lists_a_folder_is_read_again_when_a_file_is_added(install: Install) -> None:
+    site = install(
+        "list-plugins",
+        all="import pkgutil\nfrom pathlib import Path\n@hookimpl\ndef register_tools():\n"
+        "    found = pkgutil.iter_modules([str(Path(__file__).parent / 'tools')])\n"
+        "    return [ToolSpec(module.name, 'x:T', 'Says it') for module in found]\n",
+    )
+    package = site / "list_plugins_all"
+    (package / "tools").mkdir(parents=True)
+    (site / "list_plugins_all.py").rename(package / "__init__.py")
+    for name in ("one", "two"):
+        (package / "tools" / f"{name}.py").touch()
+        assert Registry.discover().find("tool", name)
+
+
+def test_a_reader_that_nobody_waits_for_ends_by_itself(install: Install, tmp_path: Path) -> None:
+    site = install("slow-plugins", sleeper="import signal\nsignal.pause()")
+    question = {"name": "sleeper", "value": "slow_plugins_sleeper", "check": False, "seconds": 0.1}
+    command = [sys.executable, "-m", "agent_r1_core.plugins.reader", str(tmp_path / "answer"), json.dumps(question)]
+    path = os.pathsep.join([str(site), *filter(None, sys.path)])
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=60, check=False)
+    assert done.returncode == -signal.SIGALRM
 
 
 def test_a_distribution_cannot_take_the_name_of_a_built_in_plugin(install: Install) -> None:
