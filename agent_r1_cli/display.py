@@ -142,7 +142,7 @@ class _Bar:
         self._task = self._progress.add_task("", step=0, activity="")
         self._waiting: RenderableType | None = Spinner("dots", waiting)
         self._figures = ""
-        console = Console(file=stream, force_terminal=True)
+        console = Console(file=stream, force_terminal=True, emoji=False)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)
 
     def __enter__(self) -> _Bar:

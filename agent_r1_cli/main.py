@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -88,6 +90,7 @@ def _add(group: typer.Typer, name: str, command: Callable[..., Any]) -> None:
 
 def main() -> None:
     """Run the command line."""
+    _open_closed_streams()
     show_logged_warnings()
     try:
         build_app()(prog_name="agent-r1")
@@ -98,3 +101,12 @@ def main() -> None:
         raise
     finally:
         gc.freeze()  # otherwise the interpreter spends seconds collecting torch's objects before it exits
+
+
+def _open_closed_streams() -> None:
+    """Connect a standard stream that the caller has closed, in whose place Python has None, to nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115
+            os.set_inheritable(stream.fileno(), True)  # processes that are started need one, too
+            setattr(sys, name, stream)

@@ -39,7 +39,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(*headers, box=None, header_style="bold", pad_edge=False)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
+        Console(emoji=False).print(table)
         return
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
     for row in (headers, *rows):

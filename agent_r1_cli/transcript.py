@@ -53,7 +53,7 @@ class Transcript:
         if self.colour:
             from rich.console import Console
 
-            self._console = Console(file=self.stream, force_terminal=True, highlight=False)
+            self._console = Console(file=self.stream, force_terminal=True, highlight=False, emoji=False)
 
     def legend(self) -> None:
         """Explain the marks."""

@@ -45,7 +45,7 @@ def shown(live: bool) -> str:
         display.begin(0, 30)
         display.episodes(3, 128, "rollout")
         display.step(1, METRICS)
-        display.note("[bold] is no markup here, \x1b[2J no command")
+        display.note("[bold] is no markup, :bug: no bug, \x1b[2J no command")
     return stream.getvalue()
 
 
@@ -53,7 +53,7 @@ def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> 
     lines = shown(live=False).splitlines()
     assert lines[0].startswith("step 1/30  reward 0.512  exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200")
     assert lines[0].endswith("s/step 5.0 (update 1.4)  2:54 left"), "an evaluation is no part of a step"
-    assert lines[1] == r"[bold] is no markup here, \x1b[2J no command"
+    assert lines[1] == r"[bold] is no markup, :bug: no bug, \x1b[2J no command"
     assert len(lines) == 2
     assert "\x1b" not in "".join(lines)
 
@@ -64,7 +64,7 @@ def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypa
     assert "1/30" in text
     assert "reward 0.512" in text
     assert "2:54 left" in text
-    assert r"[bold] is no markup here, \x1b[2J no command" in text
+    assert r"[bold] is no markup, :bug: no bug, \x1b[2J no command" in text
 
 
 def test_a_file_or_pipe_gets_plain_lines() -> None:

@@ -16,9 +16,12 @@ from typer.testing import CliRunner
 
 from agent_r1_cli.guard import guarded
 from agent_r1_cli.main import build_app
+from agent_r1_cli.recipe_arguments import resolve_for_model
 from agent_r1_core import __version__
+from agent_r1_core.config import load_config
 from agent_r1_core.errors import AgentR1Error, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
+from agent_r1_core.runs.run import Run as RunDirectory
 
 Run = Callable[..., Any]
 HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich"}
@@ -39,6 +42,25 @@ def test_the_version_is_printed(agent_r1: Run) -> None:
 @pytest.mark.parametrize("arguments", [(), ("no-such-command",), ("plugins", "list", "--no-such-option")])
 def test_wrong_usage_exits_with_2(agent_r1: Run, arguments: tuple[str, ...]) -> None:
     assert agent_r1(*arguments).exit_code == 2
+
+
+def test_closed_streams_end_no_command(root: Path) -> None:
+    command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "--dry-run"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "\ntraining:\n" in done.stdout
+    closed = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], check=False)
+    assert closed.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["2024/7", "null/1e3"])
+def test_a_model_whose_path_looks_like_a_number_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    resolved = load_config("default")
+    RunDirectory.create(*name.split("/"), resolved.dump(), resolved.registry.to_json()).close()
+    assert resolve_for_model(None, name).config.model.name == str(tmp_path / name)
 
 
 def failing(error: BaseException) -> typer.Typer:

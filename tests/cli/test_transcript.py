@@ -75,8 +75,8 @@ def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None
 
 def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
     stream = io.StringIO()
-    Transcript(stream, colour=True).episode(two_turns(), lambda ids: "[red]")
-    assert "[red]" in stream.getvalue()
+    Transcript(stream, colour=True).episode(two_turns(), lambda ids: "[red] :bug:")
+    assert "[red] :bug:" in stream.getvalue()
 
 
 @pytest.mark.parametrize("colour", [False, True])
