@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from agent_r1_core import train
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.config import load_config
-from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.config import TrainingConfig, load_config
+from agent_r1_core.config.yaml_text import dump, parse
+from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
+from agent_r1_core.runs.checkpoint import STATE, checksum_of
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.api import resolve
+from agent_r1_core.training.checkpointing import load_trainer_state
+from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.model_source import find_model
+from agent_r1_core.training.resume import check_resumable, hardware_choices, recorded_plugins
 from attacks.kills import SETTINGS
 from attacks.outcome import Outcome, Plan
 
@@ -65,6 +76,9 @@ def corrupt_files(plan: Plan) -> Outcome:
         path = copy / rng.choice(records).relative_to(run.path)
         name, corrupted = _corrupted(path.read_bytes(), rng)
         path.write_bytes(corrupted)
+        if rng.random() < 0.5:
+            _vouch(path)
+            name += ", its checksums made anew"
         _try(outcome, f"{path.relative_to(plan.folder)} {name}, resumed", partial(_resume, copy))
     return outcome
 
@@ -90,6 +104,19 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (folder / name).write_text(text)
     shutil.copytree(run.model, folder / "model")
     step, opened = run.trajectory_steps()[-1], Run.open(run.path)
+    resolved, checkpoint = resolve(run.path, [], resume=True), opened.checkpoints.all()[-1]
+    learner = Learner(Policy.load(run.model), registry.create("algorithm", "grpo"), TrainingConfig())
+    resolved.registry.load("tool", "wiki_search")
+
+    def record(_: Path) -> object:
+        check_resumable(opened, resolved, force=True)
+        return hardware_choices(opened)
+
+    def state(path: Path) -> object:
+        _vouch(path)
+        tasks, policy = opened.evaluation_tasks(), opened.policy()
+        return opened.checkpoints.all(), tasks and policy.chosen_by and tasks.behind(policy.chosen_by)
+
     readers: list[tuple[Path, Read]] = [
         (folder / "recipe.yaml", load_config),
         (folder / "gsm8k.jsonl", tasks("gsm8k")),
@@ -98,19 +125,36 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (run.path / "run.json", lambda _: Run.open(run.path)),
         (run.path / "config.yaml", lambda _: opened.config()),
         (run.path / "config.yaml", load_config),
-        (run.path / "plugins.json", lambda _: opened.plugins()),
-        (run.path / "metrics.jsonl", lambda _: opened.metrics()),
+        (run.path / "config.yaml", record),
+        (run.path / "plugins.json", lambda _: resolved.registry.check_same(recorded_plugins(run.path))),
+        (run.path / "metrics.jsonl", lambda _: HealthMonitor(early_stop=True).replay(opened.metrics())),
         (run.path / "evaluation_tasks.json", lambda _: opened.evaluation_tasks()),
         (next(run.path.glob("evaluations/*.json")), lambda _: opened.evaluations()),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_trajectories(step)),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_advantages(step)),
-        (next(run.path.glob("checkpoints/*/state.json")), lambda _: (opened.checkpoints.all(), opened.policy())),
+        (checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),
+        (checkpoint.path / STATE, state),
+        (checkpoint.trainer, lambda _: load_trainer_state(learner, checkpoint)),
     ]
     return readers + [(path, model) for path in sorted((folder / "model").iterdir())]
 
 
 def _resume(run: Path) -> object:
     return train(run, ["training.steps=6"], resume=True, listener=Silence())
+
+
+def _vouch(path: Path) -> None:
+    """Make a checkpoint's checksum of the file at `path` anew, as somebody would who wants it to be believed."""
+    checkpoint = next((folder for folder in path.parents if (folder / STATE).is_file()), None)
+    if checkpoint is None:
+        return
+    name = path.relative_to(checkpoint).as_posix()
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        record = json.loads((checkpoint / STATE).read_text())
+        record.pop("state_crc32")
+        if name in record["files"]:
+            record["files"][name], record["crc32"][name] = path.stat().st_size, checksum_of(path)
+        (checkpoint / STATE).write_text(json.dumps(record))
 
 
 def _try(outcome: Outcome, what: str, read: Callable[[], object]) -> None:
@@ -132,45 +176,75 @@ def _corrupted(whole: bytes, rng: random.Random) -> tuple[str, bytes]:
     """What was done, and the result."""
     at = rng.randrange(len(whole) + 1)
     noise = rng.randbytes(rng.randrange(1, 64))
+    ways: dict[str, Callable[[], bytes]] = {
+        "cut": lambda: whole[:at],
+        "with flipped bits": lambda: _flipped(whole, rng),
+        "with noise": lambda: whole[:at] + noise + whole[at:],
+        "without a piece": lambda: whole[:at] + whole[at + len(noise) :],
+        "empty": lambda: b"",
+        "of zeros": lambda: bytes(len(whole)),
+        "of noise": lambda: noise,
+        "doubled": lambda: whole + whole,
+        "as a list": lambda: b"[]",
+        "as null": lambda: b"null",
+        "as a number": lambda: b"1" * 5000,
+        "as deep brackets": lambda: b"[" * 5000,
+        "as nested keys": lambda: b'{"a":' * 3000,
+        "as a state of nothing": _state_of_nothing,
+        "without a value": lambda: _changed(whole, lambda holder, key: holder.pop(key), rng),
+    }
+    for kind in (int, float, str, list, type(None)):
+        change = partial(_put, kind=kind)
+        ways[f"with {kind.__name__} for a value"] = partial(_changed, whole, change, rng)
+    name = rng.choice(list(ways))
+    return name, ways[name]()
+
+
+def _flipped(whole: bytes, rng: random.Random) -> bytes:
+    """The file with up to four bits flipped."""
     flipped = bytearray(whole)
     for _ in range(rng.randrange(1, 5)):
         if flipped:
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-    ways: dict[str, bytes] = {
-        "cut": whole[:at],
-        "with flipped bits": bytes(flipped),
-        "with noise": whole[:at] + noise + whole[at:],
-        "without a piece": whole[:at] + whole[at + len(noise) :],
-        "empty": b"",
-        "of zeros": bytes(len(whole)),
-        "of noise": noise,
-        "doubled": whole + whole,
-        "as a list": b"[]",
-        "as null": b"null",
-        "as a number": b"1" * 5000,
-        "as deep brackets": b"[" * 5000,
-        "as nested keys": b'{"a":' * 3000,
-    }
-    for kind in (int, float, str, list, type(None)):
-        ways[f"with {kind.__name__} for a value"] = _other_value(whole, kind, rng)
-    name = rng.choice(list(ways))
-    return name, ways[name]
+    return bytes(flipped)
 
 
-def _other_value(whole: bytes, kind: Any, rng: random.Random) -> bytes:
-    """A JSON file with one value of another type; any other file as it is, cut."""
+def _state_of_nothing() -> bytes:
+    """A file by torch that holds nothing."""
+    file = io.BytesIO()
+    torch.save({}, file)
+    return file.getvalue()
+
+
+def _put(holder: Any, key: Any, kind: Callable[[], Any]) -> None:
+    holder[key] = kind()
+
+
+def _changed(whole: bytes, change: Callable[[Any, Any], object], rng: random.Random) -> bytes:
+    """A JSON, JSON Lines or YAML file with a change at one value; any other file, cut."""
     try:
-        lines = whole.decode().splitlines()
-        text = lines[0] if len(lines) > 1 and lines[0].startswith("{") and lines[0].endswith("}") else whole.decode()
-        document = json.loads(text)
-    except ValueError:
+        lines = whole.decode().splitlines(keepends=True)
+        one_each = len(lines) > 1 and all(line.startswith("{") for line in lines)
+        number = rng.randrange(len(lines)) if one_each else 0
+        before, text, after = (
+            (lines[:number], lines[number], lines[number + 1 :]) if one_each else ([], whole.decode(), [])
+        )
+        document, write = _document(text)
+    except (ValueError, ConfigError):
         return whole[: len(whole) // 2]
     places = list(_places(document))
     if not places:
         return b"{}"
-    holder, key = rng.choice(places)
-    holder[key] = kind()
-    return json.dumps(document).encode() + (b"\n" if text != whole.decode() else b"")
+    change(*rng.choice(places))
+    return "".join([*before, write(document).rstrip("\n") + "\n", *after]).encode()
+
+
+def _document(text: str) -> tuple[Any, Callable[[Any], str]]:
+    """The value of a JSON or YAML text, and what writes it again."""
+    try:
+        return json.loads(text), json.dumps
+    except ValueError:
+        return parse(text, "the file").value, dump
 
 
 def _places(value: Any) -> Any:

@@ -61,7 +61,7 @@ def kill_runs(plan: Plan) -> Outcome:
     with _started(whole) as process:
         _wait_for(lambda: whole.is_dir(), process)
         begun = time.perf_counter()
-        status = process.wait(PATIENCE)
+        status = _status(process)
     if status != 0:
         outcome.faults.append(f"the undisturbed run ended with status {status}")
         return outcome
@@ -128,13 +128,10 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Pa
                 process.send_signal(attack.signal)
             else:
                 words.append("too late")
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            if _status(process) is None:
                 words.append("did not end")
     with _started(run) as process:
-        words.append("resumed" if process.wait(PATIENCE) == 0 else "not resumed")
+        words.append("resumed" if _status(process) == 0 else "not resumed")
     return words, run
 
 
@@ -147,6 +144,15 @@ def _started(run: Path) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         settings = () if begun else SETTINGS
         return subprocess.Popen([*COMMAND, *place, *settings], stdout=log, stderr=log, env=environment)
+
+
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """How a command ended; None for one that did not, which is killed."""
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return None
 
 
 def _wait_for(happened: Any, process: subprocess.Popen[bytes]) -> None:
