@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -236,9 +236,10 @@ def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path)
     folder = tiny_model_folder(tmp_path / "model")
     with pytest.raises(ModelError, match="target_modules"):
         Policy.load(folder, lora=LoraSettings(target_modules=("no_such_layer",)))
-    state = Policy.load(folder, lora=LoraSettings(rank=4)).state_dict()
-    with pytest.raises(ModelError, match="LoRA options"):
-        Policy.load(folder, lora=LoraSettings(rank=2)).load_state_dict(state)
+    options = (LoraSettings(rank=4), LoraSettings(rank=2), None)
+    for own, others in permutations(options, 2):
+        with pytest.raises(ModelError, match="LoRA options"):
+            Policy.load(folder, lora=own).load_state_dict(Policy.load(folder, lora=others).state_dict())
 
 
 def test_the_reference_is_a_frozen_copy() -> None:
