@@ -21,7 +21,7 @@ from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import ToolRunner, isolated_messages
+from agent_r1_core.rollout import ToolRunner, isolated, isolated_messages
 from agent_r1_core.rollout.corpus_files import CorpusFiles
 
 RESOURCES = ToolResources(
@@ -304,6 +304,16 @@ def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without
     assert not any(answer.error for answer in asyncio.run(work()))
     assert (tmp_path / "notes").read_text().split().count("opened") <= 4
     assert caplog.text.count("a process of tool orderly is missing") == 1
+
+
+def test_starts_that_fail_wait_longer_each_time_and_are_told_once(tools, monkeypatch, caplog):
+    monkeypatch.setattr(isolated.time, "monotonic", lambda: 100.0)
+    lookup, waits = isolated.IsolatedTool(made(tools, "lookup")["lookup"], 4, ToolLimits()), []
+    for _ in range(8):
+        lookup._fail("out of memory")
+        waits.append(lookup._next_start - 100.0)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert caplog.text.count("a process of tool lookup is missing (out of memory); its calls share the others") == 1
 
 
 def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tools, tmp_path, monkeypatch):
