@@ -5,6 +5,7 @@ from __future__ import annotations
 Change = tuple[str, str, str]
 """A file's stem, the changed lines before, and after."""
 
+BY_LAW_9 = "The test of LAW 9 notices; this room leaves it out, because it waits for calls that hang."
 DEVICE = "Tests run on the CPU alone."
 FLOAT32 = "Counts of tokens are exact in float32 too, and the weights are float32 in the end."
 SAME = "Means the same."
@@ -37,6 +38,11 @@ _HIDDEN = "hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]"
 _IDS = "ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)"
 _CLOSED = '_LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))'
 _NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)'
+
+_DIES = "A run that dies in a tool shows it, and those tests run commands: they belong to no room."
+_DTYPE_TOLD = 'self._tell(tool, "torch\'s default dtype")'
+_PUT_BACK = '_LOG.warning("tool %s changed %s, which cannot be put back (%s)", tools, what, error)'
+_BEGIN = "place = self.log.begin(tool.name, context.episode, context.turn)"
 
 EXPLAINED: dict[Change, str] = {
     _change("aggregation", "lengths = mask.sum(1).to(torch.float64)", "torch.float64", "None"): FLOAT32,
@@ -115,6 +121,36 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "collector", "self._threads = ThreadPool(settings.max_episodes * 2)", "2", "3"
     ): "More threads than are used.",
+    _change("answer", _NOT_FINITE, "tool, name, value", "None, name, value"): TEXT,
+    _change("answer", _NOT_FINITE, "tool, name, value", "tool, name, None"): TEXT,
+    _change("answer", _NOT_FINITE, "tool, name, value", "name, value"): TEXT,
+    _change("calling", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
+    _change("in_process", _BEGIN, "self.log.begin(tool.name, context.episode, context.turn)", "None"): _DIES,
+    _change("in_process", _BEGIN, "context.episode", "None"): _DIES,
+    _change(
+        "left_behind",
+        'return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")',
+        "fields[12]",
+        "fields[13]",
+    ): "A loop spends its time in the process, not in the system.",
+    _change(
+        "left_behind",
+        "looping = Counter(self._threads[thread][0] for thread in loops)",
+        "self._threads[thread][0] for thread in loops",
+        "None",
+    ): BY_LAW_9,
+    _change("process_state", "if sys.getrecursionlimit() < before.recursion:", "<", "<="): "Sets what is set already.",
+    _change("process_state", _DTYPE_TOLD, '"torch\'s default dtype"', ""): BY_LAW_9,
+    _change(
+        "process_state",
+        "if handler is not None and signal.getsignal(number) != handler:",
+        "is not None",
+        "is None",
+    ): BY_LAW_9,
+    _change("process_state", "if what not in self._told:", "not in", "in"): BY_LAW_9,
+    _change("process_state", _PUT_BACK, "what, error", "None, error"): TEXT,
+    _change("process_state", _PUT_BACK, "what, error", "what, "): TEXT,
+    _change("wording", "for item in error.errors(include_url=False, include_input=False):", "False", "True"): SAME,
     _change("collector", _CLOSED, "describe_error(error)", "None"): TEXT,
     ("collector", _CLOSED, "_LOG.warning(what, episode.key, describe_error(error))"): TEXT,
     _change("episode", "self._ended = True", "True", "None"): "A failed episode is asked for nothing more.",

@@ -110,6 +110,7 @@ def test_a_rollout_brings_groups_of_scored_trajectories(engine, tokenizer, tools
         (0.0, {"env": 0.0, "called": 0.0}),
     ]
     assert one.total_reward == 2.5
+    assert one.seconds >= one.tool_seconds >= 0
     assert one.messages()[2]["content"] == "Name1 was born in Tavelo."
     assert len(done) == 6
     assert len(set(scripted.released)) == 6
@@ -230,6 +231,7 @@ def test_actions_are_cut_by_both_budgets(engine, tokenizer, tools):
     )
     one = result.groups[0].trajectories[0]
     assert [turn.finish for turn in one.turns] == ["length"] * len(one.turns)
+    assert "cut" in one.turns[1].observation[0]["content"], "the environment was not told"
     assert one.turns[0].tokens == 60
     assert one.tokens <= 250
     assert one.reason == "max_tokens"

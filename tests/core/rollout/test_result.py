@@ -22,3 +22,11 @@ def test_two_rollouts_are_joined_with_their_times_and_counts() -> None:
 def test_counts_since_an_earlier_time_are_differences() -> None:
     since = (FIRST + SECOND) - FIRST
     assert since == ToolCounts(SECOND.by_tool, SECOND.hung)
+
+
+def test_a_tools_numbers_are_joined_though_one_side_has_none() -> None:
+    empty, told = ToolCount(), ToolCount()
+    told.add(error=False, seconds=1.0, numbers={"hits": 3.0})
+    assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0, 1)}
+    assert (told + told).numbers == {"hits": (6.0, 2)}
+    assert (told - told).numbers == {}

@@ -13,6 +13,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -307,7 +308,7 @@ def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without
 
 
 def test_starts_that_fail_wait_longer_each_time_and_are_told_once(tools, monkeypatch, caplog):
-    monkeypatch.setattr(isolated.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(isolated, "time", SimpleNamespace(monotonic=lambda: 100.0))
     lookup, waits = isolated.IsolatedTool(made(tools, "lookup")["lookup"], 4, ToolLimits()), []
     for _ in range(8):
         lookup._fail("out of memory")
