@@ -124,6 +124,16 @@ EXPLAINED: dict[Change, str] = {
     _change("answer", _NOT_FINITE, "tool, name, value", "None, name, value"): TEXT,
     _change("answer", _NOT_FINITE, "tool, name, value", "tool, name, None"): TEXT,
     _change("answer", _NOT_FINITE, "tool, name, value", "name, value"): TEXT,
+    _change("answer", "return cls.of_error(tool, error, context)", "error, ", ""): BY_LAW_9,
+    _change(
+        "isolated",
+        "waits = time.monotonic() < self._next_start and (bool(self._all) or enough is not None)",
+        "<",
+        "<=",
+    ): SAME,
+    _change(
+        "isolated_process", "self._transport: asyncio.Transport | None = None", "= None", '= ""'
+    ): "Set as soon as the connection stands.",
     _change("calling", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
     _change("in_process", _BEGIN, "self.log.begin(tool.name, context.episode, context.turn)", "None"): _DIES,
     _change("in_process", _BEGIN, "context.episode", "None"): _DIES,

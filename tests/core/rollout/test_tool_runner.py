@@ -8,6 +8,7 @@ import json
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import textwrap
@@ -24,6 +25,7 @@ from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import ToolRunner, isolated, isolated_messages
 from agent_r1_core.rollout.corpus_files import CorpusFiles
+from agent_r1_core.rollout.threads import CallTimeout
 
 RESOURCES = ToolResources(
     cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
@@ -339,6 +341,21 @@ def test_many_short_calls_share_the_processes_that_stand_ready(tools):
     assert len(processes) <= 3
 
 
+def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
+    runner = ToolRunner(made(tools, "meet"), isolation={"meet": "process"}, max_concurrency=4)
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
+            contexts = (replace(context(), episode=name) for name in "abcd")
+            return list(await asyncio.gather(*(runner.call(call, each) for each in contexts)))
+        finally:
+            await runner.close()
+
+    assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
+
+
 def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better(tools):
     apart = made(tools, "whoami")
     apart["whoami"].isolation = "process"
@@ -376,6 +393,22 @@ def test_a_tool_that_keeps_the_interpreter_is_killed_and_replaced(tools):
     assert spun == still == "Error: spin did not answer within 0.2 seconds."
     assert died == again == "Error: die failed with RuntimeError: its process died."
     assert runner.counts.hung == 2
+
+
+def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tools):
+    async def work() -> None:
+        spin = isolated.IsolatedTool(made(tools, "spin")["spin"], 1, ToolLimits())
+        await spin.start(RESOURCES, {})
+        (process,) = spin._all
+        try:
+            with pytest.raises(CallTimeout):
+                await spin.call({}, context(), 0.2)
+            ended = await asyncio.to_thread(process._process.wait, 20)
+            assert ended == -signal.SIGKILL, "its own alarm ended it later"
+        finally:
+            await spin.close()
+
+    asyncio.run(work())
 
 
 def test_a_tool_that_no_other_process_finds_is_refused():
