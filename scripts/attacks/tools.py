@@ -27,6 +27,8 @@ AT_ONCE = 25
 """Episodes of one rollout."""
 TIMEOUT = 0.3
 """Seconds."""
+MOST_THREADS = 100
+"""Threads that may be left behind at any time."""
 MALFORMED: tuple[Callable[[str], str], ...] = (
     lambda call: call[: len(call) // 2],
     lambda call: call.replace('"kind"', '"knid"'),
@@ -56,7 +58,7 @@ def call_in_processes(plan: Plan) -> Outcome:
 
 def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) -> Outcome:
     rng, left = random.Random(f"{plan.seed}/{isolation}"), plan.times(CALLS)
-    before = _process_state()
+    before, threads = _process_state(), threading.active_count()
     while left > 0:
         count = min(AT_ONCE, left)
         left -= count
@@ -69,6 +71,8 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
         outcome.tried += count
         _judge(outcome, result)
         outcome.faults += [f"{name} changed" for name, value in _process_state().items() if value != before[name]]
+        if threading.active_count() > threads + MOST_THREADS:
+            outcome.faults.append(f"{threading.active_count() - threads} threads are left")
         _restore(before)
     return outcome
 
@@ -131,7 +135,6 @@ def _process_state() -> dict[str, Any]:
         "the recursion limit": sys.getrecursionlimit(),
         "standard output": sys.stdout,
         "standard error": sys.stderr,
-        "the number of threads, by a hundred or more,": threading.active_count() // 100,
     }
 
 
