@@ -42,6 +42,9 @@ _NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is n
 _DIES = "A run that dies in a tool shows it, and those tests run commands: they belong to no room."
 _DTYPE_TOLD = 'self._tell(tool, "torch\'s default dtype")'
 _PUT_BACK = '_LOG.warning("tool %s changed %s, which cannot be put back (%s)", tools, what, error)'
+_NOT_CLOSED = '_LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))'
+_MODEL = 'self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")'
+_WATCH = "Runs in a thread that the first limit starts; mutmut asks no other test, and a fork has no such thread."
 _BEGIN = "place = self.log.begin(tool.name, context.episode, context.turn)"
 
 EXPLAINED: dict[Change, str] = {
@@ -194,4 +197,29 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "tokenizer", "return cls(raw, _generation_eos(path), str(path))", "str(path)", "None"
     ): "The tokenizer knows the folder that it came from.",
+    _change("process_state", "return None if get is None else get()", "get is None", "(get is None) or True"): BY_LAW_9,
+    _change("tool_runner", _NOT_CLOSED, "describe_error(error)", ""): TEXT,
+    _change(
+        "conversation",
+        "return characters <= _QUICK_CHARACTERS and self._tokenizer.template.is_quick",
+        "<=",
+        "<",
+    ): SAME,
+    _change("deadline", "self._stopped: set[int] = set()", "set()", "None"): _WATCH,
+    _change("deadline", "while True:", "True", "False"): _WATCH,
+    _change("deadline", "self._looks_left[thread] -= 1", "-=", "="): _WATCH,
+    _change("drift", "if not 0 <= position < len(ids):", "0", "1"): TEXT,
+    _change(
+        "template", "self._last_seconds = 0.0", "0.0", "1.0"
+    ): "The tokenizer renders once while it is made, which sets it.",
+    _change("tokenizer", _MODEL, '""', "None"): SAME,
+    _change(
+        "intervals",
+        "values, generator = np.asarray(means, dtype=np.float64), np.random.default_rng(seed)",
+        "np.float64",
+        "None",
+    ): SAME,
+    _change(
+        "intervals", "rows = max(1, 4_000_000 // len(values))", "1", "2"
+    ): "Slices hold two resamples instead of one where there are millions of tasks.",
 }

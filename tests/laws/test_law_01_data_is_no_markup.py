@@ -174,7 +174,19 @@ def test_a_token_that_normalisation_would_bring_out_stays_text() -> None:
     note, answer = raw.encode("<note><answer>", add_special_tokens=False)
     assert note in tokenizer.encode(wide)
     conversation = Conversation(tokenizer)
-    conversation.observe([{"role": "user", "content": Markup("In <answer> tags: ") + wide}])
+    conversation.observe([{"role": "user", "content": wide + Markup(" In <answer> tags: ") + wide}])
     assert note not in conversation.context
     assert answer in conversation.context
-    assert "and <note>." in tokenizer.decode(conversation.context)
+    assert tokenizer.decode(conversation.context).count("and <note>.") == 2
+
+
+def test_short_control_tokens_stay_text_and_a_letter_is_no_control_token() -> None:
+    raw = tiny_tokenizer()
+    raw.add_tokens([AddedToken("@@"), AddedToken("§", special=True), AddedToken("€")])
+    tokenizer = ChatTokenizer(raw)
+    pair, single, letter = (index for text in ("@@", "§", "€") for index in tokenizer.encode(text))
+    conversation = Conversation(tokenizer)
+    conversation.observe([{"role": "user", "content": "1 @@ 2 § 3 €"}])
+    assert not {pair, single} & set(conversation.context)
+    assert letter in conversation.context
+    assert "1 @@ 2 \ufffd 3 €" in tokenizer.decode(conversation.context)

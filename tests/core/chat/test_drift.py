@@ -72,6 +72,14 @@ def test_an_id_that_nobody_sampled_is_no_action(guard, episode):
         guard.check_trajectory(trajectory, sampled)
 
 
+def test_a_later_segment_is_looked_at_too(guard):
+    trajectory = make_trajectory([([65], [67]), ([69], [70]), ([71], [72])], new_segment_at=[1, 2], closing=[73])
+    trajectory.segments[2].mask[2] = 1
+    sampled = [Sampled((ids[0],), (ids[1],), context_digest(ids[:1])) for ids in ([65, 67], [69, 70], [71, 72])]
+    with pytest.raises(DriftError, match=r"after turn 2, token 2 \(id 73, .*nobody sampled"):
+        guard.check_trajectory(trajectory, sampled)
+
+
 def test_a_lost_turn_is_named(guard, episode):
     trajectory, sampled = episode
     with pytest.raises(DriftError, match="2 turns and 1 generations"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.errors import ModelError
@@ -53,6 +54,17 @@ def test_a_damaged_generation_config_is_one_sentence(tmp_path, text):
 def test_lone_surrogates_are_replaced():
     tokenizer = ChatTokenizer(tiny_tokenizer())
     assert tokenizer.decode(tokenizer.encode("a\udcffb")) == "a?b"
+
+
+def test_a_tokenizer_that_begins_every_text_with_a_token_adds_none():
+    raw = tiny_tokenizer()
+    first = raw.convert_tokens_to_ids("<|endoftext|>")
+    raw.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", first)]
+    )
+    assert raw.encode("a")[0] == first
+    tokenizer = ChatTokenizer(raw)
+    assert first not in tokenizer.encode("a") + tokenizer.encode(tokenizer.control.protect("<|im_end|>"))
 
 
 def test_what_cannot_be_loaded_is_one_sentence(tmp_path):

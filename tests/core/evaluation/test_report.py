@@ -31,7 +31,7 @@ def test_answers_are_scored_officially_with_intervals() -> None:
     assert result.metrics["exact_match"].method == "wilson"
     assert result.metrics["f1"].mean == pytest.approx((1 + 2 / 3) / 3)
     assert result.metrics["f1"].method == "bootstrap over tasks"
-    assert result.metrics["answered"].mean == pytest.approx(2 / 3)
+    assert (result.metrics["answered"].mean, result.metrics["answered"].method) == (pytest.approx(2 / 3), "wilson")
     assert result.metrics["turns"].mean == 2.0
     assert set(result.scorers) == {"exact_match", "f1"}
 
@@ -47,25 +47,30 @@ def test_failed_episodes_enter_no_score_and_are_counted() -> None:
 
 
 def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> None:
-    result = report([group("a", "Paris"), group("b", None, status=EndStatus.TRUNCATED)], sampling=GREEDY)
-    assert result.metrics["exact_match"].mean == 0.5
-    assert result.metrics["status/truncated"].mean == 0.5
+    late = [group(name, None, status=EndStatus.TRUNCATED) for name in "bcd"]
+    result = report([group("a", "Paris"), *late], sampling=GREEDY)
+    assert result.metrics["exact_match"].mean == 0.25
+    assert result.metrics["status/truncated"].mean == 0.75
 
 
 def test_an_evaluation_in_which_nothing_finished_says_why() -> None:
     with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone"):
         report([], sampling=GREEDY, dropped=[failed()])
+    with pytest.raises(ValueError, match="no episode of the evaluation finished: there were no tasks"):
+        report([], sampling=GREEDY)
 
 
 def test_every_reward_is_reported_by_name() -> None:
     scored = group("a", "Paris", rewards={"exact_match": 1.0, "format": 0.5}, reward=1.1, turn_rewards=[0.2, 0.2])
     for turn in scored.trajectories[0].turns:
         turn.rewards = {"valid_tool_call": 1.0}
-    metrics = report([scored], sampling=GREEDY).metrics
+    result = report([scored], sampling=GREEDY)
+    metrics = result.metrics
     assert metrics["reward/mean"].mean == pytest.approx(1.5)
     assert metrics["reward/format"].mean == 0.5
     assert metrics["reward/valid_tool_call"].mean == 2.0
     assert (metrics["reward/exact_match"].method, metrics["reward/format"].method) == ("wilson", "none")
+    assert ("reward/format", "0.500", "", "none", "1") in result.rows()
 
 
 def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environment_says_so() -> None:
@@ -101,6 +106,7 @@ def test_several_samples_give_pass_at_k() -> None:
 def test_a_task_that_lost_samples_does_not_count_for_pass_at_k() -> None:
     metrics = report([group("a", "Paris", "Rome"), group("b", "Paris")], sampling={}, samples=2).metrics
     assert metrics["pass@2"].n == 1
+    assert "pass@2" not in report([group("b", "Paris")], sampling={}, samples=2).metrics
 
 
 def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:

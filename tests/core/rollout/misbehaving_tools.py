@@ -222,7 +222,8 @@ class Orderly(Tool):
         return str(subprocess.Popen(["sleep", "600"]).pid)
 
     def close(self) -> None:
-        """Note it."""
+        """Note it, without a hurry."""
+        time.sleep(0.3)
         self.note("closed")
 
     def note(self, what: str) -> list[str]:

@@ -125,13 +125,13 @@ def test_a_cancelled_call_that_never_ends_costs_its_lane_the_grace_only(monkeypa
         begun.set()
         release.wait()
 
-    async def work() -> str:
+    async def work() -> list[str]:
         lane = ThreadPool(1).lane()
         task = asyncio.create_task(lane.run(hold))
         await asyncio.to_thread(begun.wait)
         task.cancel()
         await asyncio.wait({task})
-        return await asyncio.wait_for(lane.run(lambda: "next"), timeout=60)
+        return [await asyncio.wait_for(lane.run(lambda name=name: name), timeout=60) for name in ("next", "last")]
 
-    assert asyncio.run(work()) == "next"
+    assert asyncio.run(work()) == ["next", "last"]
     release.set()

@@ -190,16 +190,17 @@ def test_a_tool_that_cannot_be_opened_says_why(tools):
 
 
 def test_a_process_keeps_tools_apart(tools):
-    names = ("whoami", "lookup", "later", "fail")
+    names = ("whoami", "lookup", "later", "fail", "die")
     runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"))
     shared = context()
     shared.state["calls"] = 4
-    who, found, late, failed = run(
+    who, found, late, failed, broken = run(
         runner,
         ("whoami", {}),
         ("lookup", {"name": "Karimo"}),
         ("later", {"name": "é"}),
         ("fail", {"kind": "tool"}),
+        ("die", {}),
         each=shared,
     )
     told = json.loads(who.text)
@@ -207,6 +208,8 @@ def test_a_process_keeps_tools_apart(tools):
     assert (told["calls"], shared.state) == (5, {"calls": 5})
     assert (found.text, late.text) == ("Karimo was born in Tavelo.", '{"name": "é"}')
     assert (failed.text, failed.error) == ("Error: the page is gone; ask for another", True)
+    assert broken.text.startswith("Error: die failed with RuntimeError: ")
+    assert broken.error
 
 
 def test_an_isolated_tool_gets_its_configuration_and_corpora(tools):
@@ -405,6 +408,9 @@ def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(to
                 await spin.call({}, context(), 0.2)
             ended = await asyncio.to_thread(process._process.wait, 20)
             assert ended == -signal.SIGKILL, "its own alarm ended it later"
+            async with asyncio.timeout(60):
+                while not spin._all:
+                    await asyncio.sleep(0.01)  # for the process that takes its place
         finally:
             await spin.close()
 
