@@ -1,0 +1,97 @@
+"""The environment `frozen_lake`: gymnasium's slippery lake on a solvable map that the task's seed draws.
+
+gymnasium's own seed draws only the slips, and never the map; its rendering marks the player by colour and hides the
+cell below. Here the map comes from `task.seed`, the slips from the episode, and the text is RAGEN's (arXiv 2504.20073):
+P the player, _ ice, O a hole, G the goal.
+
+There are few maps of 4x4, so seeds alone would hold nothing out: a map belongs either to the seeds below HELD_OUT or to
+those from there on.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from agent_r1_gymnasium.env import Gymnasium
+from agent_r1_gymnasium.world import WorldConfig
+
+if TYPE_CHECKING:
+    import gymnasium
+
+HELD_OUT = 1_000_000
+"""The first seed of evaluation: from it on, seeds draw maps that no lower seed can have, a fifth of all."""
+ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
+_STEPS = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
+_SYMBOLS = {"S": "_", "F": "_", "H": "O", "G": "G"}
+
+
+class FrozenLakeConfig(WorldConfig):
+    """Options of `frozen_lake`; the step budget is `max_turns` times `actions_per_turn`."""
+
+    size: int = Field(4, ge=2, le=20)
+    """Rows and columns."""
+    frozen: float = Field(0.8, gt=0, le=1)
+    """Chance of a cell to be ice and not a hole; maps without a way to the goal are drawn again."""
+    success_rate: float = Field(0.8, gt=0, le=1)
+    """Chance to go where one wants; else one slips to the left or the right of it, equally often. gymnasium's own
+    default is 1/3, with which not even the optimal policy gets far."""
+    view: Literal["grid", "around", "both"] = "grid"
+    """`grid`: the map; `around`: row and column of the player, counted from 0, and the four cells around it (# is the
+    edge); `both`."""
+
+
+class FrozenLake(Gymnasium):
+    """Reach the goal, 1; fall into a hole or run out of turns, 0."""
+
+    Config = FrozenLakeConfig
+
+    def make(self, seed: int) -> gymnasium.Env:
+        """A lake of its own for every seed, without a time limit besides the run's budget."""
+        from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
+        config = self.config
+        desc = draw_map(seed, config.size, config.frozen)
+        return FrozenLakeEnv(desc=desc, is_slippery=config.success_rate < 1, success_rate=config.success_rate)
+
+    def succeeded(self, reward: float, info: Mapping[str, Any]) -> bool | None:
+        """Only the goal has a reward."""
+        return reward > 0
+
+    def actions(self) -> Mapping[str, int]:
+        """The four directions."""
+        return ACTIONS
+
+    def show(self) -> str:
+        """The map with the player in it, the cells around the player, or both."""
+        lake: Any = self._env
+        cells = [[_SYMBOLS[cell.decode()] for cell in row] for row in lake.desc]
+        row, column = divmod(int(lake.s), self.config.size)
+        around = f"at {row} {column}: " + " ".join(
+            f"{name} {_cell(cells, row + down, column + right)}" for name, (down, right) in _STEPS.items()
+        )
+        cells[row][column] = "P"
+        grid = "\n".join("".join(line) for line in cells)
+        return {"grid": grid, "around": around, "both": f"{grid}\n{around}"}[self.config.view]
+
+
+def draw_map(seed: int, size: int, frozen: float) -> list[str]:
+    """The solvable map of a seed, as rows of gymnasium's letters.
+
+    Where there is hardly a second map (`frozen: 1`), none can be held out.
+    """
+    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+    for attempt in range(200):
+        desc = generate_random_map(size=size, p=frozen, seed=seed + attempt * 2**32)
+        if (zlib.crc32("".join(desc).encode()) % 5 == 0) == (seed >= HELD_OUT):
+            break
+    return desc
+
+
+def _cell(cells: list[list[str]], row: int, column: int) -> str:
+    inside = 0 <= row < len(cells) and 0 <= column < len(cells)
+    return cells[row][column] if inside else "#"

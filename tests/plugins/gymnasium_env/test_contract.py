@@ -1,0 +1,31 @@
+"""The worlds with named actions keep the contract of environments."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agent_r1_gymnasium.env import Gymnasium
+from agent_r1_gymnasium.frozen_lake import FrozenLake
+
+from agent_r1_core.testing import ToolEnvContract, make_task
+
+DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
+
+
+class TestGymnasium(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2}, "max_steps": 6}
+    actions = (DOWN, "Hm.", *["<answer>up</answer>"] * 5)
+
+
+class TestGymnasiumWithObservations(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "Blackjack-v1", "text": "observation"}
+    actions = ("<answer>1</answer>",) * 12
+
+
+class TestFrozenLake(ToolEnvContract):
+    component = FrozenLake
+    config: ClassVar = {"success_rate": 1.0, "frozen": 1.0}
+    task = make_task()
+    actions = (DOWN, DOWN, "Hm.", DOWN, RIGHT, RIGHT, RIGHT)

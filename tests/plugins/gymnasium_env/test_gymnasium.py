@@ -1,0 +1,127 @@
+"""Any environment of gymnasium as text: states, named actions, chance, limits."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+
+import pytest
+from agent_r1_gymnasium import env as module
+from agent_r1_gymnasium.env import Gymnasium, plain_text
+from pydantic import ValidationError
+
+from agent_r1_core import Action, EpisodeError
+
+CLIFF = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2, "left": 3}}
+
+
+def text_of(observation) -> str:
+    return observation.messages[0]["content"]
+
+
+def test_the_first_message_tells_the_actions_and_shows_the_state(begun) -> None:
+    text = text_of(begun(Gymnasium, **CLIFF).first)
+    assert text.startswith("Actions: up, right, down, left. Write it as <answer>up</answer>.\n")
+    assert text.endswith("x  C  C  C  C  C  C  C  C  C  C  T")
+    assert text_of(begun(Gymnasium, **CLIFF, rules="").first).startswith("o  o")
+
+
+def test_a_turn_moves_the_world_and_names_its_state(begun, answer) -> None:
+    env = begun(Gymnasium, **CLIFF)
+    there, back = answer(env, "up"), answer(env, " DOWN ")
+    assert (there.reward, there.info, there.errors) == (-1.0, {"moves": 1, "illegal": 0}, [])
+    assert there.observation.state_key not in (None, env.first.state_key)
+    assert back.observation.state_key == env.first.state_key
+
+
+def test_several_actions_add_up_and_stop_at_the_first_that_is_illegal(begun, answer) -> None:
+    env = begun(Gymnasium, **CLIFF, actions_per_turn=4, illegal_penalty=0.5)
+    assert answer(env, "up, right || right").info == {"moves": 3, "illegal": 0}
+    step = answer(env, "left; fly\nleft")
+    assert (step.info, step.reward) == ({"moves": 1, "illegal": 2}, -1.5)
+    assert step.errors == ["'fly' is no action; the actions are up, right, down, left"]
+    assert text_of(step.observation).startswith(f"Error: {step.errors[0]}.\n")
+    assert answer(env, "up, up, up, up, up").errors == ["5 actions are too many; a turn has at most 4"]
+
+
+@pytest.mark.parametrize(("text", "cut", "said"), [("up", False, "no action"), ("<answer>u", True, "cut off")])
+def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: str, cut: bool, said: str) -> None:
+    env = begun(Gymnasium, **CLIFF)
+    step = env.step(Action(text, cut=cut))
+    assert said in text_of(step.observation)
+    assert (step.info, step.reward, len(step.errors)) == ({"moves": 0, "illegal": 1}, 0.0, 1)
+    assert step.observation.state_key == env.first.state_key
+
+
+def test_thinking_is_not_acting_and_the_last_answer_counts(begun) -> None:
+    env = begun(Gymnasium, **CLIFF)
+    assert env.step(Action("<think><answer>up</answer></think>")).errors
+    step = env.step(Action("<answer>fly</answer><answer>up</answer>"))
+    assert step.info["moves"] == 1
+
+
+def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> None:
+    limited = begun(Gymnasium, **CLIFF, max_steps=2, actions_per_turn=5)
+    step = answer(limited, "up, up, up, up")
+    assert (step.truncated, step.terminated, step.info["moves"]) == (True, False, 2)
+    goal = begun(Gymnasium, **CLIFF, actions_per_turn=20, max_steps=13, success_reward=-1)
+    step = answer(goal, ", ".join(["up", *["right"] * 11, "down", "up"]))
+    assert (step.truncated, step.terminated, step.success) == (False, True, True)
+    assert step.observation.messages == []
+
+
+def test_an_environment_that_says_nothing_of_success_leaves_it_open(begun, answer) -> None:
+    assert answer(begun(Gymnasium, **CLIFF), "up").success is None
+
+
+def test_a_group_meets_one_start_and_different_luck(begun, answer) -> None:
+    """`reset(seed)` draws the first cards from the task; the next ones are the episode's own."""
+    blackjack = {"id": "Blackjack-v1", "text": "observation", "rules": ""}
+    low = next(seed for seed in range(99) if text_of(begun(Gymnasium, seed=seed, **blackjack).first)[:2] == "(6")
+    hands = [begun(Gymnasium, seed=low, luck=luck, **blackjack) for luck in range(12)]
+    assert len({text_of(env.first) for env in hands}) == 1
+    drawn = [answer(env, "1") for env in hands]
+    assert len({text_of(step.observation) if step.observation.messages else "bust" for step in drawn}) > 2
+    assert len({text_of(begun(Gymnasium, seed=seed, **blackjack).first) for seed in range(12)}) > 2
+
+
+def test_observations_are_written_without_the_types_of_numpy(begun) -> None:
+    hand = text_of(begun(Gymnasium, id="Blackjack-v1", text="observation", rules="").first)
+    assert len([int(part) for part in hand[1:-1].split(",")]) == 3
+    assert text_of(begun(Gymnasium, id="Taxi-v4", text="observation", rules="").first).isdigit()
+
+
+def test_colours_that_carry_meaning_become_words(begun) -> None:
+    assert plain_text("\x1b[41mS\x1b[0mFF\n") == "[red S]FF"
+    taxi = text_of(begun(Gymnasium, id="Taxi-v4", rules="").first)
+    assert "[yellow" in taxi
+    assert "\x1b" not in taxi
+    json.dumps(taxi)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"id": "Nowhere-v0"}, "cannot make Nowhere-v0"),
+        ({"id": "Taxi-v3"}, "cannot make Taxi-v3"),
+        ({"id": "Blackjack-v1"}, "set env.text=observation"),
+        ({"id": "Pendulum-v1", "text": "observation"}, "only discrete ones"),
+        ({"id": "CliffWalking-v1", "actions": {"jump": 4}}, "no action 4 for 'jump'"),
+    ],
+)
+def test_what_cannot_be_played_says_why(begun, options: dict, sentence: str) -> None:
+    with pytest.raises(EpisodeError, match=sentence):
+        begun(Gymnasium, **options)
+
+
+def test_a_recipe_may_not_name_a_module_to_import() -> None:
+    with pytest.raises(ValidationError, match="register the environment in a plugin file"):
+        Gymnasium.Config(id="os:Toy-v0")
+    with pytest.raises(ValidationError, match="take lower case"):
+        Gymnasium.Config(id="Toy-v0", actions={"Go up": 1})
+
+
+def test_without_the_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4")) is None
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gymnasium" else util.find_spec(name))
+    assert "pip install 'agent-r1[gymnasium]'" in Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4"))
