@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 
 def gae(
-    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float, bootstrap: Tensor | None = None
+    rewards: Tensor,
+    values: Tensor,
+    mask: Tensor,
+    gamma: float,
+    lam: float,
+    bootstrap: Tensor | None = None,
+    ends: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) over a row's credited tokens i_1..i_K:
 
@@ -31,17 +37,20 @@ def gae(
         rewards, values: [n, T].
         mask: bool [n, T], the credited tokens.
         bootstrap: [n] value after the last id where a limit outside the MDP cut the trajectory, else 0 (LAW 5).
+        ends: bool [n, T], credited tokens that nothing follows: neither value nor advantage of later ones reaches them.
 
     Returns:
         advantages [n, T] and value targets A + V [n, T], both 0 outside the mask.
     """
     index, present = compact(mask)
     reward, value = _take(rewards, index, present), _take(values, index, present)
+    ended = torch.zeros_like(present) if ends is None else ends.gather(1, index) & present
     advantage = values.new_zeros(values.shape[0])
     next_value = advantage if bootstrap is None else bootstrap
     columns = torch.zeros_like(value)
     for k in range(value.shape[1] - 1, -1, -1):
         here = present[:, k]
+        advantage, next_value = (torch.where(ended[:, k], 0.0, one) for one in (advantage, next_value))
         delta = reward[:, k] + gamma * next_value - value[:, k]
         advantage = torch.where(here, delta + gamma * lam * advantage, advantage)
         next_value = torch.where(here, value[:, k], next_value)

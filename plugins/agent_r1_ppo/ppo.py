@@ -4,12 +4,17 @@ Over a trajectory's action tokens i_1..i_K alone, delta_k = r_k + gamma V_{k+1} 
 A_k = delta_k + gamma lam A_{k+1}, with V_{k+1} the value at the next action token, however many environment tokens lie
 between (the advantage mask of Agent-R1, 2511.14460). Advantages are whitened over the batch. The surrogate is clipped,
 doubly where the advantage is negative (1912.09729), and so is the value loss.
+
+With `gae: turn` (preset `turn_gae`) GAE runs on two levels, as in RAGEN (2504.20073): over turns k, with V_k the value
+at the turn's first action token and r_k the turn's reward, d_k = r_k + gamma_turn V_{k+1} - V_k and
+A_k = d_k + gamma_turn lam_turn A_{k+1}; then over the tokens of each turn alone, whose last one earns A_k + V_k. A turn
+is what the trajectory calls one, rewarded or not.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +25,7 @@ from agent_r1_core.learning.credit import gae, kl_in_reward
 from agent_r1_core.learning.loss import policy_terms
 from agent_r1_core.learning.masking import explained_variance, masked_mean, whiten
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value_loss
+from agent_r1_core.learning.turns import turn_level_gae
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.batch import Batch
@@ -41,10 +47,16 @@ class PPO(Algorithm):
     class Config(AlgorithmConfig):
         """Options of PPO."""
 
+        gae: Literal["token", "turn"] = "token"
+        """`token`: GAE over a trajectory's action tokens. `turn`: over its turns, then over the tokens of each turn."""
         gamma: float = Field(1.0, ge=0, le=1)
-        """Discount per action token."""
+        """Discount per action token; with `gae: turn` within a turn."""
         lam: float = Field(1.0, ge=0, le=1)
-        """Of GAE: 1 trusts returns, 0 trusts the critic."""
+        """Of GAE over tokens: 1 trusts returns, 0 trusts the critic."""
+        gamma_turn: float = Field(0.95, ge=0, le=1)
+        """Discount per turn; no effect with `gae: token`."""
+        lam_turn: float = Field(1.0, ge=0, le=1)
+        """Of GAE over turns: 1 trusts returns, 0 trusts the critic; no effect with `gae: token`."""
         whiten: bool = True
         """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens."""
         clip_low: float = Field(0.2, gt=0)
@@ -60,13 +72,18 @@ class PPO(Algorithm):
         """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
         advantage_mask: bool = True
         """Credit action tokens only. Off, GAE also runs over the environment's tokens: for ablations. While it is on,
-        `loss_mask` has no effect: the environment's tokens have no advantage to learn from."""
+        `loss_mask` has no effect: the environment's tokens have no advantage to learn from. No effect with
+        `gae: turn`, since the environment's tokens belong to no turn."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
         """Options without effect."""
         idle = super().idle_options(config)
-        if config.advantage_mask:
+        if config.gae == "token":
+            idle |= dict.fromkeys(("gamma_turn", "lam_turn"), "gae is token")
+        else:
+            idle |= dict.fromkeys(("advantage_mask", "loss_mask"), "gae is turn, and only actions belong to a turn")
+        if config.gae == "token" and config.advantage_mask:
             idle["loss_mask"] = "advantage_mask is on, so the environment's tokens have no advantage to learn from"
         return idle
 
@@ -79,13 +96,17 @@ class PPO(Algorithm):
         return bool(self.config.kl_coef > 0)
 
     def advantages(self, batch: Batch) -> Advantages:
-        """GAE over the tokens in the mask, whitened; the critic's targets are A + V before the whitening."""
+        """GAE over the tokens in the mask, or over turns, whitened; the critic's targets are A + V before that."""
         if batch.values is None:
             raise ValueError("ppo's advantages need the critic's values; fill batch.values")
         config = self.config
-        mask = batch.action_mask if config.advantage_mask else batch.response_mask
-        rewards = kl_in_reward(batch, config.kl_coef)
-        advantages, targets = gae(rewards, batch.values, mask, config.gamma, config.lam, batch.bootstrap)
+        mask = batch.action_mask if config.advantage_mask or config.gae == "turn" else batch.response_mask
+        rewards, values, after = kl_in_reward(batch, config.kl_coef), batch.values, batch.bootstrap
+        if config.gae == "turn":
+            discounts = config.gamma, config.lam, config.gamma_turn, config.lam_turn
+            advantages, targets = turn_level_gae(rewards, values, batch.turn, *discounts, after)
+        else:
+            advantages, targets = gae(rewards, values, mask, config.gamma, config.lam, after)
         metrics = {
             "value_mean": float(batch.values[mask].mean()),
             "value_explained_variance": explained_variance(batch.values, targets, mask),

@@ -209,7 +209,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         3,
         "credit-through-tool-text",
         "plugins/agent_r1_ppo/ppo.py",
-        "mask = batch.action_mask if config.advantage_mask else batch.response_mask",
+        'mask = batch.action_mask if config.advantage_mask or config.gae == "turn" else batch.response_mask',
         "mask = batch.response_mask",
         "numbers_outside",
     ),

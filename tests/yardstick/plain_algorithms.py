@@ -160,11 +160,15 @@ class PlainGrpo(PlainAlgorithm):
 
 
 class PlainPpo(PlainAlgorithm):
-    """PPO (1707.06347) with GAE (1506.02438) over the credited tokens, and a dual clip (1912.09729)."""
+    """PPO (1707.06347) with GAE (1506.02438) over the credited tokens, or over turns and then within each
+    (RAGEN, 2504.20073), and a dual clip (1912.09729)."""
 
     OPTIONS: ClassVar = {
+        "gae": "token",
         "gamma": 1.0,
         "lam": 1.0,
+        "gamma_turn": 0.95,
+        "lam_turn": 1.0,
         "whiten": True,
         "clip_low": 0.2,
         "clip_high": 0.2,
@@ -183,6 +187,9 @@ class PlainPpo(PlainAlgorithm):
 
     def advantages(self, rows: Sequence[Row]) -> None:
         for row in rows:
+            if self.gae == "turn":
+                self.credit_turns(row)
+                continue
             following, advantage = row.bootstrap, 0.0
             for token in reversed(self.value_tokens(row)):
                 reward = token.reward - _tax(token, self.kl_coef)
@@ -192,6 +199,20 @@ class PlainPpo(PlainAlgorithm):
                 following = token.value
         if self.whiten:
             _whiten([token for row in rows for token in self.value_tokens(row)])
+
+    def credit_turns(self, row: Row) -> None:
+        """The turn's advantage and its first value are what its last token earns; nothing comes after that token."""
+        following, of_turn = row.bootstrap, 0.0
+        for tokens in reversed(row.turns):
+            earned = sum(token.reward - _tax(token, self.kl_coef) for token in tokens)
+            first = tokens[0].value
+            of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * self.lam_turn * of_turn
+            following = first
+            reward, after, advantage = of_turn + first, 0.0, 0.0
+            for token in reversed(tokens):
+                advantage = reward + self.gamma * after - token.value + self.gamma * self.lam * advantage
+                token.advantage, token.target = advantage, advantage + token.value
+                reward, after = 0.0, token.value
 
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
@@ -257,6 +278,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
         {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
     ),
     "ppo": (PlainPpo, {}),
+    "turn_gae": (PlainPpo, {"gae": "turn"}),
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),

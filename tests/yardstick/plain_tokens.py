@@ -46,6 +46,13 @@ class Row:
         return [token for token in self.tokens if token.action]
 
     @property
+    def turns(self) -> list[list[Token]]:
+        """The action tokens of each turn, in order."""
+        return [
+            [token for token in self.actions if token.turn == turn] for turn in sorted({t.turn for t in self.actions})
+        ]
+
+    @property
     def responses(self) -> list[Token]:
         return [token for token in self.tokens if token.response]
 

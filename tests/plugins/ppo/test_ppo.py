@@ -25,6 +25,11 @@ class TestDiscountedWithKL(AlgorithmContract):
     config: ClassVar = {"gamma": 0.95, "lam": 0.9, "kl_coef": 0.01}
 
 
+class TestTurnGAE(AlgorithmContract):
+    component = PPO
+    config: ClassVar = {"gae": "turn", "kl_coef": 0.01}
+
+
 class TestWithoutAdvantageMask(AlgorithmContract):
     component = PPO
     config: ClassVar = {"advantage_mask": False}
@@ -55,6 +60,17 @@ def test_process_and_outcome_rewards_flow_back_over_turns_and_skip_the_tools_ans
     expected = torch.tensor([[0, 0, 1.0 - 0.1, 2.0 - 0.2, 0, 0, 0, 2.0 - 0.3]])
     torch.testing.assert_close(out.advantages, expected)
     torch.testing.assert_close(out.value_targets, torch.tensor([[0, 0, 1.0, 2.0, 0, 0, 0, 2.0]]))
+
+
+def test_with_turn_gae_a_reward_is_discounted_by_turns_and_credits_a_turns_tokens_alike() -> None:
+    trajectory = make_trajectory(TWO_TURNS, turn_rewards=(1.0, 0.0), reward=2.0)
+    batch = valued(trajectory, [9, 9, 0.1, 0.2, 9, 9, 9, 0.3])
+    out = made(gae="turn", gamma_turn=0.5, whiten=False).advantages(batch)
+    expected = torch.tensor([[0, 0, 2.0 - 0.1, 2.0 - 0.2, 0, 0, 0, 2.0 - 0.3]])
+    torch.testing.assert_close(out.advantages, expected)
+    batch.bootstrap = torch.tensor([4.0])
+    out = made(gae="turn", gamma_turn=0.5, lam_turn=0.0, gamma=0.5, whiten=False).advantages(batch)
+    torch.testing.assert_close(out.value_targets, torch.tensor([[0, 0, 0.5 * 1.15, 1.15, 0, 0, 0, 4.0]]))
 
 
 def test_only_a_bootstrap_continues_the_last_action() -> None:
@@ -108,6 +124,14 @@ def test_roles() -> None:
 def test_the_loss_mask_without_the_advantage_mask_is_named_idle() -> None:
     assert "advantage_mask" in PPO.idle_options(PPO.Config())["loss_mask"]
     assert "loss_mask" not in PPO.idle_options(PPO.Config(advantage_mask=False))
+
+
+def test_options_of_the_other_level_are_named_idle() -> None:
+    assert {"gamma_turn", "lam_turn"} <= set(PPO.idle_options(PPO.Config()))
+    idle = PPO.idle_options(PPO.Config(gae="turn"))
+    assert {"advantage_mask", "loss_mask"} <= set(idle)
+    assert not {"gamma", "lam", "gamma_turn", "lam_turn"} & set(idle)
+    assert set(PPO.idle_options(PPO.Config(gae="turn", advantage_mask=False))) == set(idle)
 
 
 def test_missing_values_are_one_clear_sentence() -> None:
