@@ -30,16 +30,15 @@ from typing import Any
 
 import report
 
-PINS = ("trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0", "torch==2.13.0")
+PINS = ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0")
+"""Torch comes first and alone, so that the others do not decide which build of it."""
 SIDES = ("agent-r1", "agent-r1, all groups", "TRL")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "vs_trl")
-    where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
-    where.add_argument("--venv", type=Path, help="folder of such an environment, created if missing")
+    add_peer(options)
     options.add_argument("--model", type=Path, help="folder of the tiny model, made if missing")
     options.add_argument("--steps", type=int, default=8, help="training steps per process")
     options.add_argument("--repeats", type=int, default=3, help="processes per side")
@@ -53,16 +52,26 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
+def add_peer(options: argparse.ArgumentParser) -> None:
+    """The options that say where TRL is."""
+    where = options.add_mutually_exclusive_group(required=True)
+    where.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
+    where.add_argument("--venv", type=Path, help="folder of such an environment, created if missing")
+
+
 def peer_python(options: argparse.Namespace) -> Path:
     """Python of TRL's environment, which is created if missing."""
     if options.trl_python is not None:
-        return options.trl_python.absolute()
+        given: Path = options.trl_python.absolute()
+        return given
     python = options.venv.absolute() / "bin" / "python"
     if not python.exists():
         print(f"making {options.venv} with {', '.join(PINS)}", flush=True)
         venv.create(options.venv, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PINS], check=True)
-    return python
+        for pins in (PINS[:1], PINS):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *pins], check=True)
+    peer: Path = python
+    return peer
 
 
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu")
+SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu", "gradients")
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
     "learner": ("memory",),
@@ -86,3 +86,33 @@ def test_both_sides_of_the_comparison_describe_the_same_tool(root: Path, monkeyp
     from peer_trl import multiply
 
     assert Multiply().schema() == get_json_schema(multiply)
+
+
+def test_each_algorithm_that_is_compared_with_trl_has_gradients_where_clips_act(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import gradients
+
+    folders = gradients.weights(tmp_path, seed=0)
+    for case in gradients.CASES:
+        groups = gradients.batch(0, case.batch == "tools")
+        own = gradients.ours(case, groups, *folders)
+        first = {name.replace("first", "second"): value for name, value in own.items() if name.startswith("first")}
+        second = {name: value for name, value in own.items() if name.startswith("second")}
+        assert gradients.distance(first, second, "second") > 0.01, case.title
+
+
+def test_trl_gets_the_batch_of_the_comparison_with_its_action_mask(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import gradients
+
+    groups = gradients.batch(0, tools=True)
+    rows = [row for group in gradients.for_trl(groups) for row in group]
+    for row, trajectory in zip(rows, (t for group in groups for t in group.trajectories), strict=True):
+        segment = trajectory.segments[0]
+        assert row["prompt"] + row["completion"] == segment.ids
+        assert [0] * len(row["prompt"]) + row["mask"] == [int(bit) for bit in segment.mask]
+        assert row["reward"] == trajectory.total_reward
+    assert {0, 1} == {bit for row in rows for bit in row["mask"]}
+    assert len({len(row["completion"]) for row in rows}) > 10
