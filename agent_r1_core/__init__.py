@@ -20,6 +20,7 @@ _HOMES = {
     "ComponentConfig": "contracts.component",
     "ComponentLoadError": "errors",
     "ConfigError": "errors",
+    "DenseConfig": "contracts.algorithm",
     "EndStatus": "trajectory",
     "Engine": "contracts.engine",
     "EngineBackend": "engines.backend",

@@ -38,6 +38,21 @@ class AlgorithmConfig(ComponentConfig):
     aggregation. 0: no bonus."""
 
 
+class DenseConfig(AlgorithmConfig):
+    """Options of algorithms that credit a turn's process reward to the actions up to that turn.
+
+    `agent_r1_core.learning.process` has the formulas.
+    """
+
+    gamma: float = Field(1.0, ge=0, le=1)
+    """Discount per action token."""
+    gamma_turn: float = Field(1.0, ge=0, le=1)
+    """Discount per turn: what follows a turn counts this much less to its actions, however many tokens they have."""
+    process_scale: float | None = Field(None, gt=0)
+    """Root mean square, over the batch's turns, to which process rewards are scaled; null: they stay as they are. Then
+    their weights count only relative to one another, and rewards that few turns get grow."""
+
+
 class Algorithm(Component):
     """Turns one rollout into a loss."""
 
@@ -81,6 +96,11 @@ class Algorithm(Component):
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The loss of a micro-batch: a sum over tokens of `weights` times each token's loss (LAW 6)."""
         raise TypeError(f"algorithm {type(self).__name__} defines no loss(tokens); add one")
+
+    def credits_turns(self) -> bool:
+        """Whether a turn's process reward is credited to the actions up to that turn; if not, only its sum over the
+        trajectory counts. `--dry-run` says which."""
+        return isinstance(self.config, DenseConfig)
 
     def needs_entropy(self) -> bool:
         """True when the loss has a gradient through `tokens.entropy`: from the bonus of `entropy_coef`, which the

@@ -46,6 +46,8 @@ class Batch:
     rewards: Tensor
     """float [n, T]: process rewards at the last action token of their turn, the outcome reward at the trajectory's last
     action token (LAW 4)."""
+    process_rewards: Tensor
+    """float [n, T]: the part of `rewards` that is process rewards."""
     sampler_logprobs: Tensor
     """float [n, T]: the engine's log-probs of sampled ids, nats."""
     group: Tensor
@@ -81,6 +83,7 @@ class Batch:
             response_mask=torch.zeros(shape, dtype=torch.bool),
             turn=torch.full(shape, -1, dtype=torch.long),
             rewards=torch.zeros(shape),
+            process_rewards=torch.zeros(shape),
             sampler_logprobs=torch.zeros(shape),
             group=torch.tensor([number for number, _ in rows], dtype=torch.long),
             returns=torch.tensor([trajectory.total_reward for trajectory in trajectories], dtype=torch.float32),
@@ -138,7 +141,9 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
             )
         batch.turn[row, start:stop] = turn.index
         if len(actions):
-            batch.rewards[row, _reward_position(start, stop, actions)] += turn.reward
+            position = _reward_position(start, stop, actions)
+            batch.rewards[row, position] += turn.reward
+            batch.process_rewards[row, position] += turn.reward
     if len(actions):
         batch.rewards[row, actions[-1]] += trajectory.reward
 

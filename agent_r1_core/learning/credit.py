@@ -23,7 +23,7 @@ def gae(
     rewards: Tensor,
     values: Tensor,
     mask: Tensor,
-    gamma: float,
+    gamma: float | Tensor,
     lam: float,
     bootstrap: Tensor | None = None,
     ends: Tensor | None = None,
@@ -36,6 +36,7 @@ def gae(
     Args:
         rewards, values: [n, T].
         mask: bool [n, T], the credited tokens.
+        gamma: one discount, or one for each token, [n, T]: what follows token t is multiplied by gamma[t].
         bootstrap: [n] value after the last id where a limit outside the MDP cut the trajectory, else 0 (LAW 5).
         ends: bool [n, T], credited tokens that nothing follows: neither value nor advantage of later ones reaches them.
 
@@ -44,6 +45,7 @@ def gae(
     """
     index, present = compact(mask)
     reward, value = _take(rewards, index, present), _take(values, index, present)
+    discount = _discounts(gamma, rewards, index, present)
     ended = torch.zeros_like(present) if ends is None else ends.gather(1, index) & present
     advantage = values.new_zeros(values.shape[0])
     next_value = advantage if bootstrap is None else bootstrap
@@ -51,21 +53,22 @@ def gae(
     for k in range(value.shape[1] - 1, -1, -1):
         here = present[:, k]
         advantage, next_value = (torch.where(ended[:, k], 0.0, one) for one in (advantage, next_value))
-        delta = reward[:, k] + gamma * next_value - value[:, k]
-        advantage = torch.where(here, delta + gamma * lam * advantage, advantage)
+        delta = reward[:, k] + discount[:, k] * next_value - value[:, k]
+        advantage = torch.where(here, delta + discount[:, k] * lam * advantage, advantage)
         next_value = torch.where(here, value[:, k], next_value)
         columns[:, k] = advantage
     return _put(columns, index, present, mask), _put(columns + value, index, present, mask)
 
 
-def returns_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """G_k = r_k + gamma G_{k+1} over a row's credited tokens; [n, T], 0 outside the mask."""
+def returns_to_go(rewards: Tensor, mask: Tensor, gamma: float | Tensor) -> Tensor:
+    """G_k = r_k + gamma G_{k+1} over a row's credited tokens; [n, T], 0 outside the mask. `gamma` as in `gae`."""
     index, present = compact(mask)
     reward = _take(rewards, index, present)
+    discount = _discounts(gamma, rewards, index, present)
     columns = torch.zeros_like(reward)
     running = rewards.new_zeros(rewards.shape[0])
     for k in range(reward.shape[1] - 1, -1, -1):
-        running = torch.where(present[:, k], reward[:, k] + gamma * running, running)
+        running = torch.where(present[:, k], reward[:, k] + discount[:, k] * running, running)
         columns[:, k] = running
     return _put(columns, index, present, mask)
 
@@ -79,23 +82,31 @@ def _take(values: Tensor, index: Tensor, present: Tensor) -> Tensor:
     return torch.where(present, values.gather(1, index), values.new_zeros(()))
 
 
+def _discounts(gamma: float | Tensor, like: Tensor, index: Tensor, present: Tensor) -> Tensor:
+    return _take(gamma if isinstance(gamma, Tensor) else torch.full_like(like, gamma), index, present)
+
+
 def _put(columns: Tensor, index: Tensor, present: Tensor, mask: Tensor) -> Tensor:
     counted = torch.where(present, columns, columns.new_zeros(()))
     return columns.new_zeros(mask.shape).scatter(1, index, counted)
 
 
-def kl_in_reward(batch: Batch, coefficient: float) -> Tensor:
+def kl_in_reward(batch: Batch, coefficient: float, rewards: Tensor | None = None) -> Tensor:
     """The batch's rewards [n, T], less `coefficient` (log pi_old - log pi_ref) at every action token; at 0 as they are.
+
+    Args:
+        rewards: [n, T], in place of the batch's own.
 
     Raises:
         ValueError: the batch lacks the old or the reference log-probs.
     """
+    rewards = batch.rewards if rewards is None else rewards
     if coefficient == 0:
-        return batch.rewards
+        return rewards
     if batch.old_logprobs is None or batch.reference_logprobs is None:
         raise ValueError(
             "a KL in the reward needs old and reference log-probs; name `reference` in the algorithm's roles and "
             "return True from needs_old_logprobs"
         )
     penalty = kl_estimate(batch.old_logprobs, batch.reference_logprobs, "k1")
-    return batch.rewards - coefficient * torch.where(batch.action_mask, penalty, penalty.new_zeros(()))
+    return rewards - coefficient * torch.where(batch.action_mask, penalty, penalty.new_zeros(()))

@@ -5,7 +5,8 @@ asked for, a KL to the reference in the loss (learning/kl.py says what its gradi
 (2503.20783), DAPO (2503.14476, without sampling again), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585);
 presets set them.
 
-A group is one task under one policy version (LAW 7); one without spread has advantage 0.
+R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
+is one task under one policy version (LAW 7); one without spread has advantage 0.
 """
 
 from __future__ import annotations

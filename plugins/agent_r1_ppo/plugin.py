@@ -17,6 +17,12 @@ def register_algorithms() -> Iterable[AlgorithmSpec]:
             "ppo",
             "agent_r1_ppo.ppo:PPO",
             "Proximal policy optimisation: a critic, GAE over actions",
-            presets=(Preset("turn_gae", {"gae": "turn"}, "PPO with bi-level GAE: over turns, then within each"),),
+            presets=(
+                Preset(
+                    "turn_gae",
+                    {"gae": "turn", "gamma_turn": 0.95},
+                    "PPO with bi-level GAE: over turns, then within each",
+                ),
+            ),
         )
     ]

@@ -2,8 +2,9 @@
 
 Over a trajectory's action tokens i_1..i_K alone, delta_k = r_k + gamma V_{k+1} - V_k and
 A_k = delta_k + gamma lam A_{k+1}, with V_{k+1} the value at the next action token, however many environment tokens lie
-between (the advantage mask of Agent-R1, 2511.14460). Advantages are whitened over the batch. The surrogate is clipped,
-doubly where the advantage is negative (1912.09729), and so is the value loss.
+between (the advantage mask of Agent-R1, 2511.14460); after a turn's last action token, where its process reward
+stands, gamma is gamma x gamma_turn. Advantages are whitened over the batch. The surrogate is clipped, doubly where the
+advantage is negative (1912.09729), and so is the value loss.
 
 With `gae: turn` (preset `turn_gae`) GAE runs on two levels, as in RAGEN (2504.20073): over turns k, with V_k the value
 at the turn's first action token and r_k the turn's reward, d_k = r_k + gamma_turn V_{k+1} - V_k and
@@ -19,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from agent_r1_core import Metric
-from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
+from agent_r1_core.contracts.algorithm import Algorithm, DenseConfig, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import gae, kl_in_reward
 from agent_r1_core.learning.loss import policy_terms
 from agent_r1_core.learning.masking import explained_variance, masked_mean, whiten
+from agent_r1_core.learning.process import scaled_rewards, turn_discounts
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value_loss
 from agent_r1_core.learning.turns import turn_level_gae
 
@@ -44,17 +46,13 @@ class PPO(Algorithm):
         ),
     )
 
-    class Config(AlgorithmConfig):
-        """Options of PPO."""
+    class Config(DenseConfig):
+        """Options of PPO; with `gae: turn`, `gamma` discounts within a turn alone."""
 
         gae: Literal["token", "turn"] = "token"
         """`token`: GAE over a trajectory's action tokens. `turn`: over its turns, then over the tokens of each turn."""
-        gamma: float = Field(1.0, ge=0, le=1)
-        """Discount per action token; with `gae: turn` within a turn."""
         lam: float = Field(1.0, ge=0, le=1)
         """Of GAE over tokens: 1 trusts returns, 0 trusts the critic."""
-        gamma_turn: float = Field(0.95, ge=0, le=1)
-        """Discount per turn; no effect with `gae: token`."""
         lam_turn: float = Field(1.0, ge=0, le=1)
         """Of GAE over turns: 1 trusts returns, 0 trusts the critic; no effect with `gae: token`."""
         whiten: bool = True
@@ -80,7 +78,7 @@ class PPO(Algorithm):
         """Options without effect."""
         idle = super().idle_options(config)
         if config.gae == "token":
-            idle |= dict.fromkeys(("gamma_turn", "lam_turn"), "gae is token")
+            idle["lam_turn"] = "gae is token"
         else:
             idle |= dict.fromkeys(("advantage_mask", "loss_mask"), "gae is turn, and only actions belong to a turn")
         if config.gae == "token" and config.advantage_mask:
@@ -101,12 +99,14 @@ class PPO(Algorithm):
             raise ValueError("ppo's advantages need the critic's values; fill batch.values")
         config = self.config
         mask = batch.action_mask if config.advantage_mask or config.gae == "turn" else batch.response_mask
-        rewards, values, after = kl_in_reward(batch, config.kl_coef), batch.values, batch.bootstrap
+        rewards = kl_in_reward(batch, config.kl_coef, scaled_rewards(batch, config.process_scale))
+        values, after = batch.values, batch.bootstrap
         if config.gae == "turn":
             discounts = config.gamma, config.lam, config.gamma_turn, config.lam_turn
             advantages, targets = turn_level_gae(rewards, values, batch.turn, *discounts, after)
         else:
-            advantages, targets = gae(rewards, values, mask, config.gamma, config.lam, after)
+            gamma = turn_discounts(batch.turn, config.gamma, config.gamma_turn)
+            advantages, targets = gae(rewards, values, mask, gamma, config.lam, after)
         metrics = {
             "value_mean": float(batch.values[mask].mean()),
             "value_explained_variance": explained_variance(batch.values, targets, mask),

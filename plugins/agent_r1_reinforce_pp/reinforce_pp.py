@@ -1,9 +1,10 @@
 """REINFORCE++: PPO's clipped surrogate without a critic, normalised over the batch (Hu et al., arXiv 2501.03262).
 
 Without baseline: r'_t = r_t - kl_coef (log pi_old - log pi_ref), A_t = the discounted return to go of r' over action
-tokens, whitened over the batch's action tokens. With baseline: A_i = R_i - mean_G at every action token, whitened in
-the same way, and the KL as a k2 loss; groups without spread keep advantage 0 and are excluded from the statistics
-(LAW 7).
+tokens, whitened over the batch's action tokens; a turn's process reward stands at its last action token, and gamma
+there is gamma x gamma_turn. With baseline: A_i = R_i - mean_G at every action token, whitened in the same way, and the
+KL as a k2 loss; R_i sums the process rewards and the outcome; groups without spread keep advantage 0 and are excluded
+from the statistics (LAW 7).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
+from agent_r1_core.contracts.algorithm import Algorithm, DenseConfig, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import kl_in_reward, returns_to_go, spread_over
 from agent_r1_core.learning.groups import group_mean_advantage, group_statistics
 from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.masking import masked_mean, whiten
+from agent_r1_core.learning.process import scaled_rewards, turn_discounts
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio
 
 if TYPE_CHECKING:
@@ -28,13 +30,11 @@ if TYPE_CHECKING:
 class ReinforcePP(Algorithm):
     """REINFORCE++."""
 
-    class Config(AlgorithmConfig):
-        """Options of REINFORCE++."""
+    class Config(DenseConfig):
+        """Options of REINFORCE++; with `baseline`, `gamma`, `gamma_turn` and `process_scale` have no effect."""
 
         baseline: bool = False
         """Compare a return with its group's mean (REINFORCE++-baseline)."""
-        gamma: float = Field(1.0, ge=0, le=1)
-        """Discount per action token; no effect with `baseline`."""
         clip_low: float = Field(0.2, gt=0)
         """Lower bound of the ratio is 1 - clip_low; no effect if a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
@@ -48,12 +48,17 @@ class ReinforcePP(Algorithm):
         """Options without effect."""
         idle = super().idle_options(config)
         if config.baseline:
-            idle["gamma"] = "with baseline a trajectory has one undiscounted return"
+            one_return = "with baseline a trajectory has one undiscounted return, the sum of its rewards"
+            idle |= dict.fromkeys(("gamma", "gamma_turn", "process_scale"), one_return)
         return idle
 
     def roles(self) -> frozenset[Role]:
         """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
+
+    def credits_turns(self) -> bool:
+        """True without baseline."""
+        return not self.config.baseline
 
     def needs_every_trajectory(self) -> bool:
         """True with a KL in the loss; one in the reward has no gradient of its own."""
@@ -69,13 +74,14 @@ class ReinforcePP(Algorithm):
         if self.config.baseline:
             varied = mask & group_statistics(batch.returns, batch.group).informative[:, None]
             return Advantages(whiten(spread_over(group_mean_advantage(batch.returns, batch.group), varied), varied))
-        rewards = kl_in_reward(batch, self.config.kl_coef)
+        rewards = kl_in_reward(batch, self.config.kl_coef, scaled_rewards(batch, self.config.process_scale))
+        gamma = turn_discounts(batch.turn, self.config.gamma, self.config.gamma_turn)
         metrics = {}
         if batch.reference_logprobs is not None and batch.old_logprobs is not None:
             metrics["kl_reference"] = float(
                 masked_mean(batch.old_logprobs - batch.reference_logprobs, batch.action_mask)
             )
-        return Advantages(whiten(returns_to_go(rewards, mask, self.config.gamma), mask), metrics=metrics)
+        return Advantages(whiten(returns_to_go(rewards, mask, gamma), mask), metrics=metrics)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The clipped surrogate and, with `baseline`, the KL."""

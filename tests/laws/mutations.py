@@ -217,9 +217,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         3,
         "environment-tokens-discount",
         "agent_r1_core/learning/credit.py",
-        "        advantage = torch.where(here, delta + gamma * lam * advantage, advantage)",
+        "        advantage = torch.where(here, delta + discount[:, k] * lam * advantage, advantage)",
         "        distance = (index[:, k + 1] - index[:, k]).clamp(min=1) if k + 1 < value.shape[1] else 1\n"
-        "        advantage = torch.where(here, delta + (gamma * lam) ** distance * advantage, advantage)",
+        "        advantage = torch.where(here, delta + (discount[:, k] * lam) ** distance * advantage, advantage)",
         "neither_earn_nor_discount",
     ),
     Mutation(

@@ -25,16 +25,18 @@ from agent_r1_core.trajectory import Group
 ALGORITHMS: list[Algorithm] = [
     GRPO(GRPO.Config(kl_coef=0.1)),
     PPO(PPO.Config(gamma=0.9, lam=0.8, kl_coef=0.1)),
+    PPO(PPO.Config(gamma_turn=0.9, process_scale=0.5)),
     ReinforcePP(ReinforcePP.Config(gamma=0.9, kl_coef=0.1)),
+    ReinforcePP(ReinforcePP.Config(gamma_turn=0.9, process_scale=0.5)),
     ReinforcePP(ReinforcePP.Config(baseline=True)),
 ]
-NAMES = ["grpo", "ppo", "reinforce_pp", "baseline"]
+NAMES = ["grpo", "ppo", "ppo-turns", "reinforce_pp", "reinforce_pp-turns", "baseline"]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
 def test_numbers_outside_the_action_mask_change_no_advantage_and_no_target(algorithm: Algorithm) -> None:
     clean, spoilt = tiny_batch(), tiny_batch()
-    for name in ("rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
+    for name in ("rewards", "process_rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
         getattr(spoilt, name)[~spoilt.action_mask] = 1e3
     one, other = algorithm.advantages(clean), algorithm.advantages(spoilt)
     assert torch.equal(one.advantages, other.advantages)

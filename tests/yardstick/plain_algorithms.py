@@ -166,8 +166,9 @@ class PlainPpo(PlainAlgorithm):
     OPTIONS: ClassVar = {
         "gae": "token",
         "gamma": 1.0,
+        "gamma_turn": 1.0,
+        "process_scale": None,
         "lam": 1.0,
-        "gamma_turn": 0.95,
         "lam_turn": 1.0,
         "whiten": True,
         "clip_low": 0.2,
@@ -186,25 +187,27 @@ class PlainPpo(PlainAlgorithm):
         return row.actions if self.advantage_mask else row.responses
 
     def advantages(self, rows: Sequence[Row]) -> None:
+        factor = _process_factor(rows, self.process_scale)
         for row in rows:
             if self.gae == "turn":
-                self.credit_turns(row)
+                self.credit_turns(row, factor)
                 continue
             following, advantage = row.bootstrap, 0.0
             for token in reversed(self.value_tokens(row)):
-                reward = token.reward - _tax(token, self.kl_coef)
-                error = reward + self.gamma * following - token.value
-                advantage = error + self.gamma * self.lam * advantage
+                gamma = self.gamma * (self.gamma_turn if token.closes_turn else 1)
+                reward = _earned(token, factor, self.kl_coef)
+                error = reward + gamma * following - token.value
+                advantage = error + gamma * self.lam * advantage
                 token.advantage, token.target = advantage, advantage + token.value
                 following = token.value
         if self.whiten:
             _whiten([token for row in rows for token in self.value_tokens(row)])
 
-    def credit_turns(self, row: Row) -> None:
+    def credit_turns(self, row: Row, factor: float) -> None:
         """The turn's advantage and its first value are what its last token earns; nothing comes after that token."""
         following, of_turn = row.bootstrap, 0.0
         for tokens in reversed(row.turns):
-            earned = sum(token.reward - _tax(token, self.kl_coef) for token in tokens)
+            earned = sum(_earned(token, factor, self.kl_coef) for token in tokens)
             first = tokens[0].value
             of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * self.lam_turn * of_turn
             following = first
@@ -235,7 +238,15 @@ class PlainPpo(PlainAlgorithm):
 class PlainReinforcePP(PlainAlgorithm):
     """REINFORCE++ (2501.03262), with and without the group's mean as baseline."""
 
-    OPTIONS: ClassVar = {"baseline": False, "gamma": 1.0, "clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}
+    OPTIONS: ClassVar = {
+        "baseline": False,
+        "gamma": 1.0,
+        "gamma_turn": 1.0,
+        "process_scale": None,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "kl_coef": 0.0,
+    }
 
     def needs_old(self) -> bool:
         return self.kl_coef > 0 and not self.baseline
@@ -251,10 +262,12 @@ class PlainReinforcePP(PlainAlgorithm):
                         token.advantage = row.total - mean(returns)
             _whiten(credited)
             return
+        factor = _process_factor(rows, self.process_scale)
         for row in rows:
             to_go = 0.0
             for token in reversed(self.loss_tokens(row)):
-                to_go = token.reward - _tax(token, self.kl_coef) + self.gamma * to_go
+                reward = _earned(token, factor, self.kl_coef)
+                to_go = reward + self.gamma * (self.gamma_turn if token.closes_turn else 1) * to_go
                 token.advantage = to_go
         _whiten([token for row in rows for token in self.loss_tokens(row)])
 
@@ -278,7 +291,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
         {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
     ),
     "ppo": (PlainPpo, {}),
-    "turn_gae": (PlainPpo, {"gae": "turn"}),
+    "turn_gae": (PlainPpo, {"gae": "turn", "gamma_turn": 0.95}),
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
@@ -296,9 +309,16 @@ def _spread(returns: Sequence[float]) -> bool:
     return max(returns) - min(returns) > 1e-9
 
 
-def _tax(token: Token, coefficient: float) -> float:
-    """The KL in the reward: log pi_old - log pi_ref of what the policy did."""
-    return coefficient * (token.old - token.reference) if coefficient and token.action else 0.0
+def _earned(token: Token, factor: float, coefficient: float) -> float:
+    """Its reward, with the process reward in it times `factor`, less the KL: log pi_old - log pi_ref of an action."""
+    tax = coefficient * (token.old - token.reference) if coefficient and token.action else 0.0
+    return token.reward + (factor - 1) * token.process - tax
+
+
+def _process_factor(rows: Sequence[Row], scale: float | None) -> float:
+    """What brings the root mean square of the turns' process rewards to `scale`."""
+    rewards = [token.process for row in rows for token in row.tokens if token.closes_turn]
+    return 1.0 if scale is None else scale / math.sqrt(mean(reward**2 for reward in rewards))
 
 
 def _whiten(tokens: Sequence[Token]) -> None:

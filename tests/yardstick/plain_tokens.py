@@ -22,6 +22,10 @@ class Token:
     """-1 where it is no action."""
     sampler: float
     reward: float = 0.0
+    process: float = 0.0
+    """The process reward in `reward`."""
+    closes_turn: bool = False
+    """It is the last token of its turn's action."""
     old: float = 0.0
     reference: float = 0.0
     value: float = 0.0
@@ -81,5 +85,6 @@ def _row(trajectory: Trajectory, group: int) -> Row:
         for token in own:
             token.turn = turn.index
         own[-1].reward += turn.reward
+        own[-1].process, own[-1].closes_turn = turn.reward, True
     row.actions[-1].reward += trajectory.reward
     return row

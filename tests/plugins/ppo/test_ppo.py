@@ -127,7 +127,7 @@ def test_the_loss_mask_without_the_advantage_mask_is_named_idle() -> None:
 
 
 def test_options_of_the_other_level_are_named_idle() -> None:
-    assert {"gamma_turn", "lam_turn"} <= set(PPO.idle_options(PPO.Config()))
+    assert "lam_turn" in PPO.idle_options(PPO.Config())
     idle = PPO.idle_options(PPO.Config(gae="turn"))
     assert {"advantage_mask", "loss_mask"} <= set(idle)
     assert not {"gamma", "lam", "gamma_turn", "lam_turn"} & set(idle)

@@ -95,5 +95,11 @@ def test_without_the_loss_mask_environment_tokens_are_credited_too() -> None:
 
 
 def test_options_without_effect_are_named() -> None:
-    assert "baseline" in ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))["gamma"]
-    assert "gamma" not in ReinforcePP.idle_options(ReinforcePP.Config())
+    idle = ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))
+    assert all("baseline" in idle[name] for name in ("gamma", "gamma_turn", "process_scale"))
+    assert set(ReinforcePP.idle_options(ReinforcePP.Config())) == {"horizon"}
+
+
+def test_turns_are_credited_unless_a_trajectory_has_one_return() -> None:
+    assert made().credits_turns()
+    assert not made(baseline=True).credits_turns()
