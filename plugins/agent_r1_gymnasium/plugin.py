@@ -1,4 +1,4 @@
-"""Declares the environments `gymnasium` and `frozen_lake`."""
+"""Declares the environments `gymnasium`, `frozen_lake`, `sokoban` and `bandit`."""
 
 from __future__ import annotations
 
@@ -23,4 +23,8 @@ def register_envs() -> Iterable[EnvSpec]:
             "agent_r1_gymnasium.frozen_lake:FrozenLake",
             "Cross a slippery lake on a map drawn from the task's seed",
         ),
+        EnvSpec(
+            "sokoban", "agent_r1_gymnasium.sokoban:Sokoban", "Push boxes onto targets in a room that can be solved"
+        ),
+        EnvSpec("bandit", "agent_r1_gymnasium.bandit:Bandit", "Two arms with symbolic names: one safe, one risky"),
     ]

@@ -1,0 +1,1 @@
+"""The environment `countdown`: numbers, a target, and an expression that reaches it."""
