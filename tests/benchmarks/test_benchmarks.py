@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu", "gradients")
+SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu", "gradients", "ablation")
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
     "learner": ("memory",),
     "tool_calls": ("tool_calls",),
     "startup": ("startup",),
     "gpu": ("agent-r1",),
+    "ablation": ("runs",),
 }
 """Where each writes rows."""
 
