@@ -6,6 +6,7 @@ decoded and encoded again (LAW 1).
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -214,8 +215,13 @@ class Group:
 
     @property
     def returns(self) -> list[float]:
-        """The return R of each trajectory."""
-        return [trajectory.total_reward for trajectory in self.trajectories]
+        """The return R of each trajectory that did not fail (LAW 5)."""
+        return [one.total_reward for one in self.trajectories if one.status is not EndStatus.FAILED]
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns, with n - 1; 0 without spread."""
+        return statistics.stdev(self.returns) if self.varies else 0.0
 
     @property
     def versions(self) -> set[int]:

@@ -200,8 +200,12 @@ def _algorithm(setup: Setup) -> None:
     elif training.old_logprobs == "engine" and training.importance_clip is not None:
         text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance weight is 1"
         setup.idle(("training", "importance_clip"), text)
-    if not algorithm.asks_for_more():
-        setup.idle(("training", "extra_rollouts"), f"the algorithm {block.name} never asks for more episodes")
+    if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
+        text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
+        setup.idle(("training", "extra_rollouts"), text)
+    if algorithm.config.filter != "none" and training.samples_per_task == 1:
+        text = f"is {algorithm.config.filter}, which keeps no group of one; set training.samples_per_task to 2 or more"
+        setup.problems.add(("algorithm", "filter"), text)
     if algorithm.needs_every_trajectory():
         text = f"the algorithm {block.name} with these options has a gradient on every episode"
         setup.idle(("training", "skip_without_gradient"), text)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Role = Literal["policy", "critic", "reference"]
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant"]
+GroupFilter = Literal["none", "zero_spread", "resample", "top_share", "top_p"]
 
 
 class AlgorithmConfig(ComponentConfig):
@@ -36,6 +37,16 @@ class AlgorithmConfig(ComponentConfig):
     entropy_coef: float = Field(0.0, ge=0)
     """Weight of an entropy bonus: each token's loss is reduced by this times the policy's entropy there (nats), before
     aggregation. 0: no bonus."""
+    filter: GroupFilter = "none"
+    """Which groups an update learns from; the others are out of it and of its normaliser. `zero_spread` drops those
+    whose returns are equal; `resample` too, and plays further tasks in their place until `training.tasks_per_step`
+    groups are kept or `training.extra_rollouts` are played (DAPO, arXiv 2503.14476); `top_share` keeps those with the
+    largest std of their returns (StarPO-S, 2504.20073), `top_p` the fewest that have `filter_p` of the sum of all stds
+    (RAGEN-2, 2604.06268). All but `none` drop groups of one."""
+    filter_share: float = Field(0.25, gt=0, le=1)
+    """Share of the rollout's groups that `filter: top_share` keeps, rounded up; no effect with the others."""
+    filter_p: float = Field(0.9, gt=0, le=1)
+    """Share of the sum of stds that `filter: top_p` keeps; no effect with the others."""
 
 
 class DenseConfig(AlgorithmConfig):
@@ -61,25 +72,29 @@ class Algorithm(Component):
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
         """Options without effect; an algorithm with options of its own adds to these."""
+        idle = {}
         if config.aggregation != "constant":
-            return {"horizon": f"only `aggregation: constant` divides by it, and it is {config.aggregation}"}
-        return {}
+            idle["horizon"] = f"only `aggregation: constant` divides by it, and it is {config.aggregation}"
+        for option, filter in (("filter_share", "top_share"), ("filter_p", "top_p")):
+            if config.filter != filter:
+                idle[option] = f"only `filter: {filter}` reads it, and it is {config.filter}"
+        return idle
 
     def roles(self) -> frozenset[Role]:
         """The networks that this configuration needs; always the policy."""
         return frozenset({"policy"})
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups to train on; all of them by default."""
+        """The groups to train on, of those that the option `filter` keeps; all of them by default."""
         return list(groups)
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many more tasks to play before the update; 0: none.
+        """How many more tasks to play before the update, beside those of `filter: resample`; 0: none.
 
         The learner asks again after each further rollout, at most `training.extra_rollouts` times a step.
 
         Args:
-            groups: those that `filter` kept so far in this step.
+            groups: those that were kept so far in this step.
             tasks: how many tasks were played for them.
         """
         return 0

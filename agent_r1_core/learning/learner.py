@@ -19,6 +19,7 @@ from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.filters import kept_groups
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.loss import add_entropy, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, gap_sums
@@ -94,20 +95,22 @@ class Learner:
         )
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from.
+        """The groups to learn from: of those that the option `filter` keeps, those that the algorithm wants.
 
         Raises:
             AlgorithmError: its filter raised, or returned other groups than it was given.
         """
-        return self._checked.filter(groups)
+        return self._checked.filter(kept_groups(groups, self.algorithm.config))
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm asks for, given the groups that it kept of so many tasks.
+        """How many further tasks to play, given the groups kept of so many tasks: with `filter: resample` as many as
+        groups are missing, or more if the algorithm asks for them.
 
         Raises:
             AlgorithmError: it raised, or returned no count.
         """
-        return self._checked.more_tasks(groups, tasks)
+        missing = self.settings.tasks_per_step - len(groups) if self.algorithm.config.filter == "resample" else 0
+        return max(missing, self._checked.more_tasks(groups, tasks))
 
     def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.

@@ -46,7 +46,7 @@ ROLLOUT_TOKENS_PER_SECOND = Metric(
 ROLLOUT_MIXED_GROUPS = Metric(
     "rollout/mixed_groups", "groups whose episodes were sampled by several versions of the weights", better="lower"
 )
-ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that the algorithm's filter kept", unit="share")
+ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that `algorithm.filter` kept", unit="share")
 
 # Tools.
 TOOL_CALLS = Metric("tools/calls", "tool calls of the step")

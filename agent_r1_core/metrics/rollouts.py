@@ -50,7 +50,7 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     share of groups without spread; groups of one episode do not count."""
     returns = [value for group in groups for value in group.returns]
     metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
-    several = [group for group in groups if len(group.trajectories) > 1]
+    several = [group for group in groups if len(group.returns) > 1]
     if several:
         metrics[metric.GROUP_STD] = statistics.fmean(statistics.stdev(group.returns) for group in several)
         metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not group.varies for group in several) / len(several)

@@ -2,7 +2,7 @@
 
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
-(2503.20783), DAPO (2503.14476, without sampling again), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585);
+(2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585);
 presets set them.
 
 R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
@@ -11,7 +11,6 @@ is one task under one policy version (LAW 7); one without spread has advantage 0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from agent_r1_core.learning.batch import Batch
     from agent_r1_core.learning.loss import LossTerms, LossTokens
-    from agent_r1_core.trajectory import Group
 
 
 class GRPO(Algorithm):
@@ -56,8 +54,6 @@ class GRPO(Algorithm):
         """Divide by the group's standard deviation; no effect with `baseline: leave_one_out`, which never does."""
         eps: float = Field(1e-6, ge=0)
         """Added to the standard deviation; no effect if nothing is divided by it."""
-        filter: Literal["none", "zero_spread"] = "none"
-        """`zero_spread` excludes groups without spread from the update, and so from its normaliser."""
         kl_coef: float = Field(0.0, ge=0)
         """Weight of the KL to the reference in the loss; above 0 it needs the reference policy."""
         kl_estimator: LossKlEstimator = "k3"
@@ -89,12 +85,6 @@ class GRPO(Algorithm):
     def roles(self) -> frozenset[Role]:
         """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
-
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """All groups, or those with spread."""
-        if self.config.filter == "none":
-            return list(groups)
-        return [group for group in groups if group.varies]
 
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""

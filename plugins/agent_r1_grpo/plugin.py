@@ -16,8 +16,8 @@ PRESETS = (
     ),
     Preset(
         "dapo",
-        {"clip_low": 0.2, "clip_high": 0.28, "aggregation": "token_mean", "filter": "zero_spread"},
-        "GRPO with a wider upper clip, token mean, groups without spread dropped (no resampling, no overlong penalty)",
+        {"clip_low": 0.2, "clip_high": 0.28, "aggregation": "token_mean", "filter": "resample"},
+        "GRPO with a wider upper clip, token mean, groups without spread replaced by further tasks",
     ),
     Preset(
         "rloo",

@@ -20,6 +20,8 @@ from agent_r1_core.contracts.sampling import Sampling
         (Sampling, "top_p", 0.0),
         (Sampling, "top_k", -1),
         (AlgorithmConfig, "horizon", 0),
+        (AlgorithmConfig, "filter_share", 0.0),
+        (AlgorithmConfig, "filter_p", 1.1),
         (TrainingConfig, "betas", (0.9, 1.0)),
     ],
 )

@@ -27,6 +27,9 @@ class PlainAlgorithm:
         "aggregation": "token_mean",
         "horizon": 1024,
         "entropy_coef": 0.0,
+        "filter": "none",
+        "filter_share": 0.25,
+        "filter_p": 0.9,
     }
     critic = False
 
@@ -47,9 +50,26 @@ class PlainAlgorithm:
         """Whether the advantages read log-probs from before the update."""
         return False
 
-    def keeps(self, returns: Sequence[float]) -> bool:
-        """Whether a group of these returns is trained on."""
-        return True
+    def keeps(self, rollout: Sequence[Sequence[float]]) -> list[bool]:
+        """Whether each of a rollout's groups, of these returns, is trained on."""
+        if self.filter == "none":
+            return [True] * len(rollout)
+        spreads = [stdev(returns) if len(returns) > 1 and _spread(returns) else 0.0 for returns in rollout]
+        kept, budget = [False] * len(rollout), sum(spreads)
+        if self.filter == "top_p":
+            budget = self.filter_p * budget
+        places = len(rollout)
+        if self.filter == "top_share":
+            places = next(count for count in range(1, places + 1) if count >= self.filter_share * places)
+        for _ in range(places):
+            widest = max((spread for spread, taken in zip(spreads, kept, strict=True) if not taken), default=0.0)
+            taken_so_far = sum(spread for spread, taken in zip(spreads, kept, strict=True) if taken)
+            if widest == 0.0 or taken_so_far >= budget:
+                break
+            kept[spreads.index(widest)] = True
+        if not all(kept):
+            self.active.add(self.filter)
+        return kept
 
     def loss_tokens(self, row: Row) -> list[Token]:
         return row.actions if self.loss_mask else row.responses
@@ -107,16 +127,12 @@ class PlainGrpo(PlainAlgorithm):
         "baseline": "mean",
         "normalise_std": True,
         "eps": 1e-6,
-        "filter": "none",
         "kl_coef": 0.0,
         "kl_estimator": "k3",
         "kl_correction": False,
         "ratio": "token",
         "objective": "clip",
     }
-
-    def keeps(self, returns: Sequence[float]) -> bool:
-        return self.filter == "none" or _spread(returns)
 
     def advantages(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -283,7 +299,7 @@ class PlainReinforcePP(PlainAlgorithm):
 REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "grpo": (PlainGrpo, {}),
     "dr_grpo": (PlainGrpo, {"normalise_std": False, "aggregation": "constant"}),
-    "dapo": (PlainGrpo, {"clip_high": 0.28, "aggregation": "token_mean", "filter": "zero_spread"}),
+    "dapo": (PlainGrpo, {"clip_high": 0.28, "aggregation": "token_mean", "filter": "resample"}),
     "rloo": (PlainGrpo, {"baseline": "leave_one_out", "aggregation": "sequence_sum"}),
     "gspo": (PlainGrpo, {"ratio": "sequence", "clip_low": 3e-4, "clip_high": 4e-4}),
     "cispo": (

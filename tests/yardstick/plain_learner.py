@@ -117,8 +117,9 @@ class PlainLearner:
 
     def update(self, groups: Sequence[Group], step: int) -> None:
         """Learn from a rollout; gradients of every mini-batch are kept."""
-        kept = [group for group in groups if self.algorithm.keeps([t.total_reward for t in group.trajectories])]
-        rows = rows_of(kept)
+        every = rows_of(groups)
+        kept = self.algorithm.keeps([[r.total for r in every if r.group == n] for n in range(len(groups))])
+        rows = rows_of([group for group, taken in zip(groups, kept, strict=True) if taken])
         self.policy.follow()
         self.critic.follow()
         self._score(rows)

@@ -32,7 +32,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("max_turns=3", "is no key (did you mean env.max_turns?)"),
         (
             "algorithm.clipp=.1",
-            "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, horizon",
+            "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
         ),
         ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name"),
         ("model.lora.rnk=3", "is no key (did you mean model.lora.rank?)"),

@@ -147,6 +147,14 @@ def test_an_algorithm_may_ask_for_more_episodes_within_a_step_up_to_a_bound(tmp_
     assert runs[0].metrics()[0]["rollout/episodes"] == 10.0
 
 
+def test_resampling_plays_further_tasks_until_the_bound(tmp_path: Path, keys: list[str]) -> None:
+    options = ["algorithm=dapo", "rewards=[format]", "training.extra_rollouts=2"]  # no answer: no spread
+    run = train("default", [*keys, *options, "run.name=dapo"])
+    assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2
+    assert [line["rollout/groups_kept"] for line in run.metrics()] == [0.0, 0.0]
+    assert [line["update/trajectories"] for line in run.metrics()] == [0.0, 0.0]
+
+
 def test_the_bound_is_refused_where_the_algorithm_never_asks(keys: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"training.extra_rollouts .* the algorithm grpo never asks for more"):
         train("default", [*keys, "training.extra_rollouts=3"])

@@ -1,0 +1,141 @@
+"""Which groups an update learns from, and that the others are out of it altogether."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from agent_r1_core.config import load_config
+from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.learning.batch import Advantages, Batch
+from agent_r1_core.learning.credit import spread_over
+from agent_r1_core.learning.filters import kept_groups, top_p, top_share
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.loss import LossTerms, LossTokens
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.testing import make_task, make_trajectory, tiny_model
+from agent_r1_core.trajectory import EndStatus, Group
+
+
+def group(name: str, *returns: float, failed: tuple[float, ...] = ()) -> Group:
+    """A group of these returns, and of failed trajectories with these rewards."""
+    made = [make_trajectory(sample=k, reward=reward) for k, reward in enumerate(returns)]
+    made += [
+        make_trajectory(sample=len(made) + k, reward=reward, status=EndStatus.FAILED) for k, reward in enumerate(failed)
+    ]
+    return Group(make_task(name), made)
+
+
+GROUPS = [
+    group("flat", 1.0, 1.0, 1.0),
+    group("small", 0.0, 0.1),
+    group("negative", -1.0, -3.0),
+    group("alone", 7.0),
+    group("rounding", 0.1 + 0.2, 0.3),
+    group("one left", 0.5, failed=(0.0, 9.0)),
+    group("flat but for a failure", -1.0, -1.0, failed=(5.0,)),
+    group("large", 0.0, 4.0, failed=(0.0,)),
+    group("none left", failed=(0.0, 1.0)),
+    group("also small", 0.6, 0.5),
+]
+
+
+def kept(**options: Any) -> list[str]:
+    return [one.task.id for one in kept_groups(GROUPS, AlgorithmConfig(**options))]
+
+
+def test_a_spread_is_that_of_the_trajectories_that_did_not_fail() -> None:
+    assert kept() == [one.task.id for one in GROUPS]
+    for filter in ("zero_spread", "resample"):
+        assert kept(filter=filter) == ["small", "negative", "large", "also small"]
+    assert GROUPS[7].std == pytest.approx(math.sqrt(8))
+    assert GROUPS[2].std == pytest.approx(math.sqrt(2))
+
+
+def test_the_top_share_is_of_all_groups_and_has_none_without_spread() -> None:
+    assert kept(filter="top_share", filter_share=0.1) == ["large"]
+    assert kept(filter="top_share", filter_share=0.11) == ["negative", "large"]
+    assert kept(filter="top_share", filter_share=1.0) == ["small", "negative", "large", "also small"]
+    assert kept(filter="top_share", filter_share=0.3) == ["small", "negative", "large"], "of two alike, the earlier"
+    assert top_share([1.0] * 30, 0.1) == [0, 1, 2]
+    assert top_share([0.0, 0.0], 0.5) == top_share([], 0.5) == []
+
+
+def test_top_p_keeps_the_fewest_groups_that_have_its_share_of_the_spread() -> None:
+    assert kept(filter="top_p", filter_p=0.5) == ["large"]
+    assert kept(filter="top_p", filter_p=0.9) == ["negative", "large"]
+    assert kept(filter="top_p", filter_p=1.0) == ["small", "negative", "large", "also small"]
+    assert top_p([3.0, 1.0, 0.0, 4.0, 2.0], 0.7) == [3, 0], "7 of 10 are reached exactly"
+    assert top_p([0.0, 0.0], 0.9) == top_p([], 0.9) == []
+    numbers = random.Random(0)
+    for count in range(1, 40):
+        stds = [numbers.choice((0.0, numbers.random() * 10.0 ** numbers.randrange(-5, 5))) for _ in range(count)]
+        assert sorted(top_p(stds, 1.0)) == [place for place, std in enumerate(stds) if std > 0]
+
+
+class Plain(Algorithm):
+    """A third party's algorithm that knows nothing of filters."""
+
+    def advantages(self, batch: Batch) -> Advantages:
+        return Advantages(spread_over(batch.returns, batch.action_mask))
+
+    def loss(self, tokens: LossTokens) -> LossTerms:
+        return LossTerms(-(tokens.logprobs * tokens.advantages * tokens.weights).sum())
+
+
+class Picky(Plain):
+    """Wants no groups of negative returns, and always one more task."""
+
+    def filter(self, groups):
+        return [one for one in groups if min(one.returns) >= 0]
+
+    def more_tasks(self, groups, tasks):
+        return 1
+
+
+def learner(algorithm: type[Algorithm], tasks_per_step: int = 16, **options: Any) -> Learner:
+    settings = TrainingConfig(tasks_per_step=tasks_per_step, max_grad_norm=0.0)
+    return Learner(Policy(tiny_model()), algorithm(algorithm.Config(**options)), settings)
+
+
+def test_any_algorithm_has_the_filters_and_may_keep_fewer_groups_still() -> None:
+    names = [one.task.id for one in learner(Plain, filter="top_p", filter_p=0.9).filter(GROUPS)]
+    assert names == ["negative", "large"]
+    assert [one.task.id for one in learner(Picky, filter="top_p", filter_p=0.9).filter(GROUPS)] == ["large"]
+
+
+def test_resampling_asks_for_as_many_tasks_as_groups_are_missing() -> None:
+    resampling = learner(Plain, tasks_per_step=6, filter="resample")
+    assert resampling.more_tasks(resampling.filter(GROUPS), len(GROUPS)) == 2
+    assert resampling.more_tasks(GROUPS[:6], 20) == resampling.more_tasks(GROUPS[:7], 20) == 0
+    assert learner(Plain, tasks_per_step=6).more_tasks([], 6) == 0
+    assert learner(Picky, tasks_per_step=6, filter="resample").more_tasks(GROUPS[:6], 6) == 1
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant"])
+def test_what_is_filtered_is_out_of_the_normaliser(aggregation: str) -> None:
+    chosen = learner(Plain, filter="zero_spread", aggregation=aggregation)
+    chosen.update(chosen.filter(GROUPS), 1)
+    alone = learner(Plain, aggregation=aggregation)
+    alone.update([one for one in GROUPS if one.varies], 1)
+    for one, other in zip(chosen.policy.parameters(), alone.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_an_option_of_another_filter_is_refused_and_so_is_a_filter_of_groups_of_one() -> None:
+    load_config("default", ["algorithm=ppo", "algorithm.filter=top_share", "algorithm.filter_share=.5"])
+    load_config("default", ["algorithm.filter=resample", "training.extra_rollouts=9"])
+    with pytest.raises(ConfigError, match=r"filter_share.*only `filter: top_share` reads it, and it is top_p"):
+        load_config("default", ["algorithm.filter=top_p", "algorithm.filter_share=.5"])
+    with pytest.raises(ConfigError, match=r"algorithm.filter_p.*has no effect"):
+        load_config("default", ["algorithm=reinforce_pp", "algorithm.filter_p=.5"])
+    with pytest.raises(ConfigError, match=r"training.extra_rollouts.*algorithm.filter is not resample"):
+        load_config("default", ["algorithm.filter=zero_spread", "training.extra_rollouts=2"])
+    with pytest.raises(ConfigError, match=r"algorithm.filter.*keeps no group of one; set training.samples_per_task"):
+        load_config("default", ["algorithm.filter=top_p", "training.samples_per_task=1"])
