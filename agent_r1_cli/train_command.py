@@ -75,7 +75,7 @@ def _show(resolved: ResolvedConfig) -> None:
 
 
 def _finish(run: Run, resolved: ResolvedConfig) -> None:
-    """Print how the run scored before and after, where it is, and what to do next.
+    """Print how the run scored before and after, its health, where it is, and what to do next.
 
     On a terminal the display has already shown the scores.
     """
@@ -86,6 +86,8 @@ def _finish(run: Run, resolved: ResolvedConfig) -> None:
         for record in (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else evaluations:
             when = "before training" if record["step"] == 0 else f"after step {record['step']}"
             show(f"{when}: {EvaluationResult.from_json(record).headline()}")
+    for line in run.health().splitlines():
+        show(line)
     show(f"run: {run.path}")
     show(f"policy: {run.model}")
     say(f"next: {' | '.join(_what_next(run, resolved))}")

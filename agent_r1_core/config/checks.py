@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.metrics import declared as metric
 
@@ -209,6 +210,10 @@ def _algorithm(setup: Setup) -> None:
     if algorithm.needs_every_trajectory():
         text = f"the algorithm {block.name} with these options has a gradient on every episode"
         setup.idle(("training", "skip_without_gradient"), text)
+    idle = idle_monitors(setup.config, block.name, algorithm)
+    for key in list(setup.problems.draft.sources):
+        if len(key) > 1 and key[0] == "health" and key[1] in idle:
+            setup.idle(key, idle[str(key[1])])
 
 
 def _untrained(setup: Setup) -> None:

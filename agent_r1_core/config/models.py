@@ -24,6 +24,7 @@ from agent_r1_core.contracts.blocks import (
 from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.metrics import declared as metric
 
 
@@ -117,13 +118,6 @@ class CheckpointConfig(Section):
     best: str | None = metric.evaluated(metric.EXACT_MATCH)
     """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
     evaluation.choose_on, the metric of that set."""
-
-
-class HealthConfig(Section):
-    """What happens when training collapses."""
-
-    early_stop: bool = False
-    """Stop when the collapse monitors find that the policy no longer learns."""
 
 
 class RunSection(Section):

@@ -26,6 +26,18 @@ EPISODE_MALFORMED = Metric(
     unit="share",
     better="lower",
 )
+EPISODE_REPETITION = Metric(
+    "episode/repetition",
+    "runs of 8 tokens that occurred earlier in the same action",
+    unit="share",
+    better="lower",
+)
+EPISODE_REPEATED_CALLS = Metric(
+    "episode/repeated_calls",
+    "tool calls that repeat an earlier one of their episode, name and arguments",
+    unit="share",
+    better="lower",
+)
 EPISODE_SUCCESS = Metric(
     "episode/success",
     "episodes that the environment called a success, of those that it judged",

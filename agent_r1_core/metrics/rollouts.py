@@ -1,7 +1,8 @@
-"""The metrics of a rollout: rewards, episodes, tools, and the spread of returns that the health monitor reads."""
+"""The metrics of a rollout: rewards, episodes, tools, and the spread of returns."""
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,9 @@ from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
 
 if TYPE_CHECKING:
     from agent_r1_core.rollout import RolloutResult, ToolCounts
+
+_RUN = 8
+"""Tokens of the runs that count as repeated: shorter ones recur in healthy text and in the syntax of calls."""
 
 
 def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
@@ -88,7 +92,11 @@ def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         metric.EPISODE_ANSWERED: sum(episode.answer is not None for episode in trajectories) / n,
         metric.EPISODE_CUT_ACTIONS: sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
         metric.EPISODE_MALFORMED: sum(bool(turn.errors) for turn in turns) / max(1, len(turns)),
+        metric.EPISODE_REPETITION: _repetition(trajectories),
     }
+    calls = sum(len(turn.calls) for turn in turns)
+    if calls:
+        metrics[metric.EPISODE_REPEATED_CALLS] = sum(map(_repeated_calls, trajectories)) / calls
     judged = [float(episode.success) for episode in trajectories if episode.success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
@@ -102,6 +110,23 @@ def _rewards(trajectory: Trajectory) -> dict[str, float]:
         for name, value in turn.rewards.items():
             rewards[name] = rewards.get(name, 0.0) + value
     return rewards
+
+
+def _repetition(trajectories: Iterable[Trajectory]) -> float:
+    """The share of an action's runs of `_RUN` tokens that occurred earlier in it, over all actions."""
+    runs = distinct = 0
+    for trajectory in trajectories:
+        for turn in trajectory.turns:
+            ids = trajectory.segments[turn.segment].ids[turn.start : turn.stop]
+            found = [tuple(ids[at : at + _RUN]) for at in range(len(ids) - _RUN + 1)]
+            runs, distinct = runs + len(found), distinct + len(set(found))
+    return 1 - distinct / runs if runs else 0.0
+
+
+def _repeated_calls(trajectory: Trajectory) -> int:
+    """How many tool calls repeat an earlier one."""
+    calls = [call for turn in trajectory.turns for call in turn.calls]
+    return len(calls) - len({json.dumps([call.name, call.arguments], sort_keys=True, default=str) for call in calls})
 
 
 def _env_metrics(turns: Iterable[Turn]) -> dict[str, float]:

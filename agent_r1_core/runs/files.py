@@ -58,6 +58,28 @@ def write_text(path: Path, text: str) -> None:
     write_file(path, lambda temporary: _fill(temporary, text))
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line, whole or not at all; it is on disk when this returns.
+
+    Raises:
+        RunError: the file system refuses.
+    """
+    content = line.encode()
+    with naming(path):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            try:
+                if os.write(handle, content) != len(content):
+                    raise OSError("only a part of the line was written")
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        finally:
+            os.close(handle)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all; values that JSON lacks are written as their `str`."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.files import naming, write_text
+from agent_r1_core.runs.files import append_line, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -41,7 +40,7 @@ class MetricsFile:
                 "write a step's metrics once, and truncate the file before repeating steps"
             )
         record = {"step": step} | {name: _plain(value) for name, value in metrics.items()}
-        self._append_line((json.dumps(record, allow_nan=False) + "\n").encode())
+        append_line(self.path, json.dumps(record, allow_nan=False) + "\n")
         self._last = step
 
     def read(self) -> list[dict[str, Any]]:
@@ -77,21 +76,6 @@ class MetricsFile:
         by_step = {self._parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
         write_text(self.path, "".join(by_step[kept] for kept in sorted(by_step) if kept <= step))
         self._last = None
-
-    def _append_line(self, line: bytes) -> None:
-        with naming(self.path):
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                size = os.fstat(handle).st_size
-                try:
-                    if os.write(handle, line) != len(line):
-                        raise OSError("only a part of the line was written")
-                    os.fsync(handle)
-                except OSError:
-                    os.ftruncate(handle, size)
-                    raise
-            finally:
-                os.close(handle)
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:

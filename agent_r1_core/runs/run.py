@@ -2,6 +2,7 @@
 
     run.json config.yaml plugins.json        what it is, how it was configured, with which plugins
     metrics.jsonl metric_catalogue.json      one object a step; what each metric means
+    health.jsonl                             one object for every health alarm that begins or ends
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
@@ -22,6 +23,7 @@ from typing import Any
 
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
@@ -141,6 +143,16 @@ class Run(RunReader):
         self._writable()
         self._metrics.append(step, metrics)
         self._forget_replaced()
+
+    def append_alarms(self, alarms: Sequence[Alarm]) -> None:
+        """Add the health alarms that begin or end with a step. They are on disk when this returns."""
+        self._writable()
+        self._alarms.append(alarms)
+
+    def write_alarms(self, alarms: Sequence[Alarm]) -> None:
+        """Replace the health alarms of the run by those that its metrics give."""
+        self._writable()
+        self._alarms.write(alarms)
 
     def write_trajectories(
         self, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None

@@ -10,7 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.health.alarm import Alarm
+from agent_r1_core.health.verdict import verdict
 from agent_r1_core.runs import directory
+from agent_r1_core.runs.alarm_file import AlarmFile
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
@@ -32,6 +35,7 @@ class RunReader:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
+        self._alarms = AlarmFile(path / "health.jsonl")
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
@@ -83,6 +87,14 @@ class RunReader:
     def metrics(self) -> list[dict[str, Any]]:
         """One dictionary a step, with `step`, in ascending order."""
         return self._metrics.read()
+
+    def alarms(self) -> list[Alarm]:
+        """What the health monitors said: every beginning and end of an alarm, in the order of the steps."""
+        return self._alarms.read()
+
+    def health(self) -> str:
+        """The verdict on the run, one to three lines: healthy, or which alarms stand, since when."""
+        return verdict(self.alarms(), max(self._metrics.last_step(), 0))
 
     def read_trajectories(self, step: int) -> list[Trajectory]:
         """The trajectories of a step."""

@@ -48,7 +48,7 @@ def train(
     trust: bool = False,
     listener: Listener | None = None,
 ) -> Run:
-    """Train an agent; returns its run.
+    """Train an agent; returns its run, whose `health()` is the verdict of the health monitors.
 
     In the main thread SIGTERM then does what Ctrl-C does: the run is saved, and KeyboardInterrupt says how to go on.
 
@@ -70,7 +70,11 @@ def train(
     resolved = resolve(
         recipe, overrides, plugins=plugins, disabled=disabled, resume=resume, force=force, trust=Trust(named=trust)
     )
-    return train_resolved(resolved, resume=resume, force=force, listener=listener)
+    listener = listener if listener is not None else default_listener()
+    run = train_resolved(resolved, resume=resume, force=force, listener=listener)
+    for line in run.health().splitlines():
+        listener.note(line)
+    return run
 
 
 def resolve(

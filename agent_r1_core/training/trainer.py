@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits
-from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
 from agent_r1_core.training.task_order import further_tasks, tasks_of_step
@@ -50,7 +50,7 @@ class Trainer:
     learned_step: int | None = field(init=False)
     """The step whose update the policy holds; None during an update."""
     trackers: Trackers = field(init=False)
-    health: HealthMonitor = field(init=False)
+    health: Watch = field(init=False)
     catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
@@ -59,9 +59,9 @@ class Trainer:
         self.learned_step = self.done
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
-        self.health = HealthMonitor(self.assembly.config.health.early_stop)
+        self.health = Watch(self.assembly.config.health)
         recorded = self.run.metrics()
-        self.health.replay(recorded)
+        self.run.write_alarms(self.health.replay(recorded))
         if recorded:
             self.last = recorded[-1]
 
@@ -105,23 +105,26 @@ class Trainer:
                 self.trackers.close()
 
     async def _steps(self) -> None:
-        while self.done < self.assembly.config.training.steps:
-            reason = await self._step(self.done + 1)
-            if reason is not None:
-                self.listener.note(f"stopped early after step {self.done}: {reason}")
-                if self.assembly.config.evaluation.at_end and not self._evaluation_due(self.done):
+        config = self.assembly.config
+        while self.done < config.training.steps:
+            if config.health.early_stop and self.health.severe is not None:
+                self.listener.note(
+                    f"stopped early after step {self.done}, at the alarm {self.health.severe.monitor}; "
+                    "resume with health.early_stop=false to go on nevertheless"
+                )
+                if config.evaluation.at_end and not self._evaluation_due(self.done):
                     await self._evaluate(self.done)
                 return
+            await self._step(self.done + 1)
 
-    async def _step(self, step: int) -> str | None:
-        """Train one step; returns the reason to stop early, if there is one."""
+    async def _step(self, step: int) -> None:
         started = time.perf_counter()
         rollout, groups = await self._collect(step)
         self._tell_failures(step, rollout)
         # Update and record belong together: an interruption waits for both.
         remainder = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, started))
         try:
-            return await asyncio.shield(remainder)
+            await asyncio.shield(remainder)
         except asyncio.CancelledError:
             self.listener.note(f"finishing step {step} before stopping")
             await remainder
@@ -161,9 +164,7 @@ class Trainer:
         total = failed + len(rollout.trajectories)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
-    async def _learn_and_record(
-        self, step: int, rollout: RolloutResult, groups: list[Group], started: float
-    ) -> str | None:
+    async def _learn_and_record(self, step: int, rollout: RolloutResult, groups: list[Group], started: float) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
         self.learned_step = None
@@ -186,14 +187,10 @@ class Trainer:
             metrics |= (await self._evaluate(step)).to_metrics()
             metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
         metrics[metric.TIME_STEP] = time.perf_counter() - started
-        warnings, reason = self.health.judge(metrics)
         self._tell_undeclared(step, metrics)
         self._record(step, metrics, rollout.trajectories[:_SHOWN])
-        for warning in warnings:
-            self.listener.note(f"step {step}: {warning}")
         if step % config.checkpoint.every == 0:
             self._checkpoint()
-        return reason
 
     def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
         """Name, once, in the first step, the metrics that no component declares."""
@@ -214,6 +211,10 @@ class Trainer:
         self.done, self.last = step, dict(metrics)
         self.trackers.log(step, metrics, shown)
         self.listener.step(step, metrics)
+        alarms = self.health.judge(step, metrics)
+        self.run.append_alarms(alarms)
+        for alarm in alarms:
+            self.listener.note(alarm.note())
 
     async def _evaluate(self, step: int) -> EvaluationResult:
         evaluation = await evaluate_splits(self.assembly, self.listener)

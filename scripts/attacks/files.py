@@ -19,6 +19,8 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import TrainingConfig, load_config
 from agent_r1_core.config.yaml_text import dump, parse
 from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
@@ -26,7 +28,6 @@ from agent_r1_core.runs.checkpoint import STATE, checksum_of
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import resolve
 from agent_r1_core.training.checkpointing import load_trainer_state
-from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.model_source import find_model
 from agent_r1_core.training.resume import check_resumable, hardware_choices, recorded_plugins
@@ -127,7 +128,8 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (run.path / "config.yaml", load_config),
         (run.path / "config.yaml", record),
         (run.path / "plugins.json", lambda _: resolved.registry.check_same(recorded_plugins(run.path))),
-        (run.path / "metrics.jsonl", lambda _: HealthMonitor(early_stop=True).replay(opened.metrics())),
+        (run.path / "metrics.jsonl", lambda _: Watch(HealthConfig()).replay(opened.metrics())),
+        (run.path / "health.jsonl", lambda _: opened.health()),
         (run.path / "evaluation_tasks.json", lambda _: opened.evaluation_tasks()),
         (next(run.path.glob("evaluations/*.json")), lambda _: opened.evaluations()),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_trajectories(step)),

@@ -79,6 +79,7 @@ ROOMS = (
             "tests/laws/test_law_01_data_is_no_markup.py",
         ),
     ),
+    Room("health", ("agent_r1_core/health/*.py",), ("tests/core/health",), without="the_table_has"),
     Room(
         "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
     ),

@@ -35,9 +35,10 @@ def has_changed(before: Path, after: Path) -> bool:
 def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, small: list[str], noise: Path) -> None:
     done = agent_r1("train", *small)
     assert done.exit_code == 0, done.stderr
-    before, after, place, policy = done.stdout.splitlines()
+    before, after, health, place, policy = done.stdout.splitlines()
     assert before.startswith("before training: exact_match 0.")
     assert "(95 %, wilson, n = 4, greedy)" in after
+    assert health == "health: healthy, no alarm in 2 steps"
     assert (place, policy) == ("run: runs/small", "policy: runs/small/model")
     narration = done.stderr.splitlines()
     assert narration[0] == "writing to runs/small"
@@ -218,4 +219,4 @@ def test_a_real_process_narrates_in_our_words_alone(changed: Changed) -> None:
     assert done.returncode == 0, done.stderr
     ours = ("writing to ", "another run ", "evaluation ", "step 1/1  ", "step 1: ", "next: ")
     assert [line for line in done.stderr.splitlines() if not line.startswith(ours)] == []
-    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stdout.splitlines()) == 5

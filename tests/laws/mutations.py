@@ -445,9 +445,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "nothing-to-learn-goes-unsaid",
-        "agent_r1_core/training/health.py",
-        "if metrics.get(metric.GROUPS_WITHOUT_SPREAD) == 1.0:",
-        "if metrics.get(metric.GROUPS_WITHOUT_SPREAD, 0.0) > 1.0:",
+        "agent_r1_core/health/rule.py",
+        "        return value >= limit\n\n\nclass Fall",
+        "        return value > limit\n\n\nclass Fall",
         "no_reward_varies",
     ),
     Mutation(

@@ -87,6 +87,7 @@ def fingerprint(run: Run) -> dict[str, Any]:
     return {
         "files": {path.relative_to(run.path).as_posix(): _digest(path) for path in _policies(run)},
         "metrics": [_timeless(line) for line in run.metrics()],
+        "alarms": run.alarms(),
         "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
         "advantages": {step: run.read_advantages(step) for step in run.trajectory_steps()},
         "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},

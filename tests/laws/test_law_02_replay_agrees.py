@@ -14,10 +14,11 @@ from agent_r1_vllm.engine import VllmEngine
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model_folder
-from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Trajectory
 
 TURNS, SAMPLES = 3, 6
@@ -125,8 +126,8 @@ def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
 
 def test_a_gap_of_a_hundredth_is_a_loud_warning() -> None:
     for gap, loud in ((0.004, False), (0.011, True)):
-        warnings, _ = HealthMonitor(early_stop=False).judge({"prob_gap": gap})
-        assert any("disagree" in warning for warning in warnings) is loud
+        alarms = Watch(HealthConfig()).judge(1, {"prob_gap": gap})
+        assert any("disagree" in alarm.note() for alarm in alarms) is loud
 
 
 @pytest.mark.parametrize("option", ["engine.top_p=0.9", "engine.top_k=20"])

@@ -10,12 +10,13 @@ from agent_r1_core.config import load_config
 from agent_r1_core.contracts.env import Action, EnvServices
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, UnknownComponent
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.metrics.rollouts import episode_metrics, spread_metrics
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import make_trajectory, tiny_model
-from agent_r1_core.training.health import HealthMonitor
 from agent_r1_core.trajectory import Group, Task
 
 
@@ -42,6 +43,8 @@ def test_an_option_that_was_set_and_has_no_effect_is_an_error() -> None:
         load_config("default", ["training.old_logprobs=engine"])
     with pytest.raises(ConfigError, match=r"algorithm\.horizon.*no effect"):
         load_config("default", ["algorithm.horizon=99"])
+    with pytest.raises(ConfigError, match=r"health\.kl_reference.*no effect.*no reference"):
+        load_config("default", ["health.kl_reference.threshold=0.1"])
 
 
 def test_a_malformed_call_becomes_an_observation_for_the_model() -> None:
@@ -66,8 +69,8 @@ def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> Non
 
 def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:
     group = Group(Task("t", "?"), [make_trajectory(sample=index, reward=1.0) for index in range(4)])
-    warnings, _ = HealthMonitor(early_stop=False).judge(spread_metrics([group]))
-    assert any("no group has any spread" in warning for warning in warnings)
+    (alarm,) = Watch(HealthConfig()).judge(1, spread_metrics([group]))
+    assert "no group has any spread" in alarm.note()
 
 
 def test_an_update_without_anything_to_train_on_says_so() -> None:
@@ -75,5 +78,5 @@ def test_an_update_without_anything_to_train_on_says_so() -> None:
     update = learner.update([], step=1)
     assert update.metrics["update/trajectories"] == 0.0
     assert update.metrics["update/steps"] == 0.0
-    warnings, _ = HealthMonitor(early_stop=False).judge(update.metrics)
-    assert any("nothing to train on" in warning for warning in warnings)
+    (alarm,) = Watch(HealthConfig()).judge(1, update.metrics)
+    assert "nothing to train on" in alarm.note()

@@ -15,6 +15,7 @@ from agent_r1_core.training.evaluator import EvaluationPlan
 def test_ten_steps_of_the_default_recipe_teach_the_search(tmp_path: Path) -> None:
     size = "tasks.eval.size=80"
     run = train("default", ["training.steps=10", "evaluation.every=0", size, f"run.dir={tmp_path}"])
+    assert run.health() == "health: healthy, no alarm in 10 steps"
     before, after = (found["metrics"]["exact_match"] for found in run.evaluations().values())
     assert before["mean"] <= 0.45
     assert after["low"] >= 0.75

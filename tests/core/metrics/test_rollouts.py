@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import Catalogue
-from agent_r1_core.metrics.rollouts import reward_metrics, tool_metrics
+from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics, tool_metrics
 from agent_r1_core.rollout import RolloutResult, ToolCount, ToolCounts
 from agent_r1_core.testing import make_task, make_trajectory
-from agent_r1_core.training.health import HealthMonitor
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import CallRecord, Group
 
 
 def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_turns() -> None:
@@ -23,6 +24,40 @@ def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_tur
 
 def test_no_episode_has_no_metrics() -> None:
     assert reward_metrics([]) == {}
+
+
+def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
+    metrics = spread_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
+    assert metrics["health/groups_without_spread"] == 0.5
+    assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
+    assert spread_metrics([group(1.0)]) == {}
+
+
+def test_the_rounding_of_sums_is_no_spread() -> None:
+    assert spread_metrics([group(0.1 + 0.2, 0.3)])["health/groups_without_spread"] == 1.0
+
+
+def group(*returns: float) -> Group:
+    return Group(make_task(), [make_trajectory(sample=sample, reward=value) for sample, value in enumerate(returns)])
+
+
+def test_repetition_counts_runs_of_eight_tokens_that_an_action_had_before() -> None:
+    """Twelve tokens have five runs of eight; with a period of three the fourth and fifth repeat the first and second.
+    An action of seven has none, and what stood in another action is no repetition."""
+    wheel, short, plain = [1, 2, 3] * 4, [1] * 7, list(range(12))
+    assert episode_metrics([make_trajectory([([9], wheel), ([9], short)])])["episode/repetition"] == 2 / 5
+    assert episode_metrics([make_trajectory([([9], plain), ([9], plain)])])["episode/repetition"] == 0.0
+    assert episode_metrics([make_trajectory([([9], short)])])["episode/repetition"] == 0.0
+
+
+def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its_episode() -> None:
+    first, second = make_trajectory(), make_trajectory(sample=1)
+    call = CallRecord("search", {"query": "a", "k": 1})
+    first.turns[0].calls = [call, CallRecord("search", {"query": "b", "k": 1}), CallRecord("read", call.arguments)]
+    first.turns[1].calls = [CallRecord("search", {"k": 1, "query": "a"})]
+    second.turns[0].calls = [call]
+    assert episode_metrics([first, second])["episode/repeated_calls"] == 1 / 5
+    assert "episode/repeated_calls" not in episode_metrics([make_trajectory()])
 
 
 def test_each_tool_has_metrics_of_its_own() -> None:
@@ -54,5 +89,5 @@ def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
     mixed[1].turns[0].versions = ((3, 1), (4, mixed[1].turns[0].tokens - 1))
     metrics = RolloutResult([Group(make_task("a"), pure), Group(make_task("b"), mixed)]).metrics
     assert metrics["rollout/mixed_groups"] == 1.0
-    warnings, _ = HealthMonitor(early_stop=False).judge(metrics)
-    assert any("1 groups mix episodes of several versions" in warning for warning in warnings)
+    notes = [alarm.note() for alarm in Watch(HealthConfig()).judge(1, metrics)]
+    assert any("1 groups mix episodes of several versions" in note for note in notes)

@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
+
+ALARM = Alarm(1, "group_std", "begins", 0.0, 0.1, 1, True, "the spread has fallen")
 
 
 class Disk:
@@ -66,10 +69,12 @@ def train_resume_and_replace(home: Path, model: Path) -> None:
             run.write_trajectories(step, [make_trajectory()])
             run.write_evaluation(f"step_{step:06d}", {}, step)
             run.append_metrics(step, {})
+            run.append_alarms([ALARM])
             run.checkpoints.save(step, save, keep=1)
         run.write_model(save)
     with Run.resume(home / "run") as run:
         run.truncate_after(1)
+        run.write_alarms([])
         run.remove_model()
     with Run.create(home, "run", {"seed": 1}, [], force=True) as run:
         run.discard()
@@ -105,6 +110,7 @@ def test_a_full_disk_is_named_at_every_write(tmp_path: Path, model: Path) -> Non
             lambda: run.write_trajectories(1, [make_trajectory()]),
             lambda: run.write_evaluation("mine", {}),
             lambda: run.append_metrics(1, {}),
+            lambda: run.append_alarms([ALARM]),
             lambda: run.checkpoints.save(1, save),
             lambda: run.write_model(save),
         ]

@@ -1,62 +1,87 @@
+"""A policy that collapses: the alarm, the end of the run, and a resume that knows what was seen."""
+
 from __future__ import annotations
 
-from agent_r1_core.metrics.rollouts import spread_metrics
-from agent_r1_core.training.health import HealthMonitor
-from agent_r1_core.trajectory import Group, Task, Trajectory
+from pathlib import Path
 
-TASK = Task("t", "?")
+import pytest
 
+from agent_r1_core import Run, train
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.listener import Silence
 
-def group(*returns: float) -> Group:
-    return Group(TASK, [Trajectory(TASK, sample, reward=value) for sample, value in enumerate(returns)])
-
-
-def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
-    metrics = spread_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
-    assert metrics["health/groups_without_spread"] == 0.5
-    assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
-    assert spread_metrics([group(1.0)]) == {}
+VOWELS = Path(__file__).parents[2] / "fixtures" / "end_to_end" / "vowels.py"
+HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"
 
 
-def test_a_step_without_any_spread_is_a_loud_warning() -> None:
-    warnings, reason = HealthMonitor(early_stop=False).judge(spread_metrics([group(0.0, 0.0)]))
-    assert "no group has any spread" in warnings[0]
-    assert reason is None
+class Notes(Silence):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
 
 
-def test_groups_of_one_without_any_difference_between_them_warn_too() -> None:
-    monitor = HealthMonitor(early_stop=False)
-    assert "same return" in monitor.judge(spread_metrics([group(1.0), group(1.0)]))[0][0]
-    assert monitor.judge(spread_metrics([group(1.0), group(0.0)]))[0] == []
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("health")
+    tiny_model_folder(folder / "model")
+    return folder
 
 
-def test_the_rounding_of_sums_is_no_spread() -> None:
-    metrics = spread_metrics([group(0.1 + 0.2, 0.3)])
-    assert metrics["health/groups_without_spread"] == 1.0
+def collapse(home: Path, name: str, steps: int, *more: str, resume: bool = False) -> tuple[Run, list[str]]:
+    """A learning rate at which the policy soon says the same vowel in every episode; and what was said."""
+    keys = {
+        "model.name": home / "model",
+        "tasks.train": "{name: arithmetic, size: 6}",
+        "tasks.eval": "{name: arithmetic, split: eval, size: 2}",
+        "env": "{name: tool_calling, max_turns: 1, max_tokens: 200, system_prompt: ''}",
+        "tools": "[calculator]",
+        "rewards": "[vowels]",
+        "engine.max_new_tokens": 6,
+        "training.steps": steps,
+        "training.tasks_per_step": 2,
+        "training.samples_per_task": 4,
+        "training.lr": 0.1,
+        "evaluation": "{every: 0, at_start: false}",
+        "checkpoint": "{every: 3, keep: 9, best: null}",
+        "health": HEALTH,
+        "deterministic": "true",
+        "run.dir": home,
+        "run.name": name,
+    }
+    notes = Notes()
+    given = [*(f"{key}={value}" for key, value in keys.items()), *more]
+    return train("default", given, plugins=[VOWELS], resume=resume, listener=notes), notes.said
 
 
-def test_early_stop_needs_ten_flat_steps_in_a_row_and_survives_a_resume() -> None:
-    lively, flat = {"health/group_std": 0.4}, {"health/group_std": 0.01}
-    lines = [lively] * 3 + [flat] * 9
-    resumed = HealthMonitor(early_stop=True)
-    resumed.replay(lines)
-    _, reason = resumed.judge(flat)
-    assert reason is not None
-    assert "below a tenth" in reason
-    interrupted = HealthMonitor(early_stop=True)
-    interrupted.replay([*lines, lively])
-    assert interrupted.judge(flat)[1] is None
+def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home: Path) -> None:
+    whole, said = collapse(home, "whole", 30)
+    (alarm,) = [alarm for alarm in whole.alarms() if alarm.monitor == "group_std"]
+    stopped = alarm.step
+    assert len(whole.metrics()) == stopped < 30
+    assert alarm.since == stopped - 1
+    first = [line["health/group_std"] for line in whole.metrics()][:3]
+    assert alarm.threshold == pytest.approx(0.6 * sum(first) / 3)
+    assert said.count(alarm.note()) == 1
+    assert f"stopped early after step {stopped}, at the alarm group_std; resume with" in " ".join(said)
+    assert said[-2:] == whole.health().splitlines()[-2:]
+    assert f"group_std since step {alarm.since}" in whole.health()
+    assert whole.checkpoints.latest().step == stopped  # type: ignore[union-attr]
+    assert list(whole.evaluations()) == [f"step_{stopped:06d}"]
+    assert whole.model.is_dir()
 
+    half, _ = collapse(home, "half", stopped - 1)
+    (half.path / "health.jsonl").write_text("")
+    resumed, _ = collapse(home, "half", 30, resume=True)
+    assert resumed.alarms() == whole.alarms()
 
-def test_the_gap_between_engine_and_learner_warns_above_one_percent() -> None:
-    monitor = HealthMonitor(early_stop=False)
-    assert monitor.judge({"prob_gap": 0.004})[0] == []
-    assert "disagree" in monitor.judge({"prob_gap": 0.02})[0][0]
-
-
-def test_episodes_cut_without_a_critic_are_told_once_also_after_a_resume() -> None:
-    line, told = {"update/bootstrapped_without_critic": 2.0}, "an outer limit cut episodes"
-    monitor, resumed = HealthMonitor(early_stop=False), HealthMonitor(early_stop=False)
-    assert [told in " ".join(monitor.judge(line)[0]) for _ in range(2)] == [True, False]
-    resumed.replay([line])
-    assert resumed.judge(line)[0] == []
+    lines = whole.metrics()
+    again, said = collapse(home, "whole", 30, resume=True)
+    assert again.metrics() == lines, "the alarm still stands"
+    assert "stopped early" in " ".join(said)
+    onward, _ = collapse(home, "whole", stopped + 1, "health.early_stop=false", resume=True)
+    assert len(onward.metrics()) == stopped + 1
+    assert onward.alarms()[: len(whole.alarms())] == whole.alarms()

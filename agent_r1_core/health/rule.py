@@ -1,0 +1,148 @@
+"""Rules: which values of a metric are beyond bounds, and for how many of them in a row before that is an alarm.
+
+A rule counts the values of its metric: steps, but evaluations where the metric comes with those. Values beyond the
+limit do not move what later ones are compared with.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+
+from pydantic import Field
+
+from agent_r1_core.contracts.section import Section
+
+_NOISE = 3.0
+"""Standard deviations that a value loses by chance."""
+
+
+@dataclass
+class Past:
+    """What a rule remembers of the earlier values within bounds, `window` values of each."""
+
+    window: int
+    first: list[float] = field(default_factory=list)
+    """The first values."""
+    best: list[float] = field(default_factory=list)
+    """The values in a row with the highest mean."""
+    recent: deque[float] = field(init=False)
+    """The last values."""
+
+    def __post_init__(self) -> None:
+        self.recent = deque(maxlen=self.window)
+
+    @property
+    def full(self) -> bool:
+        """Whether there were `window` values."""
+        return len(self.first) == self.window
+
+    def add(self, value: float) -> None:
+        """Remember a value."""
+        if not self.full:
+            self.first.append(value)
+        self.recent.append(value)
+        if self.full and (not self.best or statistics.fmean(self.recent) > statistics.fmean(self.best)):
+            self.best = list(self.recent)
+
+
+class Rule(Section):
+    """A limit, and how long a metric may be beyond it."""
+
+    threshold: float
+    steps: int = Field(ge=1)
+    """Values in a row beyond the limit that raise the alarm."""
+
+    def memory(self) -> int:
+        """How many earlier values the limit depends on, in a row."""
+        return 1
+
+    def limit(self, past: Past) -> float | None:
+        """The limit of the next value; None while there is none."""
+        return self.threshold
+
+    def beyond(self, value: float, limit: float) -> bool:
+        """Whether a value has reached its limit."""
+        return value <= limit
+
+
+class AtMost(Rule):
+    """Values of at most `threshold`."""
+
+
+class AtLeast(Rule):
+    """Values of at least `threshold`."""
+
+    def beyond(self, value: float, limit: float) -> bool:
+        """Whether a value has reached its limit."""
+        return value >= limit
+
+
+class Fall(Rule):
+    """Values of at most `threshold` times the mean of the first ones, where that is above 0."""
+
+    threshold: float = Field(gt=0, lt=1)
+    window: int = Field(default=3, ge=1)
+    """How many first values make the mean."""
+
+    def memory(self) -> int:
+        """The first values."""
+        return self.window
+
+    def limit(self, past: Past) -> float | None:
+        """`threshold` times the first mean."""
+        mean = statistics.fmean(past.first) if past.full else 0.0
+        return self.threshold * mean if mean > 0 else None
+
+
+class Growth(Fall):
+    """Values of at least `threshold` times the mean of the first ones, where that is above 0."""
+
+    threshold: float = Field(gt=1)
+
+    def beyond(self, value: float, limit: float) -> bool:
+        """Whether a value has reached its limit."""
+        return value >= limit
+
+
+class Spike(AtLeast):
+    """Values of at least `threshold` times the running median, where that is above 0."""
+
+    threshold: float = Field(gt=1)
+    window: int = Field(default=10, ge=1)
+    """How many earlier values within bounds make the median."""
+
+    def memory(self) -> int:
+        """The values of the median."""
+        return self.window
+
+    def limit(self, past: Past) -> float | None:
+        """`threshold` times the running median."""
+        median = statistics.median(past.recent) if past.full else 0.0
+        return self.threshold * median if median > 0 else None
+
+
+class Loss(Rule):
+    """Values that have lost the share `threshold` of the best running mean, and more than its noise.
+
+    The limit is best - max(threshold x max(|best|, |first|), 3 s), with the highest and the first mean of `window`
+    values in a row, and s the standard deviation (n - 1) of the best ones: a reward may be negative or nearly 0.
+    """
+
+    threshold: float = Field(gt=0)
+    window: int = Field(default=5, ge=2)
+    """How many values in a row make a mean."""
+
+    def memory(self) -> int:
+        """The values of a mean."""
+        return self.window
+
+    def limit(self, past: Past) -> float | None:
+        """What the best running mean may fall to."""
+        if not past.full:
+            return None
+        best = statistics.fmean(past.best)
+        scale = max(abs(best), abs(statistics.fmean(past.first)))
+        limit = best - max(self.threshold * scale, _NOISE * statistics.stdev(past.best))
+        return limit if limit < best else None

@@ -1,0 +1,79 @@
+"""Watch: judges the metrics of each step. Its state follows from the metrics alone, so that a resume replays them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_r1_core.health.alarm import Alarm
+from agent_r1_core.health.monitor import Monitor
+from agent_r1_core.health.rule import Past, Rule
+from agent_r1_core.health.settings import HealthConfig
+
+_CALM = 5
+"""Values within bounds that end an alarm, at least: one that comes and goes is told seldom."""
+
+
+@dataclass
+class Watched:
+    """A monitor at work."""
+
+    monitor: Monitor
+    rule: Rule
+    past: Past = field(init=False)
+    beyond: int = 0
+    """Values in a row beyond the limit."""
+    within: int = 0
+    """Values in a row within it."""
+    since: int = 0
+    """The first step of those beyond."""
+    alarm: Alarm | None = None
+    """The alarm that stands."""
+
+    def __post_init__(self) -> None:
+        self.past = Past(self.rule.memory())
+
+    def judge(self, step: int, value: float) -> Alarm | None:
+        """The alarm that begins or ends with a value."""
+        limit = self.rule.limit(self.past)
+        if limit is not None and self.rule.beyond(value, limit):
+            self.since = self.since if self.beyond else step
+            self.beyond, self.within = self.beyond + 1, 0
+            if self.alarm is not None or self.beyond < self.rule.steps:
+                return None
+            self.alarm = Alarm.begin(step, self.monitor, value, limit, self.since)
+            return self.alarm
+        self.past.add(value)
+        self.beyond, self.within = 0, self.within + 1
+        if self.alarm is None or limit is None or self.within < max(self.rule.steps, _CALM):
+            return None
+        ended, self.alarm = self.alarm.end(step, value, limit), None
+        return ended
+
+
+class Watch:
+    """All monitors of a run."""
+
+    def __init__(self, settings: HealthConfig) -> None:
+        self._watched = [Watched(monitor, rule) for monitor, rule in settings.rules()]
+
+    def judge(self, step: int, metrics: Mapping[str, float]) -> list[Alarm]:
+        """The alarms that begin or end with a step's metrics."""
+        alarms = []
+        for watched in self._watched:
+            value = watched.monitor.value(metrics)
+            alarm = None if value is None else watched.judge(step, value)
+            if alarm is not None:
+                alarms.append(alarm)
+        return alarms
+
+    def replay(self, lines: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+        """The alarms of all steps of a run, from its metrics."""
+        return [alarm for line in lines for alarm in self.judge(line["step"], line)]
+
+    @property
+    def severe(self) -> Alarm | None:
+        """The first alarm that stands and is a reason to stop."""
+        standing = [watched.alarm for watched in self._watched if watched.alarm is not None and watched.alarm.severe]
+        return min(standing, key=lambda alarm: alarm.step, default=None)

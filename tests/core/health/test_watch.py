@@ -1,0 +1,183 @@
+"""Alarms of a whole run: told once, rebuilt from its metrics, summed up in a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.health.monitors import MONITORS
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.verdict import verdict
+from agent_r1_core.health.watch import Watch
+from agent_r1_core.runs.alarm_file import AlarmFile
+
+
+def echo_trap() -> list[dict[str, float]]:
+    """Sixty steps: spread falls, then entropy, then the gradient's norm jumps for good, then the reward goes."""
+    lines = []
+    for step in range(1, 61):
+        lines.append(
+            {
+                "step": step,
+                "health/group_std": 0.4 if step < 13 else 0.02,
+                "update/entropy": 0.5 if step < 20 else 0.01,
+                "update/grad_norm": 0.3 if step < 30 else 4.0,
+                "reward/mean": 0.6 if step < 41 else 0.1,
+                "prob_gap": 0.02 if step == 5 else 0.001,
+            }
+        )
+    return lines
+
+
+def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
+    alarms = Watch(HealthConfig()).replay(echo_trap())
+    assert [(alarm.step, alarm.monitor, alarm.event, alarm.since) for alarm in alarms] == [
+        (5, "prob_gap", "begins", 5),
+        (10, "prob_gap", "ends", 5),
+        (22, "group_std", "begins", 13),
+        (29, "entropy_collapse", "begins", 20),
+        (32, "grad_norm", "begins", 30),
+        (45, "reward", "begins", 41),
+    ]
+    assert alarms[2].note() == (
+        "step 22: the spread of returns within groups has fallen to 0.02 (alarm at 0.04), since step 13; what usually "
+        "helps: a lower learning rate, more samples per task, learning from the groups with spread alone, or, if the "
+        "tasks are solved, harder ones (health.group_std)"
+    )
+    assert alarms[1].note() == "step 10: the alarm that stood since step 5 is over (health.prob_gap)"
+    assert verdict(alarms, 60).splitlines() == [
+        "health: alarms stand after 60 steps: group_std since step 13, entropy_collapse since step 20, grad_norm since "
+        "step 30, reward since step 41",
+        f"group_std: {alarms[2].sentence}",
+        "alarms that are over: prob_gap (steps 5 to 10)",
+    ]
+    assert verdict(alarms[:2], 12) == "health: healthy now, with alarms that are over: prob_gap (steps 5 to 10)"
+    assert verdict([], 1) == "health: healthy, no alarm in 1 step"
+
+
+def test_whoever_goes_on_in_the_middle_says_the_same() -> None:
+    lines = echo_trap()
+    whole = Watch(HealthConfig()).replay(lines)
+    for done in (0, 4, 5, 17, 22, 31, 60):
+        watch = Watch(HealthConfig())
+        assert watch.replay(lines[:done]) + watch.replay(lines[done:]) == whole
+
+
+def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands() -> None:
+    watch = Watch(HealthConfig())
+    watch.replay(echo_trap()[:21])
+    assert watch.severe is None
+    watch.replay(echo_trap()[21:60])
+    assert watch.severe is not None
+    assert watch.severe.monitor == "group_std"
+    watch.replay([{"step": step, "health/group_std": 0.4} for step in range(61, 71)])
+    assert watch.severe is None
+
+
+def test_many_alarms_are_named_up_to_six() -> None:
+    lines = [
+        {
+            "step": step,
+            "health/groups_without_spread": 1.0,
+            "update/trajectories": 0.0,
+            "update/skipped_nonfinite": 1.0,
+            "episode/cut_actions": 1.0,
+            "episode/terminated": 0.0,
+            "episode/malformed": 1.0,
+        }
+        for step in range(1, 11)
+    ]
+    (first, _) = verdict(Watch(HealthConfig()).replay(lines), 10).splitlines()
+    assert first == (
+        "health: alarms stand after 10 steps: no_spread since step 1, empty_update since step 1, nonfinite since step "
+        "1, filtered_out since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
+    )
+
+
+def test_episodes_without_groups_are_compared_with_each_other() -> None:
+    """Where there are groups, the monitors of groups say what `return_std` would."""
+    alone, grouped = {"health/return_std": 0.0}, {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
+    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, alone)] == ["return_std"]
+    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, grouped)] == ["no_spread"]
+
+
+def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
+    keys = ["health.group_std={threshold: 0.5, steps: 2}", "health.grad_norm=off", "health.prob_gap.steps=2"]
+    resolved = load_config("default", keys)
+    settings = resolved.config.health
+    alarms = [(alarm.step, alarm.monitor) for alarm in Watch(settings).replay(echo_trap())]
+    assert alarms == [(14, "group_std"), (29, "entropy_collapse"), (45, "reward")]
+    (tmp_path / "config.yaml").write_text(resolved.yaml())
+    assert load_config(tmp_path / "config.yaml").config.health == settings
+    assert "grad_norm: 'off'" in resolved.yaml()
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("health.group_sdt.steps=3", r"health\.group_sdt .* is no key \(did you mean health\.group_std\?\)"),
+        ("health.group_std.treshold=3", r"health\.group_std\.treshold .*did you mean health\.group_std\.threshold\?"),
+        ("health.group_std.threshold=1", "must be less than 1"),
+        ("health.grad_norm.threshold=1", "must be greater than 1"),
+        ("health.length.threshold=1", "must be greater than 1"),
+        ("health.reward.threshold=0", "must be greater than 0"),
+        ("health.reward.window=1", "must be greater than or equal to 2"),
+        ("health.no_spread.steps=0", "must be greater than or equal to 1"),
+        ("health.no_spread=5", "must be keys with values"),
+    ],
+)
+def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        load_config("default", [key])
+
+
+@pytest.mark.parametrize(
+    ("keys", "idle"),
+    [
+        (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std"}),
+        (["training.samples_per_task=1"], {"group_std", "no_spread", "groups_without_spread"}),
+        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std"}),
+        (["algorithm=ppo", "evaluation.every=0"], {"bootstrapped_without_critic", "exact_match", "success"}),
+    ],
+)
+def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[str], idle: set[str]) -> None:
+    plain = {"kl_reference", "clip_fraction"} if not any("kl_coef" in key for key in keys) else set()
+    grouped = {"return_std"} if not any("samples_per_task" in key for key in keys) else set()
+    expected = idle | plain | grouped
+    for monitor in MONITORS:
+        change = [*keys, f"health.{monitor.name}=off"]
+        if monitor.name in expected:
+            with pytest.raises(ConfigError, match=rf"health\.{monitor.name} .*has no effect here"):
+                load_config("default", change)
+        else:
+            load_config("default", change)
+    with pytest.raises(ConfigError, match=r"health\.\w+\.steps .*has no effect here"):
+        load_config("default", [*keys, f"health.{min(expected)}.steps=2"])
+
+
+def test_early_stop_needs_a_severe_monitor() -> None:
+    off = [f"health.{monitor.name}=off" for monitor in MONITORS if monitor.severe]
+    with pytest.raises(ConfigError, match=r"health\.early_stop .*no severe monitor is on"):
+        load_config("default", [*off, "health.early_stop=true"])
+    load_config("default", [*off[1:], "health.early_stop=true"])
+
+
+def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:
+    file, alarms = AlarmFile(tmp_path / "health.jsonl"), Watch(HealthConfig()).replay(echo_trap())
+    assert file.read() == []
+    file.append(alarms[:4])
+    file.append([])
+    file.append(alarms[4:])
+    assert file.read() == alarms
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole + b'{"step": 61')
+    assert file.read() == alarms, "a torn line is none"
+    file.write(alarms[:1])
+    assert file.read() == alarms[:1]
+    for damage in (b"null", b"[1]", b"{}", b"x", whole.split(b"\n")[0].replace(b'"begins"', b'"sleeps"')):
+        file.path.write_bytes(whole + damage + b"\n")
+        with pytest.raises(RunError, match=r"line 7 of .* is not an alarm; delete the line"):
+            file.read()
