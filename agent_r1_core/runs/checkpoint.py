@@ -1,4 +1,4 @@
-"""Checkpoint: a folder with the policy, the trainer's state, and `state.json`, which lists every file.
+"""Checkpoint: a folder with the policy, the trainer's state and its place in the tasks; `state.json` lists every file.
 
 To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
 them. The checksum is CRC-32: it sees every flipped byte, misses other damage once in four thousand million times, and
@@ -24,6 +24,7 @@ from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 
 STATE = "state.json"
+TASK_ORDER = "task_order.json"
 _OWN = "state_crc32"
 _NAME = re.compile(r"step_(\d{6,})")
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -56,6 +57,11 @@ class Checkpoint:
     def trainer(self) -> Path:
         """The trainer's state, a `torch.save` file."""
         return self.path / "trainer.pt"
+
+    @property
+    def task_order(self) -> Path:
+        """Where the run stands in its tasks; a checkpoint of an agent-r1 that wrote none lacks it."""
+        return self.path / TASK_ORDER
 
     def lock(self) -> FileLock | None:
         """Keep the checkpoint from being pruned until the lock is released; None: it is gone already."""

@@ -15,11 +15,13 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.training.checkpointing import load_task_order
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
 from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.training.split import Split, make_split
+from agent_r1_core.training.task_order import TaskOrder
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Assembly:
     trackers: list[Tracker]
     policy_folder: Path
     _learner: LocalLearner | None = None
+    _task_order: TaskOrder | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -59,6 +62,13 @@ class Assembly:
         if self._learner is None:
             raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
         return self._learner
+
+    @property
+    def task_order(self) -> TaskOrder:
+        """The place in the order of training tasks from which the run goes on; an evaluation has none."""
+        if self._task_order is None:
+            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
+        return self._task_order
 
     @property
     def train(self) -> Split:
@@ -182,7 +192,13 @@ def assemble(
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=None if learner is None else LocalLearner(learner),
+        _task_order=_task_order(config, len(tasks[TRAIN].tasks), checkpoint) if learning else None,
     )
+
+
+def _task_order(config: RunConfig, tasks: int, checkpoint: Checkpoint | None) -> TaskOrder:
+    first = TaskOrder(tasks, config.seed, config.training.shuffle)
+    return first if checkpoint is None else load_task_order(first, checkpoint, config.training.tasks_per_step)
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,20 +10,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, RunError, message_of
+from agent_r1_core.runs.checkpoint import TASK_ORDER
+from agent_r1_core.runs.files import write_json
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.roles import LearnerRole
+    from agent_r1_core.training.task_order import TaskOrder
 
 
 def save_checkpoint(
-    learner: LearnerRole, run: Run, step: int, keep: int, best: str | None, metrics: Mapping[str, float]
+    learner: LearnerRole,
+    order: TaskOrder,
+    run: Run,
+    step: int,
+    keep: int,
+    best: str | None,
+    metrics: Mapping[str, float],
 ) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
     The policy is written in float32, so that a resumed run continues exactly (LAW 10).
+
+    Args:
+        order: the place in the order of tasks behind the step.
 
     Raises:
         RunError: writing fails (disk full, read-only).
@@ -31,6 +44,7 @@ def save_checkpoint(
     def write(folder: Path) -> None:
         _save_policy(learner, run, folder / "policy")
         learner.save_state(folder / "trainer.pt")
+        write_json(folder / TASK_ORDER, order.state())
 
     value = metrics.get(best) if best else None
     return run.checkpoints.save(step, write, keep=keep, metric=best, value=value)
@@ -79,4 +93,22 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
         reason = f"{type(error).__name__}: {message_of(error)}".partition("\n")[0]
         raise RunError(
             f"checkpoint {checkpoint.path} cannot be read ({reason}); delete it to resume from the previous one"
+        ) from error
+
+
+def load_task_order(order: TaskOrder, checkpoint: Checkpoint, per_step: int) -> TaskOrder:
+    """The place in the order of tasks behind a checkpoint. One of an agent-r1 that wrote none has steps of `per_step`
+    tasks behind it.
+
+    Raises:
+        RunError: the file cannot be read, or is of another number of tasks.
+    """
+    if not checkpoint.task_order.exists():
+        return order.after(checkpoint.step, per_step)
+    try:
+        return order.at(json.loads(checkpoint.task_order.read_text(encoding="utf-8")))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise RunError(
+            f"{checkpoint.task_order} does not say where the run stands in its tasks ({message_of(error)}); give the "
+            "run the data that it was trained on, or delete the checkpoint to resume from the previous one"
         ) from error

@@ -1,57 +1,91 @@
-"""Chooses the tasks of a step, from the seed and the step alone, so that a resumed run skips none (LAW 10)."""
+"""The order in which a run plays its tasks, and the place in it, which a checkpoint keeps (LAW 10).
+
+Every task comes once before any comes again, and each epoch has its own order, given by the seed.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
-
-from agent_r1_core.trajectory import Task
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-def tasks_of_step(tasks: Sequence[T], step: int, per_step: int, seed: int, shuffle: bool) -> list[T]:
-    """The tasks of `step` (counted from 1): `per_step` of them, or all if there are fewer; no task twice.
+@dataclass(frozen=True)
+class TaskOrder:
+    """A place in the order of `tasks` tasks, which are counted from 0."""
 
-    A step in which an epoch ends continues with the first tasks of the next epoch. Every task comes once per epoch, and
-    each epoch has its own order.
-    """
-    size = min(per_step, len(tasks))
-    places: list[int] = []
-    while len(places) < size:
-        epoch, start = divmod((step - 1) * size + len(places), len(tasks))
-        order = _epoch_order(len(tasks), size, seed, epoch) if shuffle else range(len(tasks))
-        places += order[start : start + size - len(places)]
-    return [tasks[place] for place in places]
+    tasks: int
+    seed: int
+    shuffle: bool
+    epoch: int = 0
+    drawn: int = 0
+    """How far the epoch's order has been read."""
+    waiting: tuple[int, ...] = ()
+    """Tasks that were read when their step had them already, from the epoch before: the next in line."""
 
+    def draw(self, count: int, used: Collection[int] = ()) -> tuple[list[int], TaskOrder]:
+        """The next tasks and the place behind them.
 
-def further_tasks(tasks: Sequence[Task], used: Iterable[Task], count: int, seed: int, round: str) -> list[Task]:
-    """At most `count` tasks that the step has not used, for its extra rollout `round`."""
-    used_ids = {task.id for task in used}
-    unused = [task for task in tasks if task.id not in used_ids]
-    return random.Random(f"{seed}/{round}").sample(unused, min(count, len(unused)))
+        Args:
+            count: how many; fewer come where all others are used.
+            used: what the step has already; no task comes twice in a step.
+        """
+        had, found, waiting = set(used), list[int](), list(self.waiting)
+        epoch, drawn, order = self.epoch, self.drawn, self._order(self.epoch)
+        while len(found) < count and len(had) < self.tasks:
+            task = next((one for one in waiting if one not in had), None)
+            if task is not None:
+                waiting.remove(task)
+            elif drawn == self.tasks:
+                epoch, drawn, order = epoch + 1, 0, self._order(epoch + 1)
+                continue
+            else:
+                task, drawn = order[drawn], drawn + 1
+                if task in had:
+                    waiting.append(task)
+                    continue
+            had.add(task)
+            found.append(task)
+        return found, replace(self, epoch=epoch, drawn=drawn, waiting=tuple(waiting))
+
+    def after(self, steps: int, per_step: int) -> TaskOrder:
+        """The place behind so many steps without extra rollouts."""
+        order = self
+        for _ in range(steps):
+            _, order = order.draw(per_step)
+        return order
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON-able."""
+        return {"tasks": self.tasks, "epoch": self.epoch, "drawn": self.drawn, "waiting": list(self.waiting)}
+
+    def at(self, state: Mapping[str, Any]) -> TaskOrder:
+        """The place that `state` told.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no place in the order of this many tasks.
+        """
+        tasks, epoch, drawn, waiting = (state[key] for key in ("tasks", "epoch", "drawn", "waiting"))
+        if not all(type(number) is int for number in (tasks, epoch, drawn, *waiting)):
+            raise TypeError("a value is no whole number")
+        if tasks != self.tasks:
+            raise ValueError(f"it counts {tasks} training tasks, and there are {self.tasks}")
+        if epoch < 0 or not 0 <= drawn <= tasks or any(not 0 <= task < tasks for task in waiting):
+            raise ValueError("it is outside the order")
+        return replace(self, epoch=epoch, drawn=drawn, waiting=tuple(waiting))
+
+    def _order(self, epoch: int) -> Sequence[int]:
+        return _shuffled(self.tasks, self.seed, epoch) if self.shuffle else range(self.tasks)
 
 
 @lru_cache(maxsize=2)
-def _epoch_order(count: int, per_step: int, seed: int, epoch: int) -> list[int]:
-    """The order of an epoch: shuffled, except that a step shared with the previous epoch repeats none of its tasks.
-
-    It depends on earlier epochs only back to the last one that started with a step, at most `per_step` epochs.
-    """
-    first = epoch
-    while first * count % per_step:
-        first -= 1
-    order: list[int] = []
-    for number in range(first, epoch + 1):
-        begun = number * count % per_step
-        used = set(order[count - begun :])
-        shuffled = list(range(count))
-        random.Random(f"{seed}/{number}").shuffle(shuffled)
-        rest_of_step = [place for place in shuffled if place not in used][: per_step - begun] if begun else []
-        taken = set(rest_of_step)
-        order = rest_of_step + [place for place in shuffled if place not in taken]
+def _shuffled(tasks: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(tasks))
+    random.Random(f"{seed}/{epoch}").shuffle(order)
     return order
 
 

@@ -20,7 +20,7 @@ from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
-from agent_r1_core.training.task_order import further_tasks, tasks_of_step
+from agent_r1_core.training.task_order import TaskOrder
 from agent_r1_core.training.task_sets import TRAIN
 from agent_r1_core.training.trackers import Trackers
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.assembly import Assembly
-    from agent_r1_core.trajectory import Group, Task, Trajectory
+    from agent_r1_core.trajectory import Group, Trajectory
 
 _SHOWN = 4
 """Trajectories of a step that are passed to trackers."""
@@ -49,6 +49,8 @@ class Trainer:
     """Whether this continues an earlier attempt, even one without a step."""
     learned_step: int | None = field(init=False)
     """The step whose update the policy holds; None during an update."""
+    order: TaskOrder = field(init=False)
+    """The place in the order of tasks behind the `done` steps."""
     trackers: Trackers = field(init=False)
     health: Watch = field(init=False)
     catalogue: Catalogue = field(init=False)
@@ -57,6 +59,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.learned_step = self.done
+        self.order = self.assembly.task_order
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.health = Watch(self.assembly.config.health)
@@ -119,10 +122,10 @@ class Trainer:
 
     async def _step(self, step: int) -> None:
         started = time.perf_counter()
-        rollout, groups = await self._collect(step)
+        rollout, groups, order = await self._collect(step)
         self._tell_failures(step, rollout)
         # Update and record belong together: an interruption waits for both.
-        remainder = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, started))
+        remainder = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, order, started))
         try:
             await asyncio.shield(remainder)
         except asyncio.CancelledError:
@@ -130,29 +133,27 @@ class Trainer:
             await remainder
             raise
 
-    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group]]:
+    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group], TaskOrder]:
         """The step's episodes and the groups to learn from, with the extra rollouts that the algorithm asks for and
-        training.extra_rollouts allows."""
-        config, tasks, learner = self.assembly.config, self.assembly.train.tasks, self.assembly.learner
-        training = config.training
-        played = tasks_of_step(tasks, step, training.tasks_per_step, config.seed, training.shuffle)
+        training.extra_rollouts allows; and the place in the order of tasks behind them."""
+        training, learner = self.assembly.config.training, self.assembly.learner
+        played, order = self.order.draw(training.tasks_per_step)
         rollout = await self._play(step, played, step)
         groups = learner.filter(rollout.groups)
         for extra in range(1, training.extra_rollouts + 1):
-            round = f"{step}/{extra}"
-            more = further_tasks(tasks, played, learner.more_tasks(groups, len(played)), config.seed, round)
+            more, order = order.draw(learner.more_tasks(groups, len(played)), played)
             if not more:
                 break
             played = played + more
-            rollout = rollout + await self._play(step, more, round)
+            rollout = rollout + await self._play(step, more, f"{step}/{extra}")
             groups = learner.filter(rollout.groups)
-        return rollout, groups
+        return rollout, groups, order
 
-    async def _play(self, step: int, tasks: Sequence[Task], round: int | str) -> RolloutResult:
-        """Play tasks with the weights that the previous step produced."""
-        samples = self.assembly.config.training.samples_per_task
-        request = RolloutRequest(tasks, samples, round, split=TRAIN, version=step - 1)
-        on_episode = episode_counter(self.listener, len(tasks) * samples, "rollout")
+    async def _play(self, step: int, chosen: Sequence[int], round: int | str) -> RolloutResult:
+        """Play the chosen tasks with the weights that the previous step produced."""
+        samples, tasks = self.assembly.config.training.samples_per_task, self.assembly.train.tasks
+        request = RolloutRequest([tasks[k] for k in chosen], samples, round, split=TRAIN, version=step - 1)
+        on_episode = episode_counter(self.listener, len(chosen) * samples, "rollout")
         return await self.assembly.rollouts.collect(request, on_episode)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
@@ -164,7 +165,9 @@ class Trainer:
         total = failed + len(rollout.trajectories)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
-    async def _learn_and_record(self, step: int, rollout: RolloutResult, groups: list[Group], started: float) -> None:
+    async def _learn_and_record(
+        self, step: int, rollout: RolloutResult, groups: list[Group], order: TaskOrder, started: float
+    ) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
         self.learned_step = None
@@ -188,7 +191,7 @@ class Trainer:
             metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
         metrics[metric.TIME_STEP] = time.perf_counter() - started
         self._tell_undeclared(step, metrics)
-        self._record(step, metrics, rollout.trajectories[:_SHOWN])
+        self._record(step, order, metrics, rollout.trajectories[:_SHOWN])
         if step % config.checkpoint.every == 0:
             self._checkpoint()
 
@@ -206,9 +209,9 @@ class Trainer:
         last = step == self.assembly.config.training.steps
         return (last and settings.at_end) or bool(settings.every and step % settings.every == 0)
 
-    def _record(self, step: int, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
+    def _record(self, step: int, order: TaskOrder, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
         self.run.append_metrics(step, metrics)
-        self.done, self.last = step, dict(metrics)
+        self.done, self.order, self.last = step, order, dict(metrics)
         self.trackers.log(step, metrics, shown)
         self.listener.step(step, metrics)
         alarms = self.health.judge(step, metrics)
@@ -232,6 +235,7 @@ class Trainer:
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
             save_checkpoint(
                 self.assembly.learner,
+                self.order,
                 self.run,
                 self.done,
                 config.checkpoint.keep,

@@ -27,10 +27,11 @@ from agent_r1_core.plugins import Registry
 from agent_r1_core.runs.checkpoint import STATE, checksum_of
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import resolve
-from agent_r1_core.training.checkpointing import load_trainer_state
+from agent_r1_core.training.checkpointing import load_task_order, load_trainer_state
 from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.model_source import find_model
 from agent_r1_core.training.resume import check_resumable, hardware_choices, recorded_plugins
+from agent_r1_core.training.task_order import TaskOrder
 from attacks.kills import SETTINGS
 from attacks.outcome import Outcome, Plan
 
@@ -137,6 +138,7 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),
         (checkpoint.path / STATE, state),
         (checkpoint.trainer, lambda _: load_trainer_state(learner, checkpoint)),
+        (checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint, 2)),
     ]
     return readers + [(path, model) for path in sorted((folder / "model").iterdir())]
 

@@ -645,6 +645,22 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         10,
+        "place-in-the-tasks-not-kept",
+        "agent_r1_core/training/checkpointing.py",
+        '        return order.at(json.loads(checkpoint.task_order.read_text(encoding="utf-8")))\n',
+        "        return order.after(checkpoint.step, per_step)\n",
+        "its_place_in_the_tasks",
+    ),
+    Mutation(
+        10,
+        "place-in-the-tasks-of-the-step-before",
+        "agent_r1_core/training/trainer.py",
+        "        self.done, self.order, self.last = step, order, dict(metrics)\n",
+        "        self.done, self.last = step, dict(metrics)\n",
+        "its_place_in_the_tasks",
+    ),
+    Mutation(
+        10,
         "force-deletes-at-once",
         "agent_r1_core/runs/directory.py",
         "        if replaced is None and _contents(path):\n",

@@ -26,9 +26,16 @@ class Vowels(RewardFn):
         return sum(letter in "aeiou" for letter in text) / max(1, len(text))
 
 
+class Early(RewardFn):
+    """Whether a vowel comes early: often the same for all episodes of a task."""
+
+    def score(self, trajectory):
+        return any(letter in "aeiou" for letter in trajectory.turns[0].text[:3])
+
+
 @hookimpl
 def register_rewards():
-    return [RewardSpec("vowels", ":Vowels", "share of vowels")]
+    return [RewardSpec("vowels", ":Vowels", "share of vowels"), RewardSpec("early", ":Early", "a vowel comes early")]
 '''
 
 

@@ -50,6 +50,21 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, al
     assert fingerprint(parts) == fingerprint(whole)
 
 
+def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
+    """How many tasks a step plays depends on what they returned, so the place does not follow from the step."""
+    options = {"algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, keep: 1, best: null}"}
+    whole = run_once(folder, "resampled-whole", 6, **options)
+    played = [list(dict.fromkeys(one.task.id for one in whole.read_trajectories(step))) for step in range(1, 7)]
+    run_once(folder, "resampled", 2, **options)
+    run_once(folder, "resampled", 4, resume=True, **options)
+    assert fingerprint(run_once(folder, "resampled", 6, resume=True, **options)) == fingerprint(whole)
+    assert len({len(step) for step in played[:2]} | {2}) > 1, "no step before the first stop played further tasks"
+    drawn = [task for step in played for task in step]
+    epochs = [drawn[start : start + 7] for start in range(0, len(drawn) - 6, 7)]
+    assert len(epochs) > 1
+    assert all(len(set(epoch)) == 7 for epoch in epochs)
+
+
 def test_no_weight_lies_where_its_file_put_it(folder: Path) -> None:
     """A view into the file's buffer is aligned as the file is, and CPU kernels round differently by alignment."""
     served = load_module(EngineModel(str(folder / "model"), "float32"))

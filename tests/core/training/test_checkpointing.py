@@ -20,6 +20,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model, tiny_model_folder
 from agent_r1_core.training.checkpointing import load_trainer_state, save_checkpoint, save_model
 from agent_r1_core.training.in_process import LocalLearner
+from agent_r1_core.training.task_order import TaskOrder
 
 
 @pytest.mark.parametrize("state", [{}, [], {"policy": {}, "optimiser": 3}])
@@ -43,11 +44,12 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path) -> None:
     learner = LocalLearner(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()))
+    order = TaskOrder(10, seed=0, shuffle=True)
     with Run.create(tmp_path, "run", {}, []) as run:
         run.keep_model_files(tiny_model_folder(tmp_path / "model"))
-        save_checkpoint(learner, run, 1, 2, None, {})
+        save_checkpoint(learner, order, run, 1, 2, None, {})
         with files_of_at_most(4096), pytest.raises(RunError, match=r"step_000002 could not be written .*; free space"):
-            save_checkpoint(learner, run, 2, 2, None, {})
+            save_checkpoint(learner, order, run, 2, 2, None, {})
         assert [one.step for one in run.checkpoints.all()] == [1]
         assert [path.name for path in run.checkpoints.folder.iterdir()] == ["step_000001"]
         with files_of_at_most(4096), pytest.raises(RunError, match=r"run/model could not be written .*; free space"):
