@@ -55,6 +55,11 @@ def _facts(answer: dict[str, Any]) -> dict[str, str]:
         method = "score_turn(turn, trajectory)" if answer["scope"] == "turn" else "score(trajectory)"
         low, high = answer["range"]
         facts["scores"] = f"each {answer['scope']}, by {method}, from {low:g} to {high:g}"
+        if answer["cap"] is not None:
+            facts["scores"] += f", at most {answer['cap']:g} in an episode"
+    if answer["kind"] == "tool" and answer["reward_range"] is not None:
+        low, high = answer["reward_range"]
+        facts["rewards"] = f"each call, from {low:g} to {high:g}"
     if answer["kind"] == "env":
         facts["tools"] = (
             "the recipe's" if answer["uses_tools"] else "none; a recipe with this environment names no tools"

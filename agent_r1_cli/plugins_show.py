@@ -90,13 +90,14 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
         "metrics": _metrics(loaded),
     }
     if record.kind == "reward":
-        answer |= {"scope": loaded.cls.scope, "range": list(loaded.cls.range)}  # type: ignore[attr-defined]
+        answer |= {"scope": loaded.cls.scope, "range": list(loaded.cls.range), "cap": loaded.cls.cap}  # type: ignore[attr-defined]
     if record.kind == "env":
         answer |= {"uses_tools": loaded.cls.uses_tools()}  # type: ignore[attr-defined]
     if record.kind == "tool":
         tool = loaded.cls.__new__(loaded.cls)
         tool.name = record.canonical
-        answer |= {"schema_of_tool": tool.schema()}  # type: ignore[attr-defined]
+        bounds = loaded.cls.reward_range  # type: ignore[attr-defined]
+        answer |= {"schema_of_tool": tool.schema(), "reward_range": bounds and list(bounds)}  # type: ignore[attr-defined]
     return answer
 
 

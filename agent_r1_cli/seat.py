@@ -21,7 +21,13 @@ from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.terminal import shown_in_line
-from agent_r1_core.training.components import make_env, make_rewards, make_tool_format, make_tools
+from agent_r1_core.training.components import (
+    make_env,
+    make_rewards,
+    make_tool_format,
+    make_tool_rewards,
+    make_tools,
+)
 from agent_r1_core.training.model_source import find_model
 from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
 
@@ -123,10 +129,11 @@ class Seat:
             tools=tools,
             tool_format=make_tool_format(resolved),
             rewards=make_rewards(resolved),
+            tool_rewards=make_tool_rewards(resolved),
             seed=resolved.config.seed,
         )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
-        scorer = Scorer(settings.rewards, threads)
+        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(tool_resources(resolved, sets, name))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
@@ -173,7 +180,12 @@ class Seat:
         for weighted in self._settings.rewards:
             low, high = weighted.reward.range
             each = f"{weighted.reward.name} from {low:g} to {high:g} each {weighted.reward.scope}"
-            lines.append(f"{each}, weight {weighted.weight:g}")
+            lines.append(f"{each}, weight {weighted.weight:g}{_capped(weighted.lowest_cap)}")
+        counts = self._settings.rewarding_tools()
+        for name, tool in self.tools.items():
+            if tool.reward_range is not None:
+                each = "{} from {:g} to {:g} each call".format(name, *tool.reward_range)
+                lines.append(f"{each}, weight {counts[name].weight:g}{_capped(counts[name].cap)}")
         return "; ".join(lines) or "the environment's own"
 
     def help(self) -> str:
@@ -241,3 +253,7 @@ def _message(message: Message) -> str:
 
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
+
+
+def _capped(cap: float | None) -> str:
+    return "" if cap is None else f", at most {cap:g} in all"

@@ -66,8 +66,8 @@ def _show(resolved: ResolvedConfig) -> None:
     resolved.check_available()
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
-    for warning in resolved.warnings:
-        say(f"note: {warning}")
+    for note in (*resolved.warnings, *resolved.notes):
+        say(f"note: {note}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
     say(f"plugins: {', '.join(used)}")
     for line in estimate_memory(resolved):

@@ -82,7 +82,7 @@ class Turn:
     reward: float = 0.0
     """Sum of the turn's process rewards (weighted) and the environment's own reward."""
     rewards: dict[str, float] = field(default_factory=dict)
-    """Each process reward by name, unweighted; the environment's own under `env`."""
+    """Each process reward by name, unweighted; a tool's under the tool's name, the environment's own under `env`."""
     state_key: str | None = None
     """Names the environment's state before the action, for algorithms that compare states."""
     new_context: bool = False
@@ -152,7 +152,8 @@ class Trajectory:
     bootstrap: bool = False
     """True when a limit outside the MDP cut it, so that the critic's value continues it (LAW 5)."""
     closing: list[Message] = field(default_factory=list)
-    """Messages that followed the last action (an episode may end on a tool's answer); their ids have mask 0."""
+    """Messages that followed the last action (an episode may end on a tool's answer); their ids have mask 0. While a
+    turn is scored, those that answered it, whether or not the episode goes on."""
     answer: str | None = None
     """The final answer; None: the episode gave none."""
     reward: float = 0.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.config.reward_checks import check_process_rewards, check_rewards
 from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Setup:
     training: bool
     """False: for evaluations and rollouts, which allow any sampling."""
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a dry run says besides the warnings."""
     unavailable: dict[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, and why."""
 
@@ -66,6 +69,7 @@ def check_setup(setup: Setup) -> None:
     _availability(setup)
     _duplicates(setup)
     _tools(setup)
+    check_rewards(setup)
     _evaluation(setup)
     _choosing_set(setup)
     if setup.config.evaluation.size is None:
@@ -141,7 +145,7 @@ def _evaluation(setup: Setup) -> None:
         return
     if never:
         setup.idle(("checkpoint", "best"), "nothing is evaluated")
-    rewards = [metric.REWARD.of(block.name) for block in setup.blocks if block.kind == "reward"]
+    rewards = [metric.REWARD.of(block.name) for block in setup.blocks if _rewards(block)]
     sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
     chooser = evaluation.choose_on
     metrics = [metric.evaluated(score, of) for of in ("", *sets) for score in (*SCORED, *rewards)]
@@ -150,6 +154,11 @@ def _evaluation(setup: Setup) -> None:
     elif chooser in sets and any(best.startswith(metric.evaluated("", name)) for name in sets if name != chooser):
         text = f"is {best}, but evaluation.choose_on={chooser} lets the set {chooser} choose; name the same set in both"
         setup.problems.add(("checkpoint", "best"), text)
+
+
+def _rewards(block: ResolvedBlock) -> bool:
+    """Whether a component has a reward of its own in the metrics."""
+    return block.kind == "reward" or (block.kind == "tool" and block.cls.reward_range is not None)
 
 
 def _choosing_set(setup: Setup) -> None:
@@ -214,6 +223,7 @@ def _algorithm(setup: Setup) -> None:
     for key in list(setup.problems.draft.sources):
         if len(key) > 1 and key[0] == "health" and key[1] in idle:
             setup.idle(key, idle[str(key[1])])
+    check_process_rewards(setup, algorithm, block.name)
 
 
 def _untrained(setup: Setup) -> None:

@@ -44,6 +44,8 @@ class ResolvedConfig:
     """The recipe's name: the stem of its file."""
     warnings: tuple[str, ...] = ()
     """Sentences to read before a long run."""
+    notes: tuple[str, ...] = ()
+    """Further ones, for a dry run."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, with a sentence each."""
     run: Path | None = None
@@ -145,7 +147,8 @@ def load_config(
     problems.raise_any()
     stem = Path(layers[-1].file).stem
     warnings = (*setup.warnings, *registry.notes())
-    return ResolvedConfig(config, registry, _user_sources(draft), stem, warnings, setup.unavailable)
+    sources, notes = _user_sources(draft), tuple(setup.notes)
+    return ResolvedConfig(config, registry, sources, stem, warnings, notes, setup.unavailable)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:

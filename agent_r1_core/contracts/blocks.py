@@ -94,7 +94,7 @@ class EngineBlock(ComponentBlock):
 class ToolBlock(ComponentBlock):
     """A tool, and how its calls are run."""
 
-    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation", "limits")
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout", "isolation", "limits", "reward_weight", "reward_cap")
 
     timeout: float = Field(default=CALL_TIMEOUT, gt=0)
     """Seconds before a call is given up; the model then reads an error."""
@@ -104,14 +104,21 @@ class ToolBlock(ComponentBlock):
     limits: ToolLimits = ToolLimits()
     """What each process of the tool may take, with `isolation: process`: `memory` and `file_size` in GiB, and
     `open_files`."""
+    reward_weight: float = 1.0
+    """Multiplies the rewards that the tool gives its calls, if it gives any; 0 only logs them."""
+    reward_cap: float | None = Field(default=None, gt=0)
+    """The most that they may add up to in an episode, unweighted, up or down; later calls get what is left."""
 
 
 class RewardBlock(ComponentBlock):
     """A reward, and its share in the total."""
 
-    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight", "timeout")
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight", "cap", "timeout")
 
     weight: float = 1.0
     """Multiplies the score in the total; 0 only logs it."""
+    cap: float | None = Field(default=None, gt=0)
+    """The most that a process reward may add up to in an episode, unweighted, up or down; later turns get what is left.
+    null: as the reward declares, which is without a bound for most."""
     timeout: float = Field(default=SCORE_TIMEOUT, gt=0)
     """Seconds before a score is given up and its episode fails; raise it for slow judges."""

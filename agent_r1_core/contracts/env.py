@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -100,6 +100,9 @@ class ToolEnv(Component):
     """One episode's world. Methods may be sync or async."""
 
     Config = EnvConfig
+    gives_rewards: ClassVar[bool] = True
+    """Whether its steps may have a reward of their own. If not, and no process reward comes from elsewhere, options for
+    process rewards are refused (LAW 8)."""
 
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config)

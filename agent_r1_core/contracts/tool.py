@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
+from functools import cache, partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -62,6 +63,22 @@ class ToolContext:
     metrics: dict[str, float] = field(default_factory=dict)
     """Numbers that the tool records about this call, by the names that it declares in `Tool.metrics`; their means over
     calls are logged as `tools/<tool>/<name>`."""
+    rewards: list[float] = field(default_factory=list)
+    """What `reward` was given."""
+
+    def reward(self, value: float) -> None:
+        """Give this call a process reward; several add up.
+
+        It reaches the last action token of the turn. Their sum must be within the tool's `reward_range`: if it is not,
+        the call fails. A call that fails or is given up earns nothing, but one that raises `ToolError` keeps its
+        reward, so that a tool can also punish.
+
+        Raises:
+            TypeError: the value is not a number.
+        """
+        if not isinstance(value, Real):
+            raise TypeError(f"context.reward() got {value!r:.80}, which is not a number")
+        self.rewards.append(float(value))
 
 
 class ToolArguments(BaseModel):
@@ -89,6 +106,9 @@ class Tool(Component):
     """Where its calls run, unless the recipe says where. A thread is fast and can be debugged, but shares its process
     with the training; a process of its own (`"process"`) is killed at a call's deadline, and can neither end nor change
     the training. For a tool made by `@tool`, set the attribute: `search.isolation = "process"`."""
+    reward_range: ClassVar[tuple[float, float] | None] = None
+    """The lowest and the highest reward of one call, if it gives any by `context.reward(value)`; None: it gives none.
+    For a tool made by `@tool`: `@tool(reward_range=(0.0, 1.0))`."""
 
     def open(self, resources: ToolResources) -> None:
         """Load heavy resources (an index, a connection)."""
@@ -181,14 +201,33 @@ class AsyncFunctionTool(FunctionTool):
         return await super().run(arguments, context)
 
 
-def tool(function: Callable[..., Any]) -> type[FunctionTool]:
+@overload
+def tool(function: Callable[..., Any], /) -> type[FunctionTool]: ...
+
+
+@overload
+def tool(*, reward_range: tuple[float, float] | None = None) -> Callable[[Callable[..., Any]], type[FunctionTool]]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[float, float] | None = None) -> Any:
     """Make a tool from a function: arguments from its signature, descriptions from its docstring (Google style).
 
     A parameter named `context` gets the ToolContext and is hidden from the model.
 
+    Args:
+        function: with `@tool` alone.
+        reward_range: the lowest and the highest reward of one call, for a tool that gives rewards.
+
     Raises:
-        TypeError: a parameter has no annotation, or takes *args or **kwargs.
+        TypeError: a parameter has no annotation, or takes *args or **kwargs; or there is a `reward_range`, but no
+            `context` to give rewards with.
     """
+    if function is None:
+        return partial(_tool, reward_range=reward_range)
+    return _tool(function, None)
+
+
+def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None) -> type[FunctionTool]:
     hints = get_type_hints(function)
     descriptions = _argument_docs(inspect.getdoc(function) or "")
     fields: dict[str, Any] = {}
@@ -199,6 +238,9 @@ def tool(function: Callable[..., Any]) -> type[FunctionTool]:
             raise TypeError(f"parameter {name!r} of tool {function.__name__} needs a name and an annotation; add them")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[name] = (hints[name], Field(default, description=descriptions.get(name)))
+    takes_context = "context" in inspect.signature(function).parameters
+    if reward_range is not None and not takes_context:
+        raise TypeError(f"tool {function.__name__} has a reward_range; add a parameter `context` and call its reward()")
     arguments = create_model("Arguments", __base__=ToolArguments, **fields)
     text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     return type(
@@ -212,7 +254,8 @@ def tool(function: Callable[..., Any]) -> type[FunctionTool]:
             "Arguments": arguments,
             "Config": ComponentConfig,
             "function": staticmethod(function),
-            "takes_context": "context" in inspect.signature(function).parameters,
+            "takes_context": takes_context,
+            "reward_range": reward_range,
         },
     )
 

@@ -39,6 +39,8 @@ class ToolResult:
     error: bool = False
     seconds: float = field(default=0.0, compare=False)
     """How long the call took."""
+    reward: float = field(default=0.0, compare=False)
+    """What the tool gave the call; it reaches the turn's rewards whatever the environment does with the result."""
 
 
 class ToolFormat(Component):

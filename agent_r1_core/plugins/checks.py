@@ -209,7 +209,7 @@ def _check_tool(tool: Any) -> list[str]:
         problems.append("the model is told nothing about it; give the class a docstring or a description")
     if parameters.get("type") != "object":
         problems.append("the parameters of its schema are not an object")
-    return problems
+    return problems + ([] if tool.reward_range is None else _check_range("reward_range", tool.reward_range))
 
 
 def _check_reward(reward: Any) -> list[str]:
@@ -219,13 +219,21 @@ def _check_reward(reward: Any) -> list[str]:
     other = {"episode": "score_turn", "turn": "score"}.get(reward.scope)
     if other is not None and getattr(type(reward), other) is not getattr(RewardFn, other):
         problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that you mean")
+    if reward.cap is not None and reward.scope != "turn":
+        problems.append("a cap has no effect under scope 'episode', which scores once; remove it")
+    elif reward.cap is not None and not (isinstance(reward.cap, int | float) and reward.cap > 0):
+        problems.append(f"cap is {reward.cap!r}; use a number above 0, or None")
+    return problems + _check_range("range", reward.range)
+
+
+def _check_range(name: str, value: Any) -> list[str]:
     try:
-        low, high = (float(bound) for bound in reward.range)
+        low, high = (float(bound) for bound in value)
     except (TypeError, ValueError):
-        return [*problems, f"range is {reward.range!r}; use (lowest, highest)"]
+        return [f"{name} is {value!r}; use (lowest, highest)"]
     if not low < high or math.isnan(low) or math.isnan(high):
-        problems.append(f"range is {reward.range!r}; the lowest score must be below the highest")
-    return problems
+        return [f"{name} is {value!r}; the lowest score must be below the highest"]
+    return []
 
 
 def _check_algorithm(algorithm: Any) -> list[str]:

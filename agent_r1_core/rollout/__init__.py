@@ -6,7 +6,7 @@ from agent_r1_core.rollout.collector import Collector
 from agent_r1_core.rollout.episode import Episode, EpisodeServices
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import Collect, OnEpisode, RolloutResult
-from agent_r1_core.rollout.settings import RolloutSettings, WeightedReward
+from agent_r1_core.rollout.settings import RolloutSettings, ToolReward, WeightedReward
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.tool_runner import ToolRunner
 
@@ -21,6 +21,7 @@ __all__ = [
     "RolloutSettings",
     "ToolCount",
     "ToolCounts",
+    "ToolReward",
     "ToolRunner",
     "WeightedReward",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_r1_core.contracts.tool import Tool, ToolContext
+from agent_r1_core.errors import ToolError
 from agent_r1_core.rollout.wording import argument_error, error_text, to_text
 
 _LOG = logging.getLogger(__name__)
@@ -27,19 +28,23 @@ class Answer:
     error: bool = False
     numbers: Mapping[str, float] = field(default_factory=dict)
     """The tool's own metrics of this call."""
+    reward: float = 0.0
+    """What the tool gave the call; not yet checked against its range."""
 
     @classmethod
     def of(cls, tool: Tool, value: Any, context: ToolContext) -> Answer:
         """The answer of a tool that returned `value`; runs the author's code, which may hang."""
         try:
-            return cls(to_text(value), False, finite_numbers(tool.name, context))
+            return cls(to_text(value), False, finite_numbers(tool.name, context), sum(context.rewards))
         except BaseException as error:
             return cls.of_error(tool, error, context)
 
     @classmethod
     def of_error(cls, tool: Tool, error: BaseException, context: ToolContext) -> Answer:
-        """The answer of a tool that raised; runs the author's code, which may hang."""
-        return cls(error_text(tool.name, error), True, finite_numbers(tool.name, context))
+        """The answer of a tool that raised; runs the author's code, which may hang. Only a ToolError keeps the reward:
+        the tool meant it."""
+        reward = sum(context.rewards) if isinstance(error, ToolError) else 0.0
+        return cls(error_text(tool.name, error), True, finite_numbers(tool.name, context), reward)
 
 
 def call_tool(tool: Tool, given: Any, context: ToolContext) -> Answer | Awaitable[Any]:

@@ -55,7 +55,7 @@ class Collector:
         self.tokenizer = tokenizer
         self.settings = settings
         self._threads = ThreadPool(settings.max_episodes * 2)
-        self._scorer = Scorer(settings.rewards, self._threads)
+        self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
         self._guard = DriftGuard(settings.model, tokenizer)
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:

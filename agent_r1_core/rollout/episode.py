@@ -131,7 +131,8 @@ class Episode:
         turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
         self.trajectory.answer = step.answer
         self.trajectory.tool_seconds += turn.tool_seconds
-        await self._shared.scorer.score_turn(turn, self.trajectory)
+        self.trajectory.closing = _recorded(step.observation.messages)
+        await self._shared.scorer.score_turn(turn, self.trajectory, self._tools.rewards if self._tools else {})
         await self._advance(step, env)
         if self._ended:
             self._shared.guard.check_trajectory(self.trajectory, self._sampled)
@@ -184,7 +185,7 @@ class Episode:
         )
         trajectory.turns.append(turn)
         if self._tools is not None:
-            self._tools.turn = turn.index
+            self._tools.begin_turn(turn.index)
         return turn
 
     async def _advance(self, step: Step, env: ToolEnv) -> None:
@@ -197,7 +198,7 @@ class Episode:
         elif len(self.trajectory.turns) >= env.config.max_turns:
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
         elif await self._append(self._conversation.observe, observation, env.config.max_tokens - 1):
-            self._observation = observation
+            self._observation, self.trajectory.closing = observation, []
         else:
             await self._end(EndStatus.TRUNCATED, "max_tokens", observation)
 

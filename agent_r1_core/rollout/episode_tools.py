@@ -24,12 +24,22 @@ class EpisodeTools:
     task: Task
     seed: int
     turn: int = 0
+    rewards: dict[str, float] = field(default_factory=dict)
+    """What the tools gave the calls of this turn, by tool."""
     state: dict[str, Any] = field(default_factory=dict)
 
     async def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Run the calls of an action concurrently; results in their order."""
         running = [self.runner.call(call, self._context(index)) for index, call in enumerate(calls)]
-        return list(await asyncio.gather(*running))
+        rewards = self.rewards
+        results = list(await asyncio.gather(*running))
+        for call, result in zip(calls, results, strict=True):
+            rewards[call.name] = rewards.get(call.name, 0.0) + result.reward
+        return results
+
+    def begin_turn(self, turn: int) -> None:
+        """The calls that follow are of this turn; what earlier ones still earn is lost."""
+        self.turn, self.rewards = turn, {}
 
     def _context(self, index: int) -> ToolContext:
         rng = random.Random(derive_seed(self.seed, "tool", self.turn, index))

@@ -87,7 +87,7 @@ class _Reply:
         """
         reply = json.loads(body)
         numbers = {str(name): float(value) for name, value in reply["numbers"].items()}
-        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers)
+        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers, float(reply["reward"]))
         changes = {"set": dict(reply["set"]), "removed": [str(key) for key in reply["removed"]]}
         return cls(answer, changes, reply["rng"])
 

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
-from agent_r1_core.rollout.settings import WeightedReward
+from agent_r1_core.rollout.reward_bounds import in_range, within_cap
+from agent_r1_core.rollout.settings import ToolReward, WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")
 """Names in records and metrics for the environment's own reward and for the return."""
-_SLACK = 1e-6
-"""By how much a score may exceed its range, for rounding."""
 
 
 class Scorer:
     """Applies the rewards of a run."""
 
-    def __init__(self, rewards: Sequence[WeightedReward], threads: ThreadPool) -> None:
+    def __init__(
+        self, rewards: Sequence[WeightedReward], threads: ThreadPool, tools: Mapping[str, ToolReward] | None = None
+    ) -> None:
+        """`tools` are those that give rewards.
+
+        Raises:
+            ConfigError: two rewards have one name, or one that means something else in metrics.
+        """
+        self._tools = dict(tools or {})
         names = [weighted.reward.name for weighted in rewards]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ConfigError(f"reward {repeated[0]!r} is listed twice; list it once, with the weights added up")
-        taken = [name for name in names if name in RESERVED]
+        both = [name for name in names if name in self._tools]
+        if both:
+            raise ConfigError(f"a reward and a tool that gives rewards are both named {both[0]!r}; rename one of them")
+        taken = [name for name in (*names, *self._tools) if name in RESERVED]
         if taken:
             raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
         self._caller = Caller(threads)
 
-    async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
+    async def score_turn(self, turn: Turn, trajectory: Trajectory, calls: Mapping[str, float] | None = None) -> None:
         """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`.
+
+        Args:
+            calls: what the tools gave the turn's calls, by tool.
 
         Raises:
             EpisodeError: a reward is broken.
         """
+        for name, tool in self._tools.items():
+            given = within_cap((calls or {}).get(name, 0.0), tool.cap, name, turn, trajectory)
+            turn.rewards[name] = given
+            turn.reward += tool.weight * given
         for weighted in self._scoped("turn"):
             reward = weighted.reward
             score = await self._score(weighted, partial(reward.score_turn, turn, trajectory), trajectory)
+            score = within_cap(score, weighted.lowest_cap, reward.name, turn, trajectory)
             turn.rewards[reward.name] = score
             turn.reward += weighted.weight * score
 
@@ -78,8 +95,8 @@ class Scorer:
         if isinstance(value, str):
             raise EpisodeError(f"{where} is {value}; a score must be a number: return a float")
         score = float(value)
-        low, high = reward.range
-        if not math.isfinite(score) or not low - _SLACK <= score <= high + _SLACK:
+        if not in_range(score, reward.range):
+            low, high = reward.range
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
 

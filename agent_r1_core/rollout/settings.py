@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_r1_core.contracts.engine import EngineConfig
@@ -16,12 +16,28 @@ from agent_r1_core.rollout.tool_runner import ToolRunner
 
 @dataclass(frozen=True)
 class WeightedReward:
-    """A reward, the factor of its score, and its time-out."""
+    """A reward, the factor of its score, its time-out, and the most that it may give an episode."""
 
     reward: RewardFn
     weight: float = 1.0
     timeout: float = SCORE_TIMEOUT
     """Seconds for one score."""
+    cap: float | None = None
+    """Of a process reward, in addition to the one that it declares."""
+
+    @property
+    def lowest_cap(self) -> float | None:
+        """The cap that holds; None: there is none."""
+        return min((cap for cap in (self.cap, self.reward.cap) if cap is not None), default=None)
+
+
+@dataclass(frozen=True)
+class ToolReward:
+    """What the rewards that a tool gives count."""
+
+    weight: float = 1.0
+    cap: float | None = None
+    """The most that they may add up to in an episode, unweighted."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class RolloutSettings:
     """Already started; None: there are no tools."""
     tool_format: ToolFormat | None = None
     rewards: Sequence[WeightedReward] = ()
+    tool_rewards: Mapping[str, ToolReward] = field(default_factory=dict)
+    """By tool; a tool that is missing here counts as it is."""
     max_episodes: int = EngineConfig().max_episodes
     """Episodes in flight at once."""
     sampling: Sampling = field(default_factory=Sampling)
@@ -44,3 +62,12 @@ class RolloutSettings:
     """Play episodes in rounds, in a fixed order (LAW 11)."""
     model: str = ""
     """The model's name in errors of the drift guard."""
+
+    def rewarding_tools(self) -> dict[str, ToolReward]:
+        """The tools that give rewards, and what those count."""
+        tools = {} if self.tools is None else self.tools.tools
+        return {
+            name: self.tool_rewards.get(name, ToolReward())
+            for name, tool in tools.items()
+            if tool.reward_range is not None
+        }

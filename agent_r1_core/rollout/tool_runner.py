@@ -22,6 +22,7 @@ from agent_r1_core.rollout.corpus_files import CorpusFiles
 from agent_r1_core.rollout.in_process import CallLog, InProcessTools
 from agent_r1_core.rollout.isolated import IsolatedTool
 from agent_r1_core.rollout.left_behind import TooManyLeft
+from agent_r1_core.rollout.reward_bounds import reward_problem
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.rollout.wording import error_text, facts_of
@@ -69,6 +70,8 @@ class ToolRunner:
         self._facts: dict[str, dict[str, Any] | None] = {}
         self._corpora = CorpusFiles()
         self._counts: dict[str, ToolCount] = {}
+        self._misrewarding: set[str] = set()
+        """Tools that gave a reward which they may not give; each is named once."""
 
     def log_calls(self, log: CallLog) -> None:
         """Record the calls that run in this process, from now on."""
@@ -113,7 +116,7 @@ class ToolRunner:
         answer = await self._answer(call, context, count)
         seconds = time.perf_counter() - begun
         count.add(error=answer.error, seconds=seconds, numbers=answer.numbers)
-        return ToolResult(clip_text(call.name, 40), answer.text, answer.error, seconds)
+        return ToolResult(clip_text(call.name, 40), answer.text, answer.error, seconds, answer.reward)
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""
@@ -155,8 +158,11 @@ class ToolRunner:
         timeout, isolated = self._timeouts[call.name], self._isolated.get(call.name)
         try:
             if isolated is not None:
-                return await isolated.call(call.arguments, context, timeout)
-            return await self._in_process.call(tool, call, context, timeout)
+                answer = await isolated.call(call.arguments, context, timeout)
+            else:
+                answer = await self._in_process.call(tool, call, context, timeout)
+            self._check_reward(call.name, tool, answer.reward)
+            return answer
         except TooManyLeft:
             raise
         except CallTimeout:
@@ -170,3 +176,17 @@ class ToolRunner:
             return Answer(f"Error: {call.name} did not answer within {timeout:g} seconds.", error=True)
         except Exception as error:
             return Answer(error_text(call.name, error), error=True)
+
+    def _check_reward(self, name: str, tool: Tool, reward: float) -> None:
+        """Refuse a reward outside the range that the tool declares.
+
+        Raises:
+            ValueError: it is outside, or the tool declares no range.
+        """
+        problem = reward_problem(reward, tool.reward_range)
+        if problem is None:
+            return
+        if name not in self._misrewarding:
+            self._misrewarding.add(name)
+            _LOG.warning("tool %s %s: such calls fail and earn nothing", name, problem)
+        raise ValueError(f"it {problem}")

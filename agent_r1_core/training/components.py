@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
-from agent_r1_core.rollout import ToolRunner, WeightedReward
+from agent_r1_core.rollout import ToolReward, ToolRunner, WeightedReward
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -58,8 +58,15 @@ def make_learner(
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
     """The recipe's rewards with their weights."""
     return [
-        WeightedReward(resolved.make("reward", block), block.weight, block.timeout) for block in resolved.config.rewards
+        WeightedReward(resolved.make("reward", block), block.weight, block.timeout, block.cap)
+        for block in resolved.config.rewards
     ]
+
+
+def make_tool_rewards(resolved: ResolvedConfig) -> dict[str, ToolReward]:
+    """What the rewards of the recipe's tools count, by tool."""
+    loaded = [(resolved.registry.load("tool", block.name), block) for block in resolved.config.tools]
+    return {tool.record.canonical: ToolReward(block.reward_weight, block.reward_cap) for tool, block in loaded}
 
 
 def make_tools(

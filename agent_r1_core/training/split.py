@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
-from agent_r1_core.training.components import make_env, make_rewards, make_tool_format, make_tools
+from agent_r1_core.training.components import (
+    make_env,
+    make_rewards,
+    make_tool_format,
+    make_tool_rewards,
+    make_tools,
+)
 from agent_r1_core.training.task_sets import TaskSet, tool_resources
 
 if TYPE_CHECKING:
@@ -45,6 +51,7 @@ def make_split(
         tools=tools,
         tool_format=make_tool_format(resolved),
         rewards=make_rewards(resolved),
+        tool_rewards=make_tool_rewards(resolved),
         max_episodes=options.max_episodes,
         sampling=options.sampling,
         max_retries=config.training.max_retries,

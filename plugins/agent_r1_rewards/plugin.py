@@ -1,4 +1,5 @@
-"""Declares the rewards `exact_match`, `f1`, `numeric_match`, `format`, `em_with_format` and `valid_tool_call`."""
+"""Declares the rewards `exact_match`, `f1`, `numeric_match`, `format`, `em_with_format`, `valid_tool_call` and
+`supporting_titles`."""
 
 from __future__ import annotations
 
@@ -42,5 +43,10 @@ def register_rewards() -> Iterable[RewardSpec]:
             "valid_tool_call",
             "agent_r1_rewards.calls:ValidToolCall",
             "Process reward: 1 for a turn whose call runs without error and is new in the episode",
+        ),
+        RewardSpec(
+            "supporting_titles",
+            "agent_r1_rewards.titles:SupportingTitles",
+            "Process reward: share of the supporting passages that the turn's results show for the first time",
         ),
     ]

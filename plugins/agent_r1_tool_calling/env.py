@@ -55,6 +55,7 @@ class ToolCalling(ToolEnv):
     """Questions answered with tools."""
 
     Config = ToolCallingConfig
+    gives_rewards = False
 
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config, services)

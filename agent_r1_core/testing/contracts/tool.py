@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.errors import ToolError
+from agent_r1_core.rollout.reward_bounds import reward_problem
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
 
@@ -20,13 +22,15 @@ _NOT_GIVEN = object()
 
 
 class ToolContract(ComponentContract):
-    """Set `component` and `arguments`; set `expected` and `refused` where they make sense."""
+    """Set `component` and `arguments`; set `expected`, `reward` and `refused` where they make sense."""
 
     kind = "tool"
     arguments: ClassVar[Mapping[str, Any]] = {}
     """Arguments of a call that works, as a model would send them."""
     expected: ClassVar[Any] = _NOT_GIVEN
     """What that call returns."""
+    reward: ClassVar[float | None] = None
+    """What that call earns, for a tool that gives rewards; None: whatever its range allows."""
     refused: ClassVar[Mapping[str, Any] | None] = None
     """Valid arguments that the tool answers with a ToolError."""
     corpus: ClassVar[Iterable[Passage]] = ()
@@ -68,6 +72,19 @@ class ToolContract(ComponentContract):
         assert isinstance(answer, (str, bytes)) or json.dumps(answer) is not None
         if self.expected is not _NOT_GIVEN:
             assert answer == self.expected, f"answered {answer!r}, expected {self.expected!r}"
+
+    def test_a_call_earns_what_its_range_allows(self, tmp_path: Path) -> None:
+        tool, context = self.make(), self.context()
+        tool.open(self.resources(tmp_path))
+        try:
+            run(settle(tool.run(tool.Arguments.model_validate(dict(self.arguments)), context)))
+        finally:
+            tool.close()
+        given = math.fsum(context.rewards)
+        problem = reward_problem(given, tool.reward_range)
+        assert problem is None, f"the tool {problem}"
+        if self.reward is not None:
+            assert math.isclose(given, self.reward, abs_tol=1e-6), f"the call earned {given}, expected {self.reward}"
 
     def test_calls_do_not_disturb_one_another(self, tmp_path: Path) -> None:
         tool = self.make()

@@ -159,7 +159,7 @@ tools:
   - {name: search, top_k: 2, timeout: 5}
 rewards:
   - right
-  - {name: polite, weight: 0.5}
+  - {name: polite, weight: 0.5, cap: 2}
 algorithm: {name: group, clip: 0.3}
 engine: speaker
 training:

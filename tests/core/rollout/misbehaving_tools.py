@@ -29,6 +29,35 @@ def counted(name: str, context: ToolContext) -> str:
     return name
 
 
+@tool(reward_range=(-1.0, 1.0))
+def paid(value: float, times: int = 1, end: str = "", context: ToolContext = None) -> str:  # type: ignore[assignment]
+    """Give a reward, then answer, refuse, break or hang."""
+    for _ in range(times):
+        context.reward(value)
+    if end == "refuse":
+        raise ToolError("no")
+    if end == "break":
+        raise ValueError("broken")
+    if end == "hang":
+        RELEASE.wait()
+    return "paid"
+
+
+@tool(reward_range=(0.0, 1.0))
+async def paid_later(value: Any, context: ToolContext) -> str:
+    """Give a reward on the event loop."""
+    await asyncio.sleep(0)
+    context.reward(value)
+    return "paid"
+
+
+@tool
+def undeclared(context: ToolContext) -> str:
+    """Give a reward without a declared range."""
+    context.reward(0.5)
+    return "paid"
+
+
 @tool
 async def later(name: str) -> dict[str, str]:
     """Look a name up without a hurry."""

@@ -6,6 +6,7 @@ from agent_r1_rewards.answers import F1, ExactMatch
 from agent_r1_rewards.calls import ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format
 from agent_r1_rewards.numbers import NumericMatch
+from agent_r1_rewards.titles import SupportingTitles
 
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 
@@ -41,3 +42,9 @@ class TestExactMatchWithFormat(RewardContract):
 
 class TestValidToolCall(RewardContract):
     component = ValidToolCall
+
+
+class TestSupportingTitles(RewardContract):
+    component = SupportingTitles
+    cases = ((make_trajectory(task=make_task(metadata={"path": ["9", "6 7"]})), 0.0),)
+    examples = ()

@@ -7,6 +7,7 @@ from agent_r1_rewards.answers import F1, ExactMatch
 from agent_r1_rewards.calls import ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format
 from agent_r1_rewards.numbers import NumericMatch, read_number
+from agent_r1_rewards.titles import SupportingTitles
 
 from agent_r1_core import CallRecord, EndStatus, Trajectory
 from agent_r1_core.testing import make_task, make_trajectory
@@ -143,3 +144,42 @@ def test_the_order_of_arguments_makes_no_new_call() -> None:
     second = CallRecord("wiki_search", {"k": 1, "query": "a\n b"})
     trajectory = episode([first], [second])
     assert ValidToolCall().score_turn(trajectory.turns[1], trajectory) == 0.0
+
+
+FOUND = "Mira\nMira is a film. The director is Tavelo.\n\nOther\nNothing here."
+"""What a search shows: headings on lines of their own, and a title that is only mentioned."""
+
+
+def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -> list[float]:
+    """The score of each turn of an episode whose searches showed these results; the last one ends it."""
+    trajectory = make_trajectory([((1,), (2,)) for _ in results], task=make_task(metadata={"path": path}))
+    for turn, result in zip(trajectory.turns, results, strict=True):
+        turn.calls = [CallRecord("wiki_search", {"query": query})]
+        if turn.index + 1 < len(results):
+            trajectory.turns[turn.index + 1].observation = [{"role": "tool", "content": result}]
+    trajectory.closing = [{"role": "user", "content": results[-1]}]
+    return [SupportingTitles().score_turn(turn, trajectory) for turn in trajectory.turns]
+
+
+def test_a_supporting_passage_pays_once_and_also_in_the_last_turn() -> None:
+    assert search(FOUND, FOUND, "<information>Tavelo\nTavelo is a person.</information>") == [0.5, 0.0, 0.5]
+    assert search("No passage found.", "Tavelo\nTavelo is a person.\n\n" + FOUND) == [0.0, 1.0]
+
+
+def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
+    for query in ("a\nTavelo\nb", ["a\nTavelo\nb"], {"k": "a\nTavelo"}):
+        assert search('Results for "a\nTavelo\nb":\nNo passage found.', query=query) == [0.0]
+    assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]
+
+
+def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
+    trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
+    trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
+    trajectory.closing = [{"role": "tool", "content": "The director is Tavelo."}]
+    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.0
+
+
+@pytest.mark.parametrize("path", [None, [], "Mira"])
+def test_a_task_without_supporting_passages_cannot_be_scored(path: Any) -> None:
+    with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
+        search(FOUND, path=path)

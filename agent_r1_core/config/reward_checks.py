@@ -1,0 +1,91 @@
+"""Checks of a configuration's rewards: options without effect (LAW 8), rewards that repetition could farm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_r1_core.config.checks import Setup
+    from agent_r1_core.contracts.algorithm import Algorithm
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A component that gives process rewards."""
+
+    name: str
+    best: float
+    """The most that one of its rewards counts, weighted."""
+    most: float | None
+    """The most that they add up to in an episode, weighted; None: no cap bounds them."""
+    bound: str
+    """The option that would bound them."""
+
+
+def check_rewards(setup: Setup) -> None:
+    """Report caps and weights without effect."""
+    turns = setup.config.env.config.max_turns
+    for index, reward in enumerate(setup.config.rewards):
+        found, key = setup.block("rewards", index), ("rewards", index, "cap")
+        if found is None or reward.cap is None:
+            continue
+        most = max(map(abs, found.cls.range)) * turns if found.cls.cap is None else found.cls.cap
+        if found.cls.scope != "turn":
+            setup.idle(key, f"{found.name} scores an episode once")
+        elif reward.cap >= most:
+            setup.idle(key, f"{found.name} never adds up to more than {most:g} in {turns} turns")
+    for index in range(len(setup.config.tools)):
+        tool = setup.block("tools", index)
+        if tool is not None and tool.cls.reward_range is None:
+            for option in ("reward_weight", "reward_cap"):
+                setup.idle(("tools", index, option), f"the tool {tool.name} gives no rewards")
+
+
+def check_process_rewards(setup: Setup, algorithm: Algorithm, name: str) -> None:
+    """Report options for process rewards where there are none; say how they are credited, and what could be farmed."""
+    process = list(_process_rewards(setup))
+    env = setup.block("env")
+    if env is not None and not env.cls.gives_rewards and not process:
+        setup.idle(("algorithm", "process_scale"), "nothing gives process rewards")
+    if setup.config.env.config.max_turns == 1 and "critic" not in algorithm.roles():
+        setup.idle(("algorithm", "gamma_turn"), "env.max_turns is 1, so that no turn follows another")
+    if process:
+        credit = (
+            "each to the actions up to its turn" if algorithm.credits_turns() else "the sum of an episode to all of it"
+        )
+        setup.notes.append(f"process rewards ({', '.join(one.name for one in process)}): {name} credits {credit}")
+    _farming(setup, process)
+
+
+def _farming(setup: Setup, process: list[_Process]) -> None:
+    """Warn about process rewards that pay more by repetition than the best outcome does."""
+    turns, outcome = setup.config.env.config.max_turns, 0.0
+    for index, reward in enumerate(setup.config.rewards):
+        found = setup.block("rewards", index)
+        if found is not None and found.cls.scope == "episode":
+            outcome += max(0.0, *(reward.weight * bound for bound in found.cls.range))
+    for one in process:
+        most = one.best * turns if one.most is None else min(one.best * turns, one.most)
+        if most > outcome > 0:
+            setup.warnings.append(
+                f"farming: {one.name} may pay up to {one.best:g} in each of {turns} turns, {most:g} in all, and the "
+                f"best outcome only {outcome:g}; set its `{one.bound}`, or lower its weight"
+            )
+
+
+def _process_rewards(setup: Setup) -> Iterator[_Process]:
+    """The components of the recipe that give process rewards; those of the environment are not known."""
+    for index, reward in enumerate(setup.config.rewards):
+        found = setup.block("rewards", index)
+        if found is not None and found.cls.scope == "turn" and reward.weight:
+            caps = [cap * abs(reward.weight) for cap in (reward.cap, found.cls.cap) if cap is not None]
+            best = max(reward.weight * bound for bound in found.cls.range)
+            yield _Process(found.name, best, min(caps, default=None), "cap")
+    for index, block in enumerate(setup.config.tools):
+        tool = setup.block("tools", index)
+        if tool is not None and tool.cls.reward_range is not None and block.reward_weight:
+            cap = None if block.reward_cap is None else block.reward_cap * abs(block.reward_weight)
+            best = max(block.reward_weight * bound for bound in tool.cls.reward_range)
+            yield _Process(tool.name, best, cap, "reward_cap")

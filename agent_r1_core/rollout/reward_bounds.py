@@ -1,0 +1,33 @@
+"""Bounds of rewards: the range that a component declares for one, and the cap of their sum over an episode."""
+
+from __future__ import annotations
+
+import math
+
+from agent_r1_core.trajectory import Trajectory, Turn
+
+_SLACK = 1e-6
+"""By how much a reward may exceed its range, for rounding."""
+
+
+def in_range(reward: float, bounds: tuple[float, float]) -> bool:
+    """Whether a reward is finite and, but for rounding, within its declared range."""
+    low, high = bounds
+    return math.isfinite(reward) and low - _SLACK <= reward <= high + _SLACK
+
+
+def reward_problem(reward: float, bounds: tuple[float, float] | None) -> str | None:
+    """What is wrong with the reward of a tool's call, to follow the tool's name; None if nothing is."""
+    if bounds is None:
+        return f"gave a reward of {reward:g} but declares no reward_range; declare one" if reward != 0 else None
+    if in_range(reward, bounds):
+        return None
+    return f"gave a reward of {reward:g}, outside its reward_range {bounds[0]:g} to {bounds[1]:g}; fix one of them"
+
+
+def within_cap(reward: float, cap: float | None, name: str, turn: Turn, trajectory: Trajectory) -> float:
+    """The part of a turn's reward that the cap leaves: the sum over the episode's turns stays from -cap to cap."""
+    if cap is None:
+        return reward
+    earned = sum(other.rewards.get(name, 0.0) for other in trajectory.turns if other is not turn)
+    return min(max(reward, -cap - earned), cap - earned)

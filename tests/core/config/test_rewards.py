@@ -1,0 +1,131 @@
+"""Options of rewards: those without effect are refused, and rewards that repetition could farm are warned about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.config import ResolvedConfig, load_config
+from agent_r1_core.errors import ConfigError
+
+PLUGIN = '''
+from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool(reward_range=(-0.5, 1.0))
+def paid(context: ToolContext) -> str:
+    """Pay."""
+    context.reward(1.0)
+    return ""
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("paid", ":paid", "pays")]
+'''
+VALID_CALL = "{name: valid_tool_call, weight: %s}"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    path = tmp_path / "paying.py"
+    path.write_text(PLUGIN)
+    return path
+
+
+def loaded(*overrides: str, plugin: Path | None = None, recipe: str = "default") -> ResolvedConfig:
+    return load_config(recipe, overrides, plugins=[] if plugin is None else [plugin])
+
+
+def rewarded(*rewards: str) -> str:
+    return f"rewards=[exact_match, {', '.join(rewards)}]"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "why"),
+    [
+        (["rewards=[{name: exact_match, cap: 1}]"], r"rewards\[0\].cap", "exact_match scores an episode once"),
+        (
+            [rewarded("{name: valid_tool_call, cap: 5}")],
+            r"rewards\[1\].cap",
+            "valid_tool_call never adds up .* than 5 in 5",
+        ),
+        (
+            [rewarded("{name: supporting_titles, cap: 1}")],
+            r"rewards\[1\].cap",
+            "never adds up to more than 1 in 5 turns",
+        ),
+        (
+            ["tools=[{name: wiki_search, reward_weight: 2}]"],
+            r"tools\[0\].reward_weight",
+            "wiki_search gives no rewards",
+        ),
+        (["tools=[{name: wiki_search, reward_cap: 2}]"], r"tools\[0\].reward_cap", "wiki_search gives no rewards"),
+        (["algorithm=ppo", "algorithm.process_scale=1"], "algorithm.process_scale", "nothing gives process rewards"),
+        (
+            ["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"],
+            "algorithm.gamma_turn",
+            "no turn follows another",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(overrides: list[str], key: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} .*has no effect here: .*{why}"):
+        loaded(*overrides)
+
+
+def test_options_with_effect_are_taken(plugin: Path) -> None:
+    tools = "tools=[wiki_search, {name: paid, reward_weight: 0.1, reward_cap: 2}]"
+    loaded(tools, "algorithm=ppo", "algorithm.process_scale=1", plugin=plugin)
+    loaded(rewarded("{name: valid_tool_call, cap: 4.5}"), "algorithm=reinforce_pp", "algorithm.process_scale=0.1")
+    loaded("algorithm=ppo", "algorithm.gamma_turn=0.9", "env.max_turns=1")  # it discounts a bootstrap
+    best = loaded(tools, "checkpoint.best=eval/reward/paid", plugin=plugin).config.checkpoint.best
+    assert best == "eval/reward/paid"
+
+
+def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
+    (warning,) = loaded(rewarded(VALID_CALL % 0.5)).warnings
+    assert warning == (
+        "farming: valid_tool_call may pay up to 0.5 in each of 5 turns, 2.5 in all, and the best outcome only 1; set "
+        "its `cap`, or lower its weight"
+    )
+    assert loaded(rewarded(VALID_CALL % 0.2)).warnings == ()
+    assert loaded(rewarded(VALID_CALL % 0.5), "env.max_turns=2").warnings == ()
+    assert loaded(rewarded("{name: valid_tool_call, weight: 0.5, cap: 2}")).warnings == ()
+    (capped,) = loaded(rewarded("{name: valid_tool_call, weight: -0.5, cap: 2.5}"), "rewards[1].weight=0.5").warnings
+    assert "1.25 in all" in capped
+
+
+def test_what_pays_once_or_punishes_is_no_farm(plugin: Path) -> None:
+    assert loaded(rewarded("supporting_titles")).warnings == ()
+    assert loaded(rewarded(VALID_CALL % -5)).warnings == ()
+    assert loaded("tools=[wiki_search, {name: paid, reward_weight: 0.2}]", plugin=plugin).warnings == ()
+
+
+def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
+    (warning,) = loaded("tools=[wiki_search, {name: paid, reward_weight: -0.5}]", plugin=plugin).warnings
+    assert warning.startswith("farming: paid may pay up to 0.25 in each of 5 turns, 1.25 in all")
+    assert "set its `reward_cap`" in warning
+    capped = "tools=[wiki_search, {name: paid, reward_weight: -0.5, reward_cap: 1.5}]"
+    assert loaded(capped, plugin=plugin).warnings == ()
+
+
+def test_without_an_outcome_reward_nothing_is_compared() -> None:
+    assert loaded("rewards=[valid_tool_call]").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "credit"),
+    [
+        ("default", "grpo credits the sum of an episode to all of it"),
+        ("ppo", "ppo credits each to the actions up to its turn"),
+        ("reinforce_pp", "reinforce_pp credits each to the actions up to its turn"),
+    ],
+)
+def test_a_dry_run_says_how_process_rewards_are_credited(recipe: str, credit: str) -> None:
+    assert loaded(recipe=recipe).notes == ()
+    (note,) = loaded(rewarded(VALID_CALL % 0.1, "supporting_titles"), recipe=recipe).notes
+    assert note == f"process rewards (valid_tool_call, supporting_titles): {credit}"

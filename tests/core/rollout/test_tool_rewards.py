@@ -1,0 +1,184 @@
+"""Rewards that tools give their calls: from threads and processes into the turn, within range and cap."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Any
+
+import pytest
+
+from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolResources, tool
+from agent_r1_core.errors import ConfigError, EpisodeError
+from agent_r1_core.rollout import ToolReward, ToolRunner, WeightedReward
+from agent_r1_core.rollout.episode_tools import EpisodeTools
+from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.testing import make_trajectory
+
+
+def run(tools: Any, names: list[str], calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float) -> list:
+    """The calls' results; each call has a context of its own."""
+    made = {name: getattr(tools, name)() for name in names}
+    for name, instance in made.items():
+        instance.name = name
+    runner = ToolRunner(made, dict.fromkeys(names, timeout), dict.fromkeys(names, isolation))
+
+    async def work() -> list[Any]:
+        await runner.start(ToolResources(""))
+        try:
+            contexts = [ToolContext(f"e{i}", 0, Task("t", "?"), random.Random(0)) for i in range(len(calls))]
+            pairs = zip(calls, contexts, strict=True)
+            return list(await asyncio.gather(*(runner.call(ToolCall(*call), context) for call, context in pairs)))
+        finally:
+            await runner.close()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_call_earns_what_its_tool_gave_it_unless_it_broke(tools, isolation: str) -> None:
+    given = [{"value": 0.25}, {"value": 0.25, "times": 3}, {"value": -1.0, "end": "refuse"}]
+    given += [{"value": 1.0, "end": "break"}]
+    calls = [*(("paid", one) for one in given), ("paid_later", {"value": True}), ("paid", {"value": "much"})]
+    results = run(tools, ["paid", "paid_later"], calls, isolation, 60.0)
+    assert [result.reward for result in results] == [0.25, 0.75, -1.0, 0.0, 1.0, 0.0]
+    assert [result.error for result in results] == [False, False, True, True, False, True]
+
+
+def test_a_call_that_was_given_up_earns_nothing(tools) -> None:
+    (result,) = run(tools, ["paid"], [("paid", {"value": 1.0, "end": "hang"})], "thread", 0.05)
+    assert (result.error, result.reward) == (True, 0.0)
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(tools, isolation: str, caplog) -> None:
+    caplog.set_level(logging.WARNING)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("paid", {"value": 0.75, "times": 2}),
+        ("paid", {"value": -3}),
+        ("paid_later", {"value": float("nan")}),
+        ("paid_later", {"value": "a lot"}),
+        ("undeclared", {}),
+    ]
+    results = run(tools, ["paid", "paid_later", "undeclared"], calls, isolation, 60.0)
+    assert [result.reward for result in results] == [0.0] * 5
+    outside = (
+        "Error: {} failed with ValueError: it gave a reward of {}, outside its reward_range {} to 1; fix one of them."
+    )
+    assert [result.text for result in results] == [
+        outside.format("paid", 1.5, -1),
+        outside.format("paid", -3, -1),
+        outside.format("paid_later", "nan", 0),
+        "Error: paid_later failed with TypeError: context.reward() got 'a lot', which is not a number.",
+        "Error: undeclared failed with ValueError: it gave a reward of 0.5 but declares no reward_range; declare one.",
+    ]
+    assert len([record for record in caplog.records if "such calls fail and earn nothing" in record.message]) == 3
+
+
+def test_a_turn_gets_the_rewards_of_its_own_calls(tools) -> None:
+    """Those of an earlier turn that end too late are lost, and so are those before the first action."""
+    instance = tools.paid()
+    instance.name = "paid"
+    runner = ToolRunner({"paid": instance}, {"paid": 60.0})
+
+    async def work() -> list[dict[str, float]]:
+        await runner.start(ToolResources(""))
+        episode = EpisodeTools(runner, "e", Task("t", "?"), 1)
+        rewards = []
+        try:
+            await episode([ToolCall("paid", {"value": 1.0})])
+            for turn in range(2):
+                episode.begin_turn(turn)
+                await episode([ToolCall("paid", {"value": 0.25}), ToolCall("paid", {"value": 0.5})])
+                rewards.append(episode.rewards)
+            late = asyncio.create_task(episode([ToolCall("paid", {"value": 1.0})]))
+            await asyncio.sleep(0)
+            episode.begin_turn(2)
+            await late
+            return [*rewards, episode.rewards]
+        finally:
+            await runner.close()
+
+    assert asyncio.run(work()) == [{"paid": 0.75}, {"paid": 1.75}, {}]
+
+
+class Polite(RewardFn):
+    """Scores that the test sets."""
+
+    name = "polite"
+    scope = "turn"
+    range = (-2.0, 2.0)
+    scores: tuple[float, ...] = ()
+
+    def score_turn(self, turn: Any, trajectory: Any) -> float:
+        return self.scores[turn.index]
+
+
+def scored(scorer: Scorer, turns: int, calls: Any = None) -> Any:
+    trajectory = make_trajectory([((1,), (2,)) for _ in range(turns)])
+    played, trajectory.turns = trajectory.turns, []
+    for turn in played:
+        trajectory.turns.append(turn)
+        asyncio.run(scorer.score_turn(turn, trajectory, None if calls is None else calls[turn.index]))
+    return trajectory
+
+
+@pytest.mark.parametrize(
+    ("scores", "paid"),
+    [
+        ((0.75, 0.75, 0.75), [0.75, 0.25, 0.0]),
+        ((-2.0, 0.5, 2.0), [-1.0, 0.5, 1.5]),
+        ((0.25, 0.25, 0.25), [0.25, 0.25, 0.25]),
+    ],
+)
+def test_a_cap_bounds_what_a_reward_adds_up_to(scores: tuple[float, ...], paid: list[float]) -> None:
+    reward = Polite()
+    reward.scores = scores
+    trajectory = scored(Scorer([WeightedReward(reward, 0.5, cap=1.0)], ThreadPool(1)), 3)
+    assert [turn.rewards["polite"] for turn in trajectory.turns] == paid
+    assert [turn.reward for turn in trajectory.turns] == [0.5 * value for value in paid]
+
+
+def test_the_lower_of_two_caps_holds() -> None:
+    reward = Polite()
+    reward.cap = 0.5  # type: ignore[misc]
+    assert WeightedReward(reward).lowest_cap == 0.5
+    assert WeightedReward(reward, cap=0.25).lowest_cap == 0.25
+    assert WeightedReward(reward, cap=2.0).lowest_cap == 0.5
+    assert WeightedReward(Polite()).lowest_cap is None
+
+
+def test_a_tools_rewards_are_weighted_capped_and_recorded_in_every_turn() -> None:
+    scorer = Scorer([], ThreadPool(1), {"lookup": ToolReward(2.0, 1.0), "other": ToolReward()})
+    trajectory = scored(scorer, 3, [{"lookup": 0.75}, {}, {"lookup": 0.75, "unknown": 9.0}])
+    assert [turn.rewards for turn in trajectory.turns] == [
+        {"lookup": 0.75, "other": 0.0},
+        {"lookup": 0.0, "other": 0.0},
+        {"lookup": 0.25, "other": 0.0},
+    ]
+    assert [turn.reward for turn in trajectory.turns] == [1.5, 0.0, 0.5]
+
+
+def test_a_score_outside_its_range_fails_the_episode_before_any_cap() -> None:
+    reward = Polite()
+    reward.scores = (3.0,)
+    with pytest.raises(EpisodeError, match="is 3, outside its declared range -2 to 2"):
+        scored(Scorer([WeightedReward(reward, cap=1.0)], ThreadPool(1)), 1)
+
+
+def test_names_that_would_be_mixed_up_are_refused() -> None:
+    with pytest.raises(ConfigError, match="a reward and a tool that gives rewards are both named 'polite'"):
+        Scorer([WeightedReward(Polite())], ThreadPool(1), {"polite": ToolReward()})
+    with pytest.raises(ConfigError, match="a reward is named 'env'"):
+        Scorer([], ThreadPool(1), {"env": ToolReward()})
+
+
+def test_a_function_needs_a_context_to_give_rewards() -> None:
+    with pytest.raises(TypeError, match="tool silent has a reward_range; add a parameter `context`"):
+
+        @tool(reward_range=(0.0, 1.0))
+        def silent() -> str:
+            """Say nothing."""
+            return ""

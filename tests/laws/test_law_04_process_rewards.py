@@ -1,0 +1,146 @@
+"""LAW 4: process rewards of tools, environments and reward functions reach the loss, and repeating a rewarded call does
+not beat solving the task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from stage import Stage, call, questions
+
+from agent_r1_core import RewardFn, Tool, ToolArguments, ToolContext, Trajectory, Turn
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.plugins import Registry
+from agent_r1_core.rollout import ToolReward, WeightedReward
+from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.testing.scripted import Cue
+from agent_r1_core.trajectory import Group
+
+REGISTRY = Registry.discover()
+ALGORITHMS = [record.name for record in REGISTRY.components("algorithm") if record.alias_of is None]
+TURNS = 5
+
+
+class Lookup(Tool):
+    """Looks things up, and pays for each call."""
+
+    reward_range = (0.0, 1.0)
+
+    class Arguments(ToolArguments):
+        name: str
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """Pay."""
+        context.reward(1.0)
+        return f"{arguments.name} was born in Tavelo."
+
+
+class Found(RewardFn):
+    """1 when what followed the action names the town."""
+
+    name = "found"
+    scope = "turn"
+
+    def score_turn(self, turn: Turn, trajectory: Trajectory) -> float:
+        """Read the answers to the turn's action."""
+        return float(any("Tavelo" in message["content"] for message in trajectory.closing))
+
+
+class Right(RewardFn):
+    """1 for the right answer."""
+
+    name = "right"
+
+    def score(self, trajectory: Trajectory) -> float:
+        """0 or 1."""
+        return float(trajectory.answer == "Tavelo")
+
+
+def lookup() -> Tool:
+    tool = Lookup()
+    tool.name = "lookup"
+    return tool
+
+
+CALL = call("lookup", name="Name0")
+
+
+def last_tokens(batch: Batch, row: int) -> list[int]:
+    """Where the last action token of each turn stands."""
+    turns = batch.turn[row]
+    return [int((turns == turn).nonzero().max()) for turn in range(int(turns.max()) + 1)]
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: str) -> None:
+    stage = Stage(
+        ScriptedPolicy([CALL + CALL, "hm", CALL]),
+        [lookup()],
+        env={"max_turns": 3},
+        isolation={"lookup": isolation},
+        tool_rewards={"lookup": ToolReward(0.25)},
+    )
+    groups = stage.play(questions(1)).groups
+    (one,) = groups[0].trajectories
+    assert [turn.rewards for turn in one.turns] == [{"env": 0.0, "lookup": paid} for paid in (2.0, 0.0, 1.0)]
+    assert one.closing, "the episode ends on the tool's answer"
+    batch = Batch.from_groups(groups)
+    ends = last_tokens(batch, 0)
+    assert batch.rewards[0, ends].tolist() == batch.process_rewards[0, ends].tolist() == [0.5, 0.0, 0.25]
+    assert float(batch.rewards.sum()) == 0.75
+
+
+def test_a_process_reward_sees_what_followed_the_action_also_in_the_last_turn() -> None:
+    stage = Stage(ScriptedPolicy([CALL, "hm", CALL]), [lookup()], env={"max_turns": 3}, rewards=[Found()])
+    (one,) = stage.play(questions(1)).groups[0].trajectories
+    assert [turn.rewards["found"] for turn in one.turns] == [1.0, 0.0, 1.0]
+
+
+def test_what_answered_a_turn_is_the_next_ones_observation_and_stands_only_there() -> None:
+    stage = Stage(ScriptedPolicy([CALL, "<answer>Tavelo</answer>"]), [lookup()], rewards=[Found()])
+    (one,) = stage.play(questions(1)).groups[0].trajectories
+    assert one.closing == []
+    assert sum("Tavelo" in message["content"] for message in one.messages()) == 2  # the result, and the answer
+
+
+def policy(cue: Cue) -> str:
+    """Every other sample farms the call until its turns run out; the others call once and answer."""
+    sample = int(cue.request.episode.split("/")[-2])
+    return CALL if sample % 2 or cue.turn == 0 else "<answer>Tavelo</answer>"
+
+
+def played(source: str, cap: float | None) -> list[Group]:
+    """Two groups of farmers and solvers; a turn's call pays 0.5, through one of the sources of process rewards."""
+    rewards: list[Any] = [Right()]
+    more: dict[str, Any] = {"tool_rewards": {"lookup": ToolReward(0.5 if source == "tool" else 0.0, cap)}}
+    if source == "reward":
+        more = {"tool_rewards": {"lookup": ToolReward(0.0)}}
+        rewards.append(WeightedReward(Found(), 0.5, cap=cap))
+    stage = Stage(ScriptedPolicy(policy), [lookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
+    return stage.play(questions(2), samples=4).groups
+
+
+def first_advantages(algorithm: Algorithm, groups: list[Group]) -> torch.Tensor:
+    """What each trajectory's first action token is credited with, under a critic that knows nothing; [n]."""
+    batch = Batch.from_groups(algorithm.filter(groups))
+    zeros = torch.zeros(batch.ids.shape)
+    batch.values = batch.old_logprobs = batch.reference_logprobs = zeros
+    advantages = algorithm.advantages(batch).advantages
+    return advantages.gather(1, batch.action_mask.int().argmax(1, keepdim=True))[:, 0]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("source", ["tool", "reward"])
+def test_repeating_a_rewarded_call_does_not_beat_solving_the_task(name: str, source: str) -> None:
+    """With a cap of one call, solving is worth more. Without it farming would be: the play is one that can tell."""
+    algorithm = REGISTRY.create("algorithm", name)
+    for cap, solving_wins in ((1.0, True), (None, False)):
+        groups = played(source, cap)
+        earned = [sum(turn.reward for turn in one.turns) for one in groups[0].trajectories]
+        assert earned == ([0.5] * 4 if cap else [0.5, 0.5 * TURNS] * 2)
+        assert [one.reward for one in groups[0].trajectories] == [1.0, 0.0] * 2
+        credit = first_advantages(algorithm, groups)
+        solved, farmed = credit[::2], credit[1::2]
+        assert (solved > farmed).all() if solving_wins else (solved < farmed).all()
