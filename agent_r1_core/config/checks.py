@@ -221,7 +221,7 @@ def _algorithm(setup: Setup) -> None:
         setup.idle(("training", "skip_without_gradient"), text)
     idle = idle_monitors(setup.config, block.name, algorithm)
     for key in list(setup.problems.draft.sources):
-        if len(key) > 1 and key[0] == "health" and key[1] in idle:
+        if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
 

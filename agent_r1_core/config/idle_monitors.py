@@ -43,6 +43,8 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["several passes"] = (
             "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
         )
+    if config.health.information is None or not config.health.information.every:
+        lacking["measurements"] = "health.information.every is 0"
     if not config.evaluation.every:
         lacking["evaluations"] = "evaluation.every is 0"
     return lacking

@@ -7,10 +7,14 @@ for ten steps, five steps without a group to learn from, five evaluations below 
 from __future__ import annotations
 
 from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeasuredFall, Spike
 from agent_r1_core.metrics import declared as metric
 
 _LOWER_RATE = "a lower learning rate"
+_AGAINST_TEMPLATES = f"algorithm.filter=top_p, a reward that only an answer to this task earns, or {_LOWER_RATE}"
+_FOR_SPREAD = (
+    "tasks that the policy solves sometimes, more samples per task, a finer reward, or algorithm.filter=resample"
+)
 
 MONITORS: tuple[Monitor, ...] = (
     # Does a step teach anything?
@@ -19,8 +23,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.GROUP_STD,
         Fall(threshold=0.1, steps=10),
         "the spread of returns within groups has fallen to {value} (alarm at {limit})",
-        f"{_LOWER_RATE}, more samples per task, learning from the groups with spread alone, or, if the tasks are "
-        "solved, harder ones",
+        f"{_LOWER_RATE}, more samples per task, algorithm.filter=top_p, or, if the tasks are solved, harder ones",
         needs="groups",
         severe=True,
     ),
@@ -29,7 +32,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.GROUPS_WITHOUT_SPREAD,
         AtLeast(threshold=1, steps=1),
         "no group has any spread of rewards, so that group baselines teach nothing",
-        "tasks that the policy solves sometimes, more samples per task, or a reward with more steps",
+        _FOR_SPREAD,
         needs="groups",
     ),
     Monitor(
@@ -37,7 +40,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.GROUPS_WITHOUT_SPREAD,
         AtLeast(threshold=0.9, steps=10),
         "the share of groups whose returns are all equal is {value} (alarm at {limit})",
-        "tasks that the policy solves sometimes, more samples per task, or a reward with more steps",
+        _FOR_SPREAD,
         needs="groups",
     ),
     Monitor(
@@ -45,7 +48,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.RETURN_STD,
         AtMost(threshold=1e-9, steps=1),
         "all episodes have the same return, so that good actions cannot be told from bad ones",
-        "tasks that the policy solves sometimes, more tasks per step, or a reward with more steps",
+        "tasks that the policy solves sometimes, more tasks per step, or a finer reward",
         unless=metric.GROUPS_WITHOUT_SPREAD,
         needs="single episodes",
     ),
@@ -54,14 +57,14 @@ MONITORS: tuple[Monitor, ...] = (
         metric.UPDATE_TRAJECTORIES,
         AtMost(threshold=0, steps=1),
         "there is nothing to train on: every group was filtered out or failed",
-        "more tasks per step, a milder filter of groups, or a look at why episodes fail",
+        "more tasks per step, algorithm.filter=resample, or a look at why episodes fail",
     ),
     Monitor(
         "filtered_out",
         metric.UPDATE_TRAJECTORIES,
         AtMost(threshold=0, steps=5),
         "step after step had no trajectory to train on",
-        "more tasks per step, a milder filter of groups, or a look at why episodes fail",
+        "more tasks per step, algorithm.filter=resample, or a look at why episodes fail",
         severe=True,
     ),
     Monitor(
@@ -116,6 +119,22 @@ MONITORS: tuple[Monitor, ...] = (
         "the clip bounds the ratio of {value} of the loss tokens (alarm at {limit})",
         f"fewer epochs or mini-batches, or {_LOWER_RATE}",
         needs="several passes",
+    ),
+    Monitor(
+        "information",
+        metric.INFORMATION,
+        MeasuredFall(threshold=0.5, steps=3),
+        "what the policy says first depends on the task by {value} nats of mutual information (alarm at {limit})",
+        _AGAINST_TEMPLATES,
+        needs="measurements",
+    ),
+    Monitor(
+        "retrieval",
+        metric.RETRIEVAL,
+        AtMost(threshold=0.25, steps=3),
+        "only {value} of the first actions are likeliest after their own prompt (alarm at {limit})",
+        _AGAINST_TEMPLATES,
+        needs="measurements",
     ),
     # Do engine and learner mean the same policy?
     Monitor(

@@ -96,6 +96,13 @@ class Fall(Rule):
         return self.threshold * mean if mean > 0 else None
 
 
+class MeasuredFall(Fall):
+    """A fall of what has to be measured."""
+
+    every: int = Field(default=0, ge=0)
+    """Steps between measurements, from the first step on; 0: never."""
+
+
 class Growth(Fall):
     """Values of at least `threshold` times the mean of the first ones, where that is above 0."""
 

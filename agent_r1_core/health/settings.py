@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, PlainSerializer, create_model
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.health.monitor import Monitor
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.rule import Rule
+from agent_r1_core.health.rule import MeasuredFall, Rule
 
 _OFF = "off"
 
@@ -20,6 +20,8 @@ class _HealthSection(Section):
 
     early_stop: bool = False
     """End the run when a severe monitor raises an alarm."""
+    if TYPE_CHECKING:
+        information: MeasuredFall | None = None
 
     def rules(self) -> Iterator[tuple[Monitor, Rule]]:
         """The monitors that are on, each with its rule."""

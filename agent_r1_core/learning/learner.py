@@ -26,6 +26,7 @@ from agent_r1_core.learning.meter import Meter, Sum, gap_sums
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
 from agent_r1_core.learning.packing import Packed, micro_batches
 from agent_r1_core.learning.policy import Policy, Reference
+from agent_r1_core.learning.scoring import score_actions
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
@@ -151,6 +152,17 @@ class Learner:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
         return Update(metrics, batch.by_trajectory(advantages))
+
+    def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
+        """log p(action | prompt) of every action after every prompt, float64 [actions, prompts], nats."""
+        return score_actions(
+            self.policy,
+            prompts,
+            actions,
+            temperature=self.temperature,
+            max_tokens=self.settings.max_tokens_per_microbatch,
+            share=self._shares,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that an exact resume needs beside the policy's folder."""

@@ -82,6 +82,18 @@ GROUPS_WITHOUT_SPREAD = Metric(
     unit="share",
     better="lower",
 )
+INFORMATION = Metric(
+    "health/information",
+    "mutual information of tasks and first actions: 0 if what is said first does not depend on what was asked",
+    unit="nats",
+    better="higher",
+)
+RETRIEVAL = Metric(
+    "health/retrieval",
+    "first actions that are likelier after their own prompt than after any other of the measurement",
+    unit="share",
+    better="higher",
+)
 LOGPROB_GAP = Metric(
     "logprob_gap", "mean |difference| of the log-probs of engine and learner", unit="nats", better="lower"
 )
@@ -145,6 +157,7 @@ TIME_ROLLOUT = Metric("time/rollout", "collecting the episodes", unit="s", bette
 TIME_TOOLS = Metric("time/tools", "sum over tool calls, which may overlap", unit="s", better="lower")
 TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
 TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")
+TIME_HEALTH = Metric("time/health", "the step's measurement of health/information", unit="s", better="lower")
 TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
 
 # Scores of an evaluation, means over tasks.

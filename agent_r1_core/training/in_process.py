@@ -88,6 +88,11 @@ class LocalLearner:
             raise
         return update
 
+    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probs of every action after every prompt, [actions][prompts], nats."""
+        logprobs: list[list[float]] = await self._lane.run(lambda: self.learner.score(prompts, actions).tolist())
+        return logprobs
+
     def snapshot(self) -> Mapping[str, Tensor]:
         """A copy of the policy's weights."""
         return self.learner.policy.snapshot()

@@ -48,6 +48,10 @@ class LearnerRole(Protocol):
         """Learn from the groups of a step. A cancelled update stops between two micro-batches and leaves weights that
         belong to no step."""
 
+    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
+        """log p(action | prompt) under the policy as it is now, in nats, summed over the action's ids: a row for each
+        action, with a number for each prompt. It changes nothing."""
+
     def snapshot(self) -> Mapping[str, Tensor]:
         """The policy's weights as they are now; later updates do not change them."""
 

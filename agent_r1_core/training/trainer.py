@@ -18,6 +18,7 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits
+from agent_r1_core.training.information import information_metrics
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
 from agent_r1_core.training.task_order import TaskOrder
@@ -170,8 +171,9 @@ class Trainer:
     ) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
-        self.learned_step = None
         await rollouts.rest()
+        measured = await self._measured(step, rollout.groups)
+        self.learned_step = None
         update = await learner.update(groups, step)
         self.learned_step = step
         learned = time.perf_counter()
@@ -179,9 +181,10 @@ class Trainer:
         metrics = {
             **rollout.metrics,
             **update.metrics,
+            **measured,
             metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
             metric.TIME_ROLLOUT: collected - started,
-            metric.TIME_UPDATE: learned - collected,
+            metric.TIME_UPDATE: learned - collected - measured.get(metric.TIME_HEALTH, 0.0),
             metric.TIME_WEIGHTS: time.perf_counter() - learned,
         }
         self.run.write_trajectories(step, rollout.trajectories, update.advantages)
@@ -194,6 +197,17 @@ class Trainer:
         self._record(step, order, metrics, rollout.trajectories[:_SHOWN])
         if step % config.checkpoint.every == 0:
             self._checkpoint()
+
+    async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
+        """What the monitor `information` asks for in this step, of the policy that sampled it."""
+        rule = self.assembly.config.health.information
+        due = rule is not None and rule.every > 0 and (step - 1) % rule.every == 0
+        measured = await information_metrics(self.assembly.learner, groups) if due else {}
+        if due and not measured and step == 1:
+            self.listener.note(
+                "health.information measures nothing here: no two tasks of the step have different prompts"
+            )
+        return measured
 
     def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
         """Name, once, in the first step, the metrics that no component declares."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_r1_core.health.monitor import Monitor
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeasuredFall, Rule, Spike
 
 
 def limit(rule: Rule) -> str:
@@ -20,7 +20,8 @@ def limit(rule: Rule) -> str:
         Spike: f"at least {number} x the median of the last {several}",
         Loss: f"{number} below the best mean of {several} in a row",
     }
-    return f"{forms[type(rule)]}, {rule.steps} x" if rule.steps > 1 else forms[type(rule)]
+    form = forms[Fall if isinstance(rule, MeasuredFall) else type(rule)]
+    return f"{form}, {rule.steps} x" if rule.steps > 1 else form
 
 
 def row(monitor: Monitor) -> str:

@@ -44,8 +44,8 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     ]
     assert alarms[2].note() == (
         "step 22: the spread of returns within groups has fallen to 0.02 (alarm at 0.04), since step 13; what usually "
-        "helps: a lower learning rate, more samples per task, learning from the groups with spread alone, or, if the "
-        "tasks are solved, harder ones (health.group_std)"
+        "helps: a lower learning rate, more samples per task, algorithm.filter=top_p, or, if the tasks are solved, "
+        "harder ones (health.group_std)"
     )
     assert alarms[1].note() == "step 10: the alarm that stood since step 5 is over (health.prob_gap)"
     assert verdict(alarms, 60).splitlines() == [
@@ -144,6 +144,7 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
     ],
 )
 def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[str], idle: set[str]) -> None:
+    idle = idle | {"information", "retrieval"}
     plain = {"kl_reference", "clip_fraction"} if not any("kl_coef" in key for key in keys) else set()
     grouped = {"return_std"} if not any("samples_per_task" in key for key in keys) else set()
     expected = idle | plain | grouped
@@ -156,6 +157,15 @@ def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[
             load_config("default", change)
     with pytest.raises(ConfigError, match=r"health\.\w+\.steps .*has no effect here"):
         load_config("default", [*keys, f"health.{min(expected)}.steps=2"])
+
+
+def test_information_is_judged_where_it_is_measured() -> None:
+    load_config("default", ["health.information={every: 3, threshold: 0.2, steps: 1}", "health.retrieval.steps=1"])
+    load_config("default", ["health.information.every=0"])
+    with pytest.raises(ConfigError, match=r"health\.information\.steps .*health\.information\.every is 0"):
+        load_config("default", ["health.information.steps=3"])
+    with pytest.raises(ConfigError, match=r"health\.retrieval\.steps .*health\.information\.every is 0"):
+        load_config("default", ["health.information=off", "health.retrieval.steps=3"])
 
 
 def test_early_stop_needs_a_severe_monitor() -> None:

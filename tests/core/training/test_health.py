@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def collapse(home: Path, name: str, steps: int, *more: str, resume: bool = False) -> tuple[Run, list[str]]:
+def collapse(home: Path, name: str, steps: int, resume: bool = False, **changed: str) -> tuple[Run, list[str]]:
     """A learning rate at which the policy soon says the same vowel in every episode; and what was said."""
     keys = {
         "model.name": home / "model",
@@ -51,9 +51,10 @@ def collapse(home: Path, name: str, steps: int, *more: str, resume: bool = False
         "deterministic": "true",
         "run.dir": home,
         "run.name": name,
+        **changed,
     }
     notes = Notes()
-    given = [*(f"{key}={value}" for key, value in keys.items()), *more]
+    given = [f"{key}={value}" for key, value in keys.items()]
     return train("default", given, plugins=[VOWELS], resume=resume, listener=notes), notes.said
 
 
@@ -82,6 +83,39 @@ def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home:
     again, said = collapse(home, "whole", 30, resume=True)
     assert again.metrics() == lines, "the alarm still stands"
     assert "stopped early" in " ".join(said)
-    onward, _ = collapse(home, "whole", stopped + 1, "health.early_stop=false", resume=True)
+    onward, _ = collapse(home, "whole", stopped + 1, resume=True, health=HEALTH.replace("true", "false"))
     assert len(onward.metrics()) == stopped + 1
     assert onward.alarms()[: len(whole.alarms())] == whole.alarms()
+
+
+def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(home: Path) -> None:
+    """Weights, episodes and all other metrics are those of a run without it; a resume measures in the same steps."""
+    alone = {"evaluation": "{every: 4, at_start: false, at_end: false}", "health": "{group_std: off}"}
+    plain, _ = collapse(home, "plain", 4, **alone)
+    alone["health"] = "{information: {every: 2, threshold: 0.9, steps: 1, window: 1}}"
+    collapse(home, "measured", 3, **alone)
+    measured, said = collapse(home, "measured", 4, resume=True, **alone)
+    lines = measured.metrics()
+    found = [{name: line.pop(name) for name in EXTRA if name in line} for line in lines]
+    assert [sorted(one) for one in found] == [sorted(EXTRA), [], sorted(EXTRA), []]
+    assert all(0.0 <= one["health/retrieval"] <= 1.0 for one in found[::2])
+    assert all(one["time/health"] > 0.0 for one in found[::2])
+    assert [timeless(line) for line in lines] == [timeless(line) for line in plain.metrics()]
+    assert not any("measures nothing" in text for text in said)
+    saw = [alarm.step for alarm in measured.alarms() if alarm.monitor == "information"]
+    fell = found[2]["health/information"] <= 0.9 * found[0]["health/information"]
+    assert saw == ([3] if fell else [])
+
+
+def test_tasks_that_all_ask_the_same_are_told_not_to_be_measurable(home: Path) -> None:
+    changed = {"tasks.train": "{name: arithmetic, size: 1}", "health": "{information: {every: 1}}"}
+    run, said = collapse(home, "alike", 2, **changed)
+    assert not any(name in line for line in run.metrics() for name in EXTRA)
+    assert sum("health.information measures nothing here" in text for text in said) == 1
+
+
+EXTRA = ("health/information", "health/retrieval", "time/health")
+
+
+def timeless(line: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in line.items() if not name.startswith("time/") and "per_second" not in name}
