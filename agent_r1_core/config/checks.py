@@ -216,6 +216,11 @@ def _algorithm(setup: Setup) -> None:
     if algorithm.config.filter != "none" and training.samples_per_task == 1:
         text = f"is {algorithm.config.filter}, which keeps no group of one; set training.samples_per_task to 2 or more"
         setup.problems.add(("algorithm", "filter"), text)
+    if training.samples_per_task == 1 and algorithm.compares_samples():
+        setup.warnings.append(
+            f"training.samples_per_task=1: the algorithm {block.name} compares the episodes of a group and learns "
+            "nothing from groups of one"
+        )
     if algorithm.needs_every_trajectory():
         text = f"the algorithm {block.name} with these options has a gradient on every episode"
         setup.idle(("training", "skip_without_gradient"), text)
@@ -270,11 +275,6 @@ def _warn(setup: Setup) -> None:
     if not any(reward.weight for reward in setup.config.rewards):
         setup.warnings.append(
             "no reward has a weight: unless the environment itself rewards turns, there is nothing to learn from"
-        )
-    if training.samples_per_task == 1:
-        setup.warnings.append(
-            "training.samples_per_task=1: an algorithm that compares the episodes of a group, such as grpo, "
-            "learns nothing from groups of one"
         )
     clips = [name for name in CLIPS if setup.user_set(("algorithm", name))]
     if clips and training.epochs * training.minibatches == 1:

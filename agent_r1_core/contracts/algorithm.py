@@ -104,6 +104,11 @@ class Algorithm(Component):
         """Whether the algorithm ever asks for more tasks; otherwise `training.extra_rollouts` has no effect (LAW 8)."""
         return cls.more_tasks is not Algorithm.more_tasks
 
+    def compares_samples(self) -> bool:
+        """Whether advantages compare the episodes of a group, so that a group of one, or one without spread, has none
+        (LAW 7). True unless an algorithm says otherwise."""
+        return True
+
     def advantages(self, batch: Batch) -> Advantages:
         """Advantages [trajectories, tokens], zero outside the credited tokens (LAW 3)."""
         raise TypeError(f"algorithm {type(self).__name__} defines no advantages(batch); add one")

@@ -26,6 +26,8 @@ class Advantages:
     value_mask: Tensor | None = None
     """bool [n, T], where it learns; the action tokens where None."""
     metrics: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Sentences that the user should read; a run tells each of them once."""
 
 
 @dataclass

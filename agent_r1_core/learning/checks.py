@@ -134,6 +134,8 @@ def check_advantages(algorithm: Algorithm, advantages: Any, batch: Batch, loss_m
     for name, value in advantages.metrics.items():
         if not isinstance(value, float | int):
             raise AlgorithmError(f"{who}: metric {name!r} of its Advantages is {_type(value)}; make it a float")
+    if isinstance(advantages.warnings, str) or not all(isinstance(text, str) for text in advantages.warnings):
+        raise AlgorithmError(f"{who}: the warnings of its Advantages must be a tuple of sentences")
     return advantages
 
 

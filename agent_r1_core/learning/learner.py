@@ -151,7 +151,7 @@ class Learner:
         if self.critic is None:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
-        return Update(metrics, batch.by_trajectory(advantages))
+        return Update(metrics, batch.by_trajectory(advantages), update.advantages.warnings)
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
         """log p(action | prompt) of every action after every prompt, float64 [actions, prompts], nats."""

@@ -24,6 +24,8 @@ class Update:
     metrics: dict[str, float]
     advantages: dict[str, list[float]]
     """By the trajectory's id: one number per id of all its segments, end to end. Failed trajectories have none."""
+    warnings: tuple[str, ...] = ()
+    """What the algorithm wants the user to read."""
 
 
 @dataclass(frozen=True)

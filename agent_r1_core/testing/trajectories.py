@@ -28,6 +28,7 @@ def make_trajectory(
     texts: Sequence[str] | None = None,
     closing: Sequence[int] = (),
     new_segment_at: Collection[int] = (),
+    state_keys: Sequence[str | None] | None = None,
     status: EndStatus = EndStatus.TERMINATED,
     answer: str | None = None,
     bootstrap: bool = False,
@@ -44,6 +45,7 @@ def make_trajectory(
         texts: each action's text; None: its ids as text.
         closing: ids after the last action, with mask 0.
         new_segment_at: indices of turns that open a new segment (the first always does).
+        state_keys: the name of the state before each turn; None: they have none.
         more: further fields of `Trajectory`.
     """
     segments: list[Segment] = []
@@ -62,6 +64,7 @@ def make_trajectory(
                 start=start,
                 stop=stop,
                 reward=turn_rewards[index] if turn_rewards else 0.0,
+                state_key=state_keys[index] if state_keys else None,
             )
         )
     if closing:
@@ -80,7 +83,7 @@ def make_trajectory(
 def random_trajectory(
     seed: int = 0, *, turns: int | None = None, vocabulary: int = 256, longest: int = 6, **more: Any
 ) -> Trajectory:
-    """A trajectory with random ids below `vocabulary`, log-probs and rewards; the same seed gives the same one.
+    """A trajectory with random ids below `vocabulary`, log-probs, rewards and states; the same seed gives the same one.
 
     Args:
         turns: number of turns; None: 1 to 4 at random.
@@ -98,6 +101,7 @@ def random_trajectory(
         "turn_rewards": [round(rng.uniform(-0.5, 0.5), 3) for _ in pairs],
         "reward": round(rng.uniform(0.0, 1.0), 3),
         "logprobs": [[-rng.expovariate(1.0) for _ in action] for _, action in pairs],
+        "state_keys": ["start", *(rng.choice("ab") for _ in pairs[1:])],
     }
     return make_trajectory(pairs, **(drawn | more))
 

@@ -57,6 +57,8 @@ class Trainer:
     catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
+    told: set[str] = field(default_factory=set)
+    """Warnings of the algorithm that were passed on."""
 
     def __post_init__(self) -> None:
         self.learned_step = self.done
@@ -195,6 +197,7 @@ class Trainer:
         metrics[metric.TIME_STEP] = time.perf_counter() - started
         self._tell_undeclared(step, metrics)
         self._record(step, order, metrics, rollout.trajectories[:_SHOWN])
+        self._tell_warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
             self._checkpoint()
 
@@ -208,6 +211,13 @@ class Trainer:
                 "health.information measures nothing here: no two tasks of the step have different prompts"
             )
         return measured
+
+    def _tell_warnings(self, step: int, warnings: Sequence[str]) -> None:
+        """Pass on the warnings of the algorithm that are new."""
+        for warning in warnings:
+            if warning not in self.told:
+                self.listener.note(f"step {step}: {warning}")
+                self.told.add(warning)
 
     def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
         """Name, once, in the first step, the metrics that no component declares."""

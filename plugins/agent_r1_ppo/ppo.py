@@ -89,6 +89,10 @@ class PPO(Algorithm):
         """Policy and critic, and the reference if there is a KL."""
         return frozenset({"policy", "critic", "reference"} if self.config.kl_coef > 0 else {"policy", "critic"})
 
+    def compares_samples(self) -> bool:
+        """No: the critic is the baseline."""
+        return False
+
     def needs_old_logprobs(self) -> bool:
         """True with a KL in the reward, which is that of the policy before the update."""
         return bool(self.config.kl_coef > 0)

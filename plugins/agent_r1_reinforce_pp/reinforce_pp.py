@@ -60,6 +60,10 @@ class ReinforcePP(Algorithm):
         """True without baseline."""
         return not self.config.baseline
 
+    def compares_samples(self) -> bool:
+        """Only with `baseline`."""
+        return bool(self.config.baseline)
+
     def needs_every_trajectory(self) -> bool:
         """True with a KL in the loss; one in the reward has no gradient of its own."""
         return bool(self.config.baseline and self.config.kl_coef > 0) or self.needs_entropy()

@@ -2,12 +2,17 @@
 
 An action that calls a tool is not final. An answer next to a call is refused, since the model wrote it before it read
 the result.
+
+What the model has learnt from its tools names the state (`state_key`): the set of results that it was shown, in any
+order, without errors. Calls that teach nothing new leave the state as it was.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 from pydantic import Field
@@ -60,6 +65,8 @@ class ToolCalling(ToolEnv):
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config, services)
         self._schemas = [tool.schema() for tool in self.services.tools.values()]
+        self._learnt: set[tuple[str, str]] = set()
+        """Tools' names, and results that the model was shown."""
         if self.services.tool_format is not None:
             self.services.tool_format.bind(self._schemas)
 
@@ -80,7 +87,7 @@ class ToolCalling(ToolEnv):
         if messages and messages[0]["role"] == "system":
             system = Markup("\n\n").join(text for text in (system, messages[0]["content"]) if text)
             messages = messages[1:]
-        return Observation([{"role": "system", "content": system}, *messages] if system else messages)
+        return self._observation([{"role": "system", "content": system}, *messages] if system else messages)
 
     async def step(self, action: Action) -> Step:
         """Run the action's calls, end with its answer, or say what was wrong with it."""
@@ -91,7 +98,7 @@ class ToolCalling(ToolEnv):
                 return Step(terminated=True, answer=answer)
             error = _CUT if action.cut else _NEITHER[self.config.answer]
             message: Message = {"role": "user", "content": "Error: " + error + "."}
-            return Step(Observation([message]), errors=[error])
+            return Step(self._observation([message]), errors=[error])
         errors = list(parsed.errors)
         if answer is not None and self.config.answer != "plain":
             errors.append("an answer beside a tool call is not read; answer after its result")
@@ -101,7 +108,7 @@ class ToolCalling(ToolEnv):
         calls, begun = parsed.calls[:most], time.perf_counter()
         results = await self._run(calls)
         return Step(
-            Observation(self._messages(results, errors)),
+            self._observation(self._messages(results, errors)),
             calls=[_record(call, result) for call, result in zip(calls, results, strict=True)],
             errors=errors,
             tool_seconds=time.perf_counter() - begun,
@@ -121,6 +128,10 @@ class ToolCalling(ToolEnv):
             return [ToolResult(call.name, "Error: there are no tools.", error=True) for call in calls]
         return list(await self.services.call_tools(calls)) if calls else []
 
+    def _observation(self, messages: list[Message]) -> Observation:
+        state = json.dumps(sorted(self._learnt)).encode()
+        return Observation(messages, state_key=blake2b(state, digest_size=8).hexdigest())
+
     def _messages(self, results: Sequence[ToolResult], errors: Sequence[str]) -> list[Message]:
         """Results, and errors of malformed calls, as the format writes them; at most `max_calls` errors."""
         limit, most = self.config.max_tool_characters, self.config.max_calls
@@ -128,6 +139,7 @@ class ToolCalling(ToolEnv):
         if len(errors) > most:
             told.append(f"{len(errors) - most} more errors are not shown")
         shown = [ToolResult(result.name, clip_text(result.text, limit), result.error) for result in results]
+        self._learnt |= {(result.name, result.text) for result in shown if not result.error}
         shown += [ToolResult("error", "Error: " + error + ".", error=True) for error in told]
         return self._format().results(shown)
 

@@ -40,17 +40,17 @@ ROOMS = (
         (
             *(
                 f"agent_r1_core/learning/{name}.py"
-                for name in ("aggregation", "credit", "groups", "kl", "loss", "surrogate", "turns")
+                for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
             ),
-            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("grpo", "ppo", "reinforce_pp")),
+            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("gigpo", "grpo", "ppo", "reinforce_pp")),
         ),
         (
             *(
                 f"tests/core/learning/test_{name}.py"
-                for name in ("aggregation", "credit", "groups", "kl", "loss", "surrogate", "turns")
+                for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
             ),
             "tests/core/test_option_bounds.py",
-            *(f"tests/plugins/{name}" for name in ("grpo", "ppo", "reinforce_pp")),
+            *(f"tests/plugins/{name}" for name in ("gigpo", "grpo", "ppo", "reinforce_pp")),
             "tests/yardstick",
         ),
         exhaustive=True,

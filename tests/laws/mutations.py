@@ -32,6 +32,7 @@ LEARNER = "agent_r1_core/learning/learner.py"
 FORWARD = "agent_r1_core/learning/forward.py"
 UPDATE = "agent_r1_core/learning/update.py"
 GROUPS = "agent_r1_core/learning/groups.py"
+TURNS = "agent_r1_core/learning/turns.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -240,6 +241,31 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         4,
+        "turns-that-earned-nothing-are-none",
+        TURNS,
+        "    first, last = turn_borders(turn)\n    _, targets",
+        "    turn = torch.where(sum_per_turn(rewards, turn, turn >= 0) != 0, turn, -1)\n"
+        "    first, last = turn_borders(turn)\n    _, targets",
+        "credit_per_turn",
+    ),
+    Mutation(
+        4,
+        "credit-inside-a-turn-reads-the-next-one",
+        "agent_r1_core/learning/credit.py",
+        "(torch.where(ended[:, k], 0.0, one) for one in (advantage, next_value))",
+        "(torch.where(ended[:, k], 0.0, advantage), next_value)",
+        "credit_per_turn",
+    ),
+    Mutation(
+        5,
+        "turns-lose-the-bootstrap",
+        TURNS,
+        "values, first, gamma_turn, lam_turn, bootstrap)",
+        "values, first, gamma_turn, lam_turn)",
+        "worth_its_outcome",
+    ),
+    Mutation(
+        4,
         "outcome-on-the-last-id",
         BATCH,
         "batch.rewards[row, actions[-1]] += trajectory.reward",
@@ -425,6 +451,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "group=torch.tensor([number for number, _ in rows], dtype=torch.long)",
         "group=torch.zeros(len(rows), dtype=torch.long)",
         "without_spread",
+    ),
+    Mutation(
+        7,
+        "one-state-for-all-groups",
+        "agent_r1_core/learning/anchors.py",
+        "numbers.setdefault((group, key), len(numbers))",
+        "numbers.setdefault((0, key), len(numbers))",
+        "one_state_of_one_group",
     ),
     Mutation(
         7,

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
-from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from algorithms import MASKED
 
-from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import gae, returns_to_go
 from agent_r1_core.learning.critic import Critic
@@ -22,22 +20,14 @@ from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import Group
 
-ALGORITHMS: list[Algorithm] = [
-    GRPO(GRPO.Config(kl_coef=0.1)),
-    PPO(PPO.Config(gamma=0.9, lam=0.8, kl_coef=0.1)),
-    PPO(PPO.Config(gamma_turn=0.9, process_scale=0.5)),
-    ReinforcePP(ReinforcePP.Config(gamma=0.9, kl_coef=0.1)),
-    ReinforcePP(ReinforcePP.Config(gamma_turn=0.9, process_scale=0.5)),
-    ReinforcePP(ReinforcePP.Config(baseline=True)),
-]
-NAMES = ["grpo", "ppo", "ppo-turns", "reinforce_pp", "reinforce_pp-turns", "baseline"]
+every_algorithm = pytest.mark.parametrize("name", list(MASKED))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
-def test_numbers_outside_the_action_mask_change_no_advantage_and_no_target(algorithm: Algorithm) -> None:
-    clean, spoilt = tiny_batch(), tiny_batch()
-    for name in ("rewards", "process_rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
-        getattr(spoilt, name)[~spoilt.action_mask] = 1e3
+@every_algorithm
+def test_numbers_outside_the_action_mask_change_no_advantage_and_no_target(name: str) -> None:
+    algorithm, clean, spoilt = MASKED[name], tiny_batch(), tiny_batch()
+    for field in ("rewards", "process_rewards", "values", "old_logprobs", "reference_logprobs", "sampler_logprobs"):
+        getattr(spoilt, field)[~spoilt.action_mask] = 1e3
     one, other = algorithm.advantages(clean), algorithm.advantages(spoilt)
     assert torch.equal(one.advantages, other.advantages)
     if one.value_targets is not None:
@@ -45,8 +35,8 @@ def test_numbers_outside_the_action_mask_change_no_advantage_and_no_target(algor
     assert not one.advantages[~clean.action_mask].any()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
-def test_log_probs_recorded_outside_the_action_mask_change_no_gradient(algorithm: Algorithm) -> None:
+@every_algorithm
+def test_log_probs_recorded_outside_the_action_mask_change_no_gradient(name: str) -> None:
     groups = [random_group(1, 3), random_group(2, 3)]
     spoilt = copy.deepcopy(groups)
     for group in spoilt:
@@ -55,8 +45,8 @@ def test_log_probs_recorded_outside_the_action_mask_change_no_gradient(algorithm
                 segment.logprobs = [p if m else -50.0 for p, m in zip(segment.logprobs, segment.mask, strict=True)]
     settings = {"epochs": 2, "importance_clip": 2.0}
     for one, other in zip(
-        update_gradients(tiny_model(), algorithm, groups, **settings),
-        update_gradients(tiny_model(), algorithm, spoilt, **settings),
+        update_gradients(tiny_model(), MASKED[name], groups, **settings),
+        update_gradients(tiny_model(), MASKED[name], spoilt, **settings),
         strict=True,
     ):
         assert torch.equal(one, other)

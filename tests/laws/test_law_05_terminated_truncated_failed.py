@@ -13,11 +13,10 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
-from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from algorithms import ALGORITHMS
 from stage import Recorder, Stage, questions
 
 from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
-from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
 from agent_r1_core.learning.batch import Advantages, Batch
@@ -95,10 +94,11 @@ def test_only_the_clock_bootstraps_from_the_critic() -> None:
     assert batch.bootstrap[[0, 2]].tolist() == [0.0, 0.0]
 
 
-def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come() -> None:
+@pytest.mark.parametrize("credit", [{}, {"gae": "turn", "gamma_turn": 1.0}], ids=["tokens", "turns"])
+def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come(credit: dict[str, Any]) -> None:
     """With gamma = lam = 1 the last action's target is the reward, plus the value of what follows under a clock."""
     batch = batch_of_an_update(stage(world(max_turns=3)).play(questions(3)).groups)
-    targets = PPO(PPO.Config(whiten=False)).advantages(batch).value_targets
+    targets = PPO(PPO.Config(whiten=False, **credit)).advantages(batch).value_targets
     assert targets is not None
     last = batch.action_mask.long().cumsum(1).argmax(1)
     expected = torch.tensor([1.0, -1.0, -1.0]) + batch.bootstrap
@@ -229,9 +229,6 @@ def test_a_broken_attempt_leaves_no_ids_behind() -> None:
     ]
 
 
-ALGORITHMS: dict[str, Algorithm] = {"grpo": GRPO(), "ppo": PPO(), "reinforce_pp": ReinforcePP()}
-
-
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_a_failed_episode_never_trains_as_a_zero_reward(name: str) -> None:
     """The gradient with it is the gradient without it: in the loss, the baseline, the whitening, the normaliser."""
@@ -241,7 +238,7 @@ def test_a_failed_episode_never_trains_as_a_zero_reward(name: str) -> None:
         lost = make_trajectory(task=group.task, sample=9, status=EndStatus.FAILED, reward=0.0)
         group.trajectories.insert(1, lost)
     one, other = (update_gradients(tiny_model(), ALGORITHMS[name], groups)[0] for groups in (clean, with_failures))
-    assert one.norm() > 1e-3
+    assert one.norm() > 1e-6
     assert torch.equal(one, other)
 
 

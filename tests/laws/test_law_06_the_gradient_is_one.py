@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
-from agent_r1_grpo.plugin import PRESETS
-from agent_r1_ppo.ppo import PPO
-from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from algorithms import ALGORITHMS
 from torch import Tensor, nn
 
-from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning import head
 from agent_r1_core.learning.aggregation import aggregation_weights
@@ -30,22 +27,6 @@ from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import Group, Trajectory
 
-PRESET = {preset.name: dict(preset.config) for preset in PRESETS}
-ALGORITHMS: dict[str, Algorithm] = {
-    "grpo": GRPO(),
-    **{name: GRPO(GRPO.Config(**options)) for name, options in PRESET.items()},
-    "grpo_kl": GRPO(GRPO.Config(kl_coef=0.1)),
-    "grpo_kl_corrected": GRPO(GRPO.Config(kl_coef=0.1, kl_correction=True)),
-    "grpo_entropy": GRPO(GRPO.Config(entropy_coef=0.1)),
-    "ppo": PPO(PPO.Config(gamma=0.95, lam=0.9)),
-    "ppo_kl": PPO(PPO.Config(kl_coef=0.1)),
-    "ppo_entropy_no_masks": PPO(PPO.Config(entropy_coef=0.1, advantage_mask=False, loss_mask=False)),
-    "ppo_no_masks": PPO(PPO.Config(advantage_mask=False, loss_mask=False)),
-    "reinforce_pp": ReinforcePP(ReinforcePP.Config(gamma=0.95)),
-    "reinforce_pp_kl": ReinforcePP(ReinforcePP.Config(kl_coef=0.1)),
-    "reinforce_pp_baseline": ReinforcePP(ReinforcePP.Config(baseline=True, kl_coef=0.1)),
-    "reinforce_pp_entropy": ReinforcePP(ReinforcePP.Config(entropy_coef=0.1)),
-}
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
 BOUND = 1e-5
 

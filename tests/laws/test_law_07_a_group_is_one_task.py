@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
-from agent_r1_grpo.plugin import PRESETS
-from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from algorithms import COMPARING, make
 
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
@@ -14,13 +13,10 @@ from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group
 
-ESTIMATORS: dict[str, Algorithm] = {
-    "grpo": GRPO(),
-    "grpo_without_eps": GRPO(GRPO.Config(eps=0.0)),
-    **{preset.name: GRPO(GRPO.Config(**preset.config)) for preset in PRESETS},
-    "reinforce_pp_baseline": ReinforcePP(ReinforcePP.Config(baseline=True)),
-}
-every_group_estimator = pytest.mark.parametrize("algorithm", ESTIMATORS.values(), ids=list(ESTIMATORS))
+every_group_estimator = pytest.mark.parametrize("algorithm", COMPARING.values(), ids=list(COMPARING))
+WHITENED = {"reinforce_pp_baseline", "reinforce_pp_baseline_kl"}
+"""Those that scale advantages over the whole batch."""
+TWO_TURNS = (((1, 2), (3, 4)), ((5,), (6,)))
 
 
 def group_of(task: str, *rewards: float, status: EndStatus = EndStatus.TERMINATED) -> Group:
@@ -56,9 +52,9 @@ def test_a_group_that_failures_left_alone_has_no_advantage(algorithm: Algorithm)
     assert advantages(algorithm, group, group_of("pair", 0.0, 1.0))[0] == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "reinforce_pp_baseline"])
+@pytest.mark.parametrize("name", [name for name in COMPARING if name not in WHITENED])
 def test_another_groups_rewards_change_nothing(name: str) -> None:
-    algorithm = ESTIMATORS[name]
+    algorithm = COMPARING[name]
     one = advantages(algorithm, group_of("a", 0.0, 1.0, 0.5), group_of("b", 0.0, 1.0))[:3]
     other = advantages(algorithm, group_of("a", 0.0, 1.0, 0.5), group_of("b", 100.0, -7.0))[:3]
     assert one == other
@@ -72,8 +68,35 @@ def test_two_groups_of_one_task_are_two_groups() -> None:
     assert together[2] != 0.0
 
 
-@every_group_estimator
-def test_a_rollout_that_teaches_nothing_has_no_gradient(algorithm: Algorithm) -> None:
+def group_in_states(task: str, *played: tuple[str | None, float]) -> Group:
+    """Trajectories of two turns, given by the name of the second state and the reward of the second action."""
+    made = [
+        make_trajectory(TWO_TURNS, sample=i, state_keys=(f"start-{i}", state), turn_rewards=(0.0, reward))
+        for i, (state, reward) in enumerate(played)
+    ]
+    return Group(make_task(task), made)
+
+
+def step_advantages(*groups: Group) -> list[float]:
+    """GiGPO's A_step of each trajectory's second turn."""
+    batch = Batch.from_groups(groups)
+    both = [make({"name": "gigpo", "omega": omega}).advantages(batch).advantages for omega in (1.0, 0.0)]
+    return (both[0] - both[1])[:, 5].tolist()
+
+
+def test_a_group_of_actions_is_one_state_of_one_group() -> None:
+    """Actions compare only within a group and a state; alone, without spread or without a name they tell nothing."""
+    steps = step_advantages(
+        group_in_states("a", ("x", 1.0), ("x", 0.0), ("alone", 1.0), (None, 0.0), (None, 1.0)),
+        group_in_states("b", ("x", 5.0), ("flat", 0.3), ("flat", 0.3), ("flat", 0.3)),
+    )
+    assert steps[0] > 0 > steps[1]
+    assert steps[2:] == [0.0] * 7
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARING if not COMPARING[name].needs_every_trajectory()])
+def test_a_rollout_that_teaches_nothing_has_no_gradient(name: str) -> None:
+    algorithm = COMPARING[name]
     groups = [group_of("flat", 1.0, 1.0, 1.0), group_of("alone", 5.0)]
     for skip in (True, False):
         gradient = update_gradients(tiny_model(), algorithm, groups, skip_without_gradient=skip)[0]
@@ -84,5 +107,5 @@ def test_advantages_are_finite_for_any_rewards() -> None:
     for seed in range(10):
         batch = Batch.from_groups([random_group(seed, 3)])
         batch.returns = batch.returns * 10.0 ** (seed - 5)
-        for algorithm in ESTIMATORS.values():
+        for algorithm in COMPARING.values():
             assert torch.isfinite(algorithm.advantages(batch).advantages).all()

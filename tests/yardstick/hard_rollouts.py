@@ -14,13 +14,15 @@ from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 Ids = Callable[[int], list[int]]
+STATES = ("start", "found", None, "start")
 BLOCK = 256
 """Queries that the learner's attention looks at together."""
 
 
 def mixed(seed: int = 0) -> list[Group]:
     """Five groups: a shared first turn and a failed sample; several segments, one of which extends another; every way
-    to end; one without spread; one of a single sample."""
+    to end, one of them without any reward; one without spread; one of a single sample. States are shared between
+    samples, come back within one, stand alone, or have no name."""
     ids = _drawer(seed)
     prompt, action, said = ids(6), ids(3), ids(4)
     shared = [[(prompt, action), (said, ids(2 + k))] for k in range(3)] + [[(prompt, ids(4))]]
@@ -41,13 +43,18 @@ def mixed(seed: int = 0) -> list[Group]:
         _played([(ids(3), ids(3))], 0, reward=0.1, turn_rewards=(0.2,)),
         _played([(ids(3), ids(4))], 1, reward=0.3),
     ]
-    return [
+    groups = [
         _group("shared", [*_rewarded(shared), _played([(prompt, ids(3))], 4, status=EndStatus.FAILED, reward=5.0)]),
         _group("segments", segments),
         _group("limits", limits),
         _group("flat", flat),
         _group("lone", [_played([(ids(4), ids(5))], 0, reward=0.7)]),
     ]
+    for number, group in enumerate(groups):
+        for trajectory in group.trajectories:
+            for turn in trajectory.turns:
+                turn.state_key = STATES[(number * trajectory.sample + turn.index) % len(STATES)]
+    return groups
 
 
 def long(seed: int = 0) -> list[Group]:

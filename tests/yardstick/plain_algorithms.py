@@ -175,6 +175,58 @@ class PlainGrpo(PlainAlgorithm):
         return penalty * (ratio if self.kl_estimator == "k3" else ratio.item())
 
 
+class PlainGigpo(PlainAlgorithm):
+    """GiGPO (2505.10978): a trajectory among its group, and a turn among those of the group that began as it did."""
+
+    OPTIONS: ClassVar = {
+        "omega": 1.0,
+        "gamma_turn": 0.95,
+        "normalise_std": True,
+        "eps": 1e-6,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "kl_coef": 0.0,
+    }
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        to_go = [self.to_go(row) for row in rows]
+        for row, own in zip(rows, to_go, strict=True):
+            episode = self.compared(row.total, [other.total for other in rows if other.group == row.group])
+            for token in self.loss_tokens(row):
+                token.advantage = episode
+                state = row.states.get(token.turn)
+                if token.action and state is not None:
+                    alike = [
+                        value
+                        for other, values in zip(rows, to_go, strict=True)
+                        for turn, value in values.items()
+                        if other.group == row.group and other.states[turn] == state
+                    ]
+                    token.advantage += self.omega * self.compared(own[token.turn], alike)
+
+    def to_go(self, row: Row) -> dict[int, float]:
+        """The discounted return from each turn on."""
+        found, value = {}, 0.0
+        for tokens in reversed(row.turns):
+            value = sum(token.reward for token in tokens) + self.gamma_turn * value
+            found[tokens[0].turn] = value
+        return found
+
+    def compared(self, own: float, all_of_them: Sequence[float]) -> float:
+        if not _spread(all_of_them):
+            return 0.0
+        difference = own - mean(all_of_them)
+        return difference / (stdev(all_of_them) + self.eps) if self.normalise_std else difference
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
+            if self.kl_coef:
+                total = total + self.kl_coef * _kl("k3", now - token.reference)
+        return total
+
+
 class PlainPpo(PlainAlgorithm):
     """PPO (1707.06347) with GAE (1506.02438) over the credited tokens, or over turns and then within each
     (RAGEN, 2504.20073), and a dual clip (1912.09729)."""
@@ -306,6 +358,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
         PlainGrpo,
         {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
     ),
+    "gigpo": (PlainGigpo, {}),
     "ppo": (PlainPpo, {}),
     "turn_gae": (PlainPpo, {"gae": "turn", "gamma_turn": 0.95}),
     "reinforce_pp": (PlainReinforcePP, {}),

@@ -43,6 +43,8 @@ class Row:
     total: float
     """Its return: everything that it was paid."""
     bootstraps: bool
+    states: dict[int, str | None]
+    """What each turn's state is called."""
     bootstrap: float = 0.0
 
     @property
@@ -78,7 +80,8 @@ def _row(trajectory: Trajectory, group: int) -> Row:
         for place, bit in enumerate(segment.mask):
             begun = begun or bool(bit)
             tokens.append(Token(number, place, bool(bit), begun, -1, segment.logprobs[place]))
-    row = Row([segment.ids for segment in trajectory.segments], tokens, group, 0.0, trajectory.bootstrap)
+    states = {turn.index: turn.state_key for turn in trajectory.turns}
+    row = Row([segment.ids for segment in trajectory.segments], tokens, group, 0.0, trajectory.bootstrap, states)
     row.total = trajectory.reward + sum(turn.reward for turn in trajectory.turns)
     for turn in trajectory.turns:
         own = [t for t in tokens if t.segment == turn.segment and turn.start <= t.place < turn.stop]

@@ -82,6 +82,12 @@ CASES = [
     Case("rloo", "rloo"),
     Case("gspo", "gspo"),
     Case("cispo", "cispo", acts={"clip_high"}),
+    Case("gigpo", "gigpo"),
+    Case(
+        "gigpo-means", "gigpo", {"normalise_std": False, "omega": 0.5, "gamma_turn": 0.7, "aggregation": "sequence_sum"}
+    ),
+    Case("gigpo-kl", "gigpo", {"kl_coef": 0.3, "eps": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
+    Case("gigpo-no-mask", "gigpo", {"loss_mask": False, "entropy_coef": 0.1, "aggregation": "constant", "horizon": 37}),
     Case("ppo", "ppo", acts=PPO_ACTS),
     Case("ppo-discounts", "ppo", {"gamma": 0.9, "lam": 0.8}, MOVING | {"critic_lr": 1e-2}, PPO_ACTS),
     Case("ppo-turns", "ppo", {"gamma_turn": 0.7, "process_scale": 0.5, "gamma": 0.95, "lam": 0.9}),

@@ -52,6 +52,8 @@ def with_method(name: str, method: Callable[..., Any], base: type[Algorithm] = G
         (lambda own, batch: Advantages(own.advantages / 0), "is not finite, although .*; look for a division by zero"),
         (lambda own, batch: Advantages(own.advantages + 1.0), "did not choose; set them only where batch.action_mask"),
         (lambda own, batch: Advantages(own.advantages, metrics={"mine": own.advantages.sum()}), "'mine'.*make it a fl"),
+        (lambda own, batch: Advantages(own.advantages, warnings="beware"), "warnings .* must be a tuple of sentences"),
+        (lambda own, batch: Advantages(own.advantages, warnings=(1,)), "warnings .* must be a tuple of sentences"),
     ],
 )
 def test_advantages_that_are_none(advantages: Callable[..., Any], said: str) -> None:

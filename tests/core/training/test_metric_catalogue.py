@@ -1,4 +1,4 @@
-"""A run says what its metrics mean, and says loudly which ones nobody declared."""
+"""A run says what its metrics mean, and says loudly which ones nobody declared and what its algorithm warns of."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ echo.metrics = (Metric("letters", "letters of an answer"),)
 
 
 class Chatty(GRPO):
-    """GRPO with a metric that it declares and one that it does not."""
+    """GRPO with a metric that it declares, one that it does not, and a warning."""
 
     metrics = (Metric("declared", "always 1"),)
 
     def advantages(self, batch):
-        return replace(super().advantages(batch), metrics={"declared": 1.0, "secret": 2.0})
+        return replace(super().advantages(batch), metrics={"declared": 1.0, "secret": 2.0}, warnings=("beware",))
 
 
 class Length(RewardFn):
@@ -81,7 +81,7 @@ def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: s
     plugin.write_text(PLUGIN)
     keys = [
         *(f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "model.dtype=float32"),
-        *("threads=1", "tools=[echo]", "rewards=[length]", f"algorithm={algorithm}", "training.steps=1"),
+        *("threads=1", "tools=[echo]", "rewards=[length]", f"algorithm={algorithm}", "training.steps=2"),
         *("tasks.train={name: arithmetic, size: 9}", "tasks.eval={name: arithmetic, split: eval, size: 4}"),
         *("env.max_turns=1", "engine.max_new_tokens=4", "evaluation.every=0", "evaluation.at_start=false"),
         *("training.tasks_per_step=2", "training.samples_per_task=2", "checkpoint.best=eval/reward/length"),
@@ -91,6 +91,8 @@ def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: s
     assert [note.partition(" are ")[0] for note in told] == (
         ["the metrics update/secret"] if algorithm == "chatty" else []
     )
+    warned = [note for note in notes.said if "beware" in note]
+    assert warned == (["step 1: beware"] if algorithm == "chatty" else [])
     catalogue = {entry["name"]: entry for entry in json.loads((run.path / "metric_catalogue.json").read_text())}
     assert catalogue["tools/echo/letters"]["meaning"] == "letters of an answer"
     assert ("update/declared" in catalogue) == (algorithm == "chatty")

@@ -63,6 +63,25 @@ def test_what_a_format_did_not_mark_is_data_in_the_system_prompt() -> None:
     assert "Look a name up." in prompt[:start]
 
 
+def test_the_state_is_what_the_tools_have_told_in_any_order() -> None:
+    def states(*names: str) -> list[str | None]:
+        """The state before each of these calls, and after the last one."""
+
+        async def answer(calls: Sequence[ToolCall]) -> list[ToolResult]:
+            return [ToolResult(call.name, f"About {call.name}." * 9, error=call.name == "broken") for call in calls]
+
+        env = ToolCalling(ToolCalling.Config(), EnvServices(tool_format=Hermes(), call_tools=answer))
+        calls = [f'<tool_call>{{"name": "{name}", "arguments": {{}}}}</tool_call>' for name in names]
+        first = asyncio.run(env.reset(Task("t", "Where?")))
+        return [first.state_key, *(step(env, text).observation.state_key for text in calls)]
+
+    start, one, both = states("a", "b")
+    assert len({start, one, both}) == 3
+    assert states("b", "a")[2] == both
+    assert states("a", "a", "broken", "a") == [start, one, one, one, one]
+    assert step(make(), "Hm.").observation.state_key == start
+
+
 CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
 
 

@@ -1,0 +1,50 @@
+"""The algorithms that the laws are tested with: every registered one with its presets, and some of their options.
+
+A new algorithm, or preset, is under the laws by being registered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.plugins import Registry
+
+REGISTRY = Registry.discover()
+NAMES = [record.name for record in REGISTRY.components("algorithm") if record.alias_of is None]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "grpo_without_eps": {"name": "grpo", "eps": 0.0},
+    "grpo_kl": {"name": "grpo", "kl_coef": 0.1},
+    "grpo_kl_corrected": {"name": "grpo", "kl_coef": 0.1, "kl_correction": True},
+    "grpo_entropy": {"name": "grpo", "entropy_coef": 0.1},
+    "gigpo_kl": {"name": "gigpo", "kl_coef": 0.1, "normalise_std": False},
+    "ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9},
+    "ppo_kl": {"name": "ppo", "kl_coef": 0.1},
+    "ppo_entropy_no_masks": {"name": "ppo", "entropy_coef": 0.1, "advantage_mask": False, "loss_mask": False},
+    "ppo_no_masks": {"name": "ppo", "advantage_mask": False, "loss_mask": False},
+    "ppo_turns": {"name": "ppo", "gamma_turn": 0.9, "process_scale": 0.5, "kl_coef": 0.1},
+    "turn_gae_kl": {"name": "turn_gae", "kl_coef": 0.1, "gamma": 0.9, "lam": 0.8, "lam_turn": 0.7},
+    "reinforce_pp_discounted": {"name": "reinforce_pp", "gamma": 0.95},
+    "reinforce_pp_turns": {"name": "reinforce_pp", "gamma_turn": 0.9, "process_scale": 0.5},
+    "reinforce_pp_kl": {"name": "reinforce_pp", "kl_coef": 0.1},
+    "reinforce_pp_baseline_kl": {"name": "reinforce_pp_baseline", "kl_coef": 0.1},
+    "reinforce_pp_entropy": {"name": "reinforce_pp", "entropy_coef": 0.1},
+}
+"""Options that change how a gradient comes about."""
+
+
+def make(block: str | dict[str, Any]) -> Algorithm:
+    """An algorithm by its name, or by name and options."""
+    algorithm: Algorithm = REGISTRY.create("algorithm", block)
+    return algorithm
+
+
+ALGORITHMS: dict[str, Algorithm] = {name: make(block) for name, block in ({n: n for n in NAMES} | VARIANTS).items()}
+MASKED = {
+    name: algorithm
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.config.loss_mask and getattr(algorithm.config, "advantage_mask", True)
+}
+"""Those that credit action tokens only; the others are ablations."""
+COMPARING = {name: algorithm for name, algorithm in ALGORITHMS.items() if algorithm.compares_samples()}
+"""Those whose advantages compare the episodes of a group."""

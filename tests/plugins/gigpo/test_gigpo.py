@@ -1,0 +1,106 @@
+"""GiGPO: the contract, both levels of comparison, and what it says when states have no names."""
+
+from __future__ import annotations
+
+import statistics
+from typing import ClassVar
+
+import pytest
+import torch
+from agent_r1_gigpo.gigpo import GiGPO
+from agent_r1_grpo.grpo import GRPO
+
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory, random_group, tiny_batch
+from agent_r1_core.trajectory import Group
+
+TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
+
+
+class TestGiGPO(AlgorithmContract):
+    component = GiGPO
+
+
+class TestWithKL(AlgorithmContract):
+    component = GiGPO
+    config: ClassVar = {"kl_coef": 0.01, "normalise_std": False}
+
+
+class TestWithoutLossMask(AlgorithmContract):
+    component = GiGPO
+    config: ClassVar = {"loss_mask": False}
+    masked = False
+
+
+def made(**options) -> GiGPO:
+    return GiGPO(GiGPO.Config(**options))
+
+
+def group(*played: tuple[tuple[str | None, ...], tuple[float, float]]) -> Batch:
+    """Trajectories of two turns, given by the names of their states and their process rewards."""
+    made = [make_trajectory(TWO_TURNS, sample=i, state_keys=s, turn_rewards=r) for i, (s, r) in enumerate(played)]
+    return Batch.from_groups([Group(make_task(), made)])
+
+
+def test_actions_from_one_state_are_compared_by_their_discounted_returns_to_go() -> None:
+    batch = group((("start", "page"), (0.0, 1.0)), (("start", "page"), (0.0, 0.0)), (("start", "start"), (0.0, 1.0)))
+    out = made(gamma_turn=0.5).advantages(batch)
+    episode = GRPO().advantages(batch).advantages
+    step = (out.advantages - episode)[:, [2, 3, 7]]
+    first = [0.5, 0.0, 0.5, 1.0]  # three turns began at the start, and the third trajectory came back to it
+    mean, std = statistics.mean(first), statistics.stdev(first)
+    page = 0.5 / statistics.stdev([1.0, 0.0])
+    expected = [
+        [(0.5 - mean) / std, (0.5 - mean) / std, page],
+        [(0.0 - mean) / std, (0.0 - mean) / std, -page],
+        [(0.5 - mean) / std, (0.5 - mean) / std, (1.0 - mean) / std],
+    ]
+    torch.testing.assert_close(step, torch.tensor(expected), atol=1e-5, rtol=1e-5)
+    assert out.metrics["anchored_turns"] == 1.0
+    assert out.warnings == ()
+
+
+def test_a_state_that_nobody_shares_has_no_step_advantage() -> None:
+    batch = group((("start", "a"), (0.0, 1.0)), (("start", None), (0.0, 0.0)))
+    out = made(normalise_std=False, gamma_turn=0.5, omega=10.0).advantages(batch)
+    torch.testing.assert_close(out.advantages[:, 7], torch.tensor([0.5, -0.5]))
+    torch.testing.assert_close(out.advantages[:, 2], torch.tensor([0.5 + 10 * 0.25, -0.5 - 10 * 0.25]))
+    assert out.metrics["anchored_turns"] == 0.5
+
+
+@pytest.mark.parametrize("options", [{"omega": 0.0}, {"omega": 0.0, "normalise_std": False}])
+def test_without_the_step_level_it_is_grpo(options: dict) -> None:
+    batch, same = tiny_batch(), GRPO(GRPO.Config(normalise_std=options.get("normalise_std", True)))
+    torch.testing.assert_close(made(**options).advantages(batch).advantages, same.advantages(batch).advantages)
+
+
+def test_without_any_named_state_it_is_grpo_and_says_so() -> None:
+    batch = Batch.from_groups([random_group(0, 3, turns=2, state_keys=[None, None])])
+    out = made().advantages(batch)
+    assert torch.equal(out.advantages, GRPO().advantages(batch).advantages)
+    assert "state_key" in out.warnings[0]
+    assert out.metrics["anchored_turns"] == 0.0
+
+
+def test_without_the_loss_mask_environment_tokens_have_the_advantage_of_the_trajectory() -> None:
+    batch = group((("start", "page"), (0.0, 1.0)), (("start", "page"), (0.0, 0.0)))
+    out = made(loss_mask=False).advantages(batch).advantages
+    assert torch.equal(out[:, 4:7], GRPO().advantages(batch).advantages[:, 3:4].expand(2, 3))
+    assert torch.equal(out[batch.action_mask], made().advantages(batch).advantages[batch.action_mask])
+
+
+def test_options_without_effect_are_named() -> None:
+    assert set(GiGPO.idle_options(GiGPO.Config())) == {"horizon", "filter_share", "filter_p"}
+    assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
+    assert "eps" in GiGPO.idle_options(GiGPO.Config(normalise_std=False))
+
+
+def test_the_reference_is_needed_only_under_a_kl() -> None:
+    assert made().roles() == {"policy"}
+    assert not made().needs_every_trajectory()
+    assert made(kl_coef=0.1).roles() == {"policy", "reference"}
+    assert made(kl_coef=0.1).needs_every_trajectory()
+
+
+def test_an_empty_rollout_has_no_advantages() -> None:
+    assert made().advantages(Batch.from_groups([])).advantages.shape == (0, 0)
