@@ -8,20 +8,26 @@ seeded at all. Observations that are pictures have no text.
 
 from __future__ import annotations
 
-import math
+import contextlib
+import functools
 import re
+import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from agent_r1_core import ComponentConfig, EnvServices, EpisodeError
 from agent_r1_gymnasium.world import Outcome, World, WorldConfig
 
-if TYPE_CHECKING:
+# Here and under a lock, because the modules of an environment may import one another: a first import by several
+# episodes at once, each in its own thread, would find some of them half done.
+with contextlib.suppress(ImportError):
     import gymnasium
+    import gymnasium.envs.toy_text
 
+_IMPORTING = threading.Lock()
 _COLOURED = re.compile(r"\x1b\[([\d;]*)m(.*?)\x1b\[0?m", re.DOTALL)
 _ESCAPE = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -42,8 +48,8 @@ class GymnasiumConfig(WorldConfig):
     """Actions after which the environment's time limit cuts the episode, a limit outside the MDP (LAW 5); null: the
     limit with which it is registered. The run's own budget is `max_turns`."""
     success_reward: float | None = None
-    """An episode whose last action earns at least this much is a success; null: only the environment's
-    `info["is_success"]` says so."""
+    """An episode that comes to its own end with at least this reward for the last action is a success; null: only the
+    environment's `info["is_success"]` says so."""
 
     @field_validator("id")
     @classmethod
@@ -80,12 +86,12 @@ class Gymnasium(World):
 
     def make(self, seed: int) -> gymnasium.Env:
         """The environment of an episode whose start the seed draws."""
-        import gymnasium
-
         config = self.config
         render = {"render_mode": "ansi"} if config.text == "ansi" else {}
         arguments: dict[str, Any] = {**render, **config.kwargs}
         try:
+            with _IMPORTING:
+                _import(config.id)
             env = gymnasium.make(config.id, config.max_steps, disable_env_checker=True, **arguments)
         except gymnasium.error.Error as error:
             raise EpisodeError(f"gymnasium cannot make {config.id}: {error}") from error
@@ -105,18 +111,19 @@ class Gymnasium(World):
 
         self._env = self.make(seed)
         self._seen, _ = self._env.reset(seed=seed)
-        self._outcome = Outcome(success=self.succeeded(-math.inf, {}))
+        self._outcome = Outcome(success=self.succeeded(0.0, False, {}))
         self._env.unwrapped.np_random = seeding.np_random(self.services.rng.getrandbits(63))[0]
 
     def move(self, action: int) -> Outcome:
         """One step of the environment."""
         self._seen, reward, terminated, truncated, info = self._env.step(action)  # type: ignore[union-attr]
-        return Outcome(float(reward), bool(terminated), bool(truncated), self.succeeded(float(reward), info))
+        success = self.succeeded(float(reward), bool(terminated), info)
+        return Outcome(float(reward), bool(terminated), bool(truncated), success)
 
-    def succeeded(self, reward: float, info: Mapping[str, Any]) -> bool | None:
+    def succeeded(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> bool | None:
         """Whether the goal is reached; None where the environment does not say."""
         if self.config.success_reward is not None:
-            return reward >= self.config.success_reward
+            return terminated and reward >= self.config.success_reward
         return bool(info["is_success"]) if "is_success" in info else None
 
     def show(self) -> str:
@@ -137,6 +144,14 @@ class Gymnasium(World):
         env, self._env = self._env, None
         if env is not None:
             env.close()
+
+
+@functools.cache
+def _import(name: str) -> None:
+    """Import the module of an environment."""
+    entry_point = gymnasium.spec(name).entry_point
+    if isinstance(entry_point, str):
+        gymnasium.envs.registration.load_env_creator(entry_point)
 
 
 def plain_text(rendering: str) -> str:

@@ -10,17 +10,19 @@ those from there on.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from agent_r1_gymnasium.env import Gymnasium
 from agent_r1_gymnasium.world import WorldConfig
 
-if TYPE_CHECKING:
+with contextlib.suppress(ImportError):
     import gymnasium
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, generate_random_map
 
 HELD_OUT = 1_000_000
 """The first seed of evaluation: from it on, seeds draw maps that no lower seed can have, a fifth of all."""
@@ -51,13 +53,11 @@ class FrozenLake(Gymnasium):
 
     def make(self, seed: int) -> gymnasium.Env:
         """A lake of its own for every seed, without a time limit besides the run's budget."""
-        from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
-
         config = self.config
         desc = draw_map(seed, config.size, config.frozen)
         return FrozenLakeEnv(desc=desc, is_slippery=config.success_rate < 1, success_rate=config.success_rate)
 
-    def succeeded(self, reward: float, info: Mapping[str, Any]) -> bool | None:
+    def succeeded(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> bool | None:
         """Only the goal has a reward."""
         return reward > 0
 
@@ -83,8 +83,6 @@ def draw_map(seed: int, size: int, frozen: float) -> list[str]:
 
     Where there is hardly a second map (`frozen: 1`), none can be held out.
     """
-    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
-
     for attempt in range(200):
         desc = generate_random_map(size=size, p=frozen, seed=seed + attempt * 2**32)
         if (zlib.crc32("".join(desc).encode()) % 5 == 0) == (seed >= HELD_OUT):

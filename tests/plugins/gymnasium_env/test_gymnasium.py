@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import util
 
 import pytest
@@ -68,6 +70,7 @@ def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> N
     step = answer(goal, ", ".join(["up", *["right"] * 11, "down", "up"]))
     assert (step.truncated, step.terminated, step.success) == (False, True, True)
     assert step.observation.messages == []
+    assert answer(begun(Gymnasium, **CLIFF, success_reward=-1), "up").success is False, "it is not over"
 
 
 def test_an_environment_that_says_nothing_of_success_leaves_it_open(begun, answer) -> None:
@@ -112,6 +115,31 @@ def test_colours_that_carry_meaning_become_words(begun) -> None:
 def test_what_cannot_be_played_says_why(begun, options: dict, sentence: str) -> None:
     with pytest.raises(EpisodeError, match=sentence):
         begun(Gymnasium, **options)
+
+
+AT_ONCE = """
+import sys, threading
+from agent_r1_core import Task
+from agent_r1_gymnasium.env import Gymnasium
+together, failed = threading.Barrier(16), []
+def play(name):
+    together.wait()
+    try:
+        Gymnasium(Gymnasium.Config(id=name)).reset(Task("t", "", seed=1))
+    except Exception as error:
+        failed.append(error)
+names = ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"] * 4
+threads = [threading.Thread(target=play, args=(name,)) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+sys.exit(str(failed) if failed else 0)
+"""
+
+
+def test_the_first_episodes_may_begin_at_once_in_threads() -> None:
+    """Imports by several threads would find modules that are half done."""
+    done = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_recipe_may_not_name_a_module_to_import() -> None:
