@@ -16,6 +16,7 @@ Offer = tuple[str, str]
 
 _COMPONENT_KEYS = {
     "algorithm": "algorithm",
+    "context": "context",
     "engine": "engine",
     "env": "env",
     "env.format": "tool_format",

@@ -22,6 +22,7 @@ from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.terminal import shown_in_line
 from agent_r1_core.training.components import (
+    make_context,
     make_env,
     make_rewards,
     make_tool_format,
@@ -94,12 +95,14 @@ class Seat:
         settings: RolloutSettings,
         threads: ThreadPool,
         envs: list[Watched],
+        tell: Tell,
     ) -> None:
         self.over = False
         self._request: Request | None = None
         self.decode = tokenizer.decode
         self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
         self._envs = envs  # the episode's environment, once it has started
+        self._tell = tell
 
     @classmethod
     async def take(cls, resolved: ResolvedConfig, task_set: str, task: Task | int, tell: Tell) -> Seat:
@@ -128,6 +131,7 @@ class Seat:
             make_env=make_watched,
             tools=tools,
             tool_format=make_tool_format(resolved),
+            context=make_context(resolved),
             rewards=make_rewards(resolved),
             tool_rewards=make_tool_rewards(resolved),
             seed=resolved.config.seed,
@@ -137,7 +141,7 @@ class Seat:
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(tool_resources(resolved, sets, name))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
-        return cls(episode, tokenizer, settings, threads, envs)
+        return cls(episode, tokenizer, settings, threads, envs, tell)
 
     @property
     def trajectory(self) -> Trajectory:
@@ -205,6 +209,8 @@ class Seat:
         await self._episode.take(self._request, Generation(ids, (0.0,) * len(ids), "stop", context))
         self._request = self._episode.request()
         self.over = self._request is None
+        for message in () if self.over else self._episode.added:
+            self._tell(_message(message))
         return self.trajectory.turns[-1]
 
     async def close(self) -> None:

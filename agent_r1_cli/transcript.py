@@ -100,16 +100,20 @@ class Transcript:
 
 def headline(trajectory: Trajectory) -> str:
     """The episode's id, end and length."""
-    sizes = f"{len(trajectory.turns)} turns, {trajectory.tokens} tokens, {trajectory.action_tokens} of them sampled"
+    steps, summaries = len(trajectory.steps), len(trajectory.turns) - len(trajectory.steps)
+    turns = f"{steps} turns, {summaries} summaries" if summaries else f"{steps} turns"
+    sizes = f"{turns}, {trajectory.tokens} tokens, {trajectory.action_tokens} of them sampled"
     reason = trajectory.reason or "no reason given"
     return f"episode {shown_in_line(trajectory.id)}: {trajectory.status} ({shown_in_line(reason)}), {sizes}"
 
 
 def turn_line(turn: Turn) -> str:
-    """`turn 1: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn."""
+    """`turn 1: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn; a summary has no reward."""
     cut = ["cut by the token budget"] if turn.finish == "length" else []
     failed = [f"{call.name}: {call.error}" for call in turn.calls if call.error is not None]
     errors = "".join(f"; {shown_in_line(error)}" for error in (*cut, *turn.errors, *failed))
+    if turn.purpose == "summary":
+        return f"turn {turn.index + 1}: a summary, with which the context begins anew{errors}"
     return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{errors}"
 
 
@@ -139,6 +143,7 @@ def episode_json(trajectory: Trajectory, decode: Decode) -> dict[str, Any]:
         "turns": [
             {
                 "observation": list(turn.observation),
+                "purpose": turn.purpose,
                 "new_context": turn.new_context,
                 "action": turn.text,
                 "finish": turn.finish,

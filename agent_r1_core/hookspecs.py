@@ -8,6 +8,7 @@ import pluggy
 
 from agent_r1_core.specs import (
     AlgorithmSpec,
+    ContextSpec,
     EngineSpec,
     EnvSpec,
     RewardSpec,
@@ -65,3 +66,8 @@ def register_engines() -> Iterable[EngineSpec]:  # type: ignore[empty-body]
 @hookspec
 def register_tool_formats() -> Iterable[ToolFormatSpec]:  # type: ignore[empty-body]
     """Formats of tool calls."""
+
+
+@hookspec
+def register_contexts() -> Iterable[ContextSpec]:  # type: ignore[empty-body]
+    """Context strategies."""

@@ -78,3 +78,9 @@ class ToolFormatSpec(ComponentSpec):
     """Declares a ToolFormat."""
 
     kind = "tool_format"
+
+
+class ContextSpec(ComponentSpec):
+    """Declares a ContextStrategy."""
+
+    kind = "context"

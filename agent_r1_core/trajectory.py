@@ -99,6 +99,9 @@ class Turn:
     """Wall time of the turn's tools."""
     info: dict[str, Any] = field(default_factory=dict)
     """Other facts from the environment, JSON-able; its numbers become metrics, `env/<key>`."""
+    purpose: str = "action"
+    """`action`: the environment answered it; `summary`: the policy summed up its context, which then began anew with
+    that summary. No environment and no reward sees a summary, yet it is sampled and trained like any action."""
 
     @property
     def tokens(self) -> int:
@@ -179,9 +182,15 @@ class Trajectory:
         return self.reward + sum(turn.reward for turn in self.turns)
 
     @property
+    def steps(self) -> list[Turn]:
+        """The turns whose actions the environment answered: all but the summaries."""
+        return [turn for turn in self.turns if turn.purpose == "action"]
+
+    @property
     def success(self) -> bool | None:
-        """What the environment said about its goal in the last turn."""
-        return self.turns[-1].success if self.turns else None
+        """What the environment said about its goal in its last step."""
+        steps = self.steps
+        return steps[-1].success if steps else None
 
     @property
     def versions(self) -> set[int]:
@@ -199,7 +208,8 @@ class Trajectory:
         return sum(len(segment.ids) for segment in self.segments)
 
     def messages(self) -> list[Message]:
-        """Observations and actions in order; a turn with `new_context` was sampled without what stands before it."""
+        """Observations and actions in order, summaries and what asked for them included; where a segment begins, the
+        policy read what the segment holds, and not all that stands before."""
         out: list[Message] = []
         for turn in self.turns:
             out.extend(turn.observation)

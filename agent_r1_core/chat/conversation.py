@@ -1,9 +1,9 @@
 """Conversation: the messages of one episode as token ids, exact and incremental (LAW 1).
 
 Only new messages become ids. The text so far is kept as the template and the policy wrote it. If a new rendering begins
-with it, only the rest is encoded. If not (the template dropped earlier thinking, or trimmed an action), or if the
-environment begins the conversation anew, a new segment opens, which the engine then really sees. Ids are never decoded
-and encoded again.
+with it, only the rest is encoded. If not (the template dropped earlier thinking, or trimmed an action; the conversation
+was rewritten), or if the environment begins it anew, a new segment opens, which the engine then really sees. Ids are
+never decoded and encoded again.
 
 Control tokens in a message are ordinary text, unless its author marked them (`Markup`). Where a new segment repeats an
 earlier action, the control tokens that the policy sampled as such are control ids again; those that it spelled out in
@@ -38,6 +38,8 @@ class Conversation:
         self._tools_text = tools_text
         self._messages: list[Message] = []
         """Protected: control tokens of data are cut apart."""
+        self._given: list[Message] = []
+        """The same messages as they were given; our own copies, since a rewrite finds a message by its identity."""
         self._prefixes: tuple[str, ...] = ()
         """A rendering that begins with one of these extends the last segment: its whole text, or all but its
         end-of-turn token (a policy may close with another token than the template writes)."""
@@ -46,6 +48,11 @@ class Conversation:
     def context(self) -> list[int]:
         """The ids that the engine must continue: those of the current segment."""
         return list(self.segments[-1].ids) if self.segments else []
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as it was given, actions as text; `rewrite` and `count` know these very objects again."""
+        return list(self._given)
 
     def is_quick(self, messages: Sequence[Message]) -> bool:
         """Whether appending these messages takes so little time that it need not leave the event loop."""
@@ -68,6 +75,28 @@ class Conversation:
         """
         return self._append(messages, limit, new_context, generation_prompt=True, may_open=True)
 
+    def rewrite(self, messages: Sequence[Message], limit: int | None = None) -> bool:
+        """Go on with exactly these messages and the generation prompt: in the same segment if they extend it.
+
+        Args:
+            messages: those of `messages` that stay, as the very objects, and new ones, whose text is data.
+            limit: most ids in the context.
+
+        Returns:
+            False, with nothing changed, if the context would be longer than `limit` ids.
+
+        Raises:
+            ModelError: the template refuses the conversation.
+        """
+        return self._go_on(messages, self._protected(messages), limit, False, generation_prompt=True, may_open=True)
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Ids of the context after `rewrite(messages)`."""
+        rendered = self._tokenizer.template.render(self._protected(messages), self._schemas, self._tools_text)
+        prefix = self._prefix(rendered)
+        before = len(self.segments[-1].ids) if prefix is not None else 0
+        return before + len(self._tokenizer.encode(rendered[len(prefix or "") :]))
+
     def act(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, int, int, str]:
         """Append an action as it was sampled.
 
@@ -84,6 +113,7 @@ class Conversation:
         before = self._prefixes[0]
         self._prefixes = (before + content + closing, before + content)
         self._messages.append({"role": "assistant", "content": content})
+        self._given.append({"role": "assistant", "content": text})
         return len(self.segments) - 1, start, stop, text
 
     def close_with(
@@ -113,8 +143,20 @@ class Conversation:
     ) -> bool:
         protected = [self._tokenizer.control.protect_all(message) for message in messages]
         conversation = protected if new_context else [*self._messages, *protected]
+        given = messages if new_context else [*self._given, *messages]
+        return self._go_on(given, conversation, limit, new_context, generation_prompt, may_open)
+
+    def _go_on(
+        self,
+        given: Sequence[Message],
+        conversation: list[Message],
+        limit: int | None,
+        new_context: bool,
+        generation_prompt: bool,
+        may_open: bool,
+    ) -> bool:
         rendered = self._tokenizer.template.render(conversation, self._schemas, self._tools_text, generation_prompt)
-        prefix = None if new_context else next((text for text in self._prefixes if rendered.startswith(text)), None)
+        prefix = None if new_context else self._prefix(rendered)
         if prefix is None and not may_open:
             return False
         ids = self._tokenizer.encode(rendered[len(prefix or "") :])
@@ -124,6 +166,15 @@ class Conversation:
         if prefix is None:
             self.segments.append(Segment())
         self.segments[-1].append_context(ids)
-        self._messages = conversation
+        self._messages, self._given = conversation, [message.copy() for message in given]
         self._prefixes = (rendered,)
         return True
+
+    def _prefix(self, rendered: str) -> str | None:
+        """The text so far, if a rendering begins with it."""
+        return next((text for text in self._prefixes if rendered.startswith(text)), None)
+
+    def _protected(self, messages: Sequence[Message]) -> list[Message]:
+        """Messages of the conversation as they stand in it, sampled control tokens included; others as data."""
+        known = {id(given): message for given, message in zip(self._given, self._messages, strict=True)}
+        return [known.get(id(message)) or self._tokenizer.control.protect_all(message) for message in messages]

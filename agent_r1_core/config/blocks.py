@@ -10,6 +10,7 @@ BLOCKS: dict[tuple[str, ...], str] = {
     ("tasks", "train"): "tasks",
     ("tasks", "eval"): "tasks",
     ("env",): "env",
+    ("context",): "context",
     ("algorithm",): "algorithm",
     ("engine",): "engine",
 }

@@ -69,6 +69,7 @@ def check_setup(setup: Setup) -> None:
     _availability(setup)
     _duplicates(setup)
     _tools(setup)
+    _context(setup)
     check_rewards(setup)
     _evaluation(setup)
     _choosing_set(setup)
@@ -129,6 +130,15 @@ def _tools(setup: Setup) -> None:
         tool = setup.block("tools", index)
         if tool is not None and "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):
             setup.idle(("tools", index, "limits"), "they hold for isolation: process")
+
+
+def _context(setup: Setup) -> None:
+    """Report options of the context strategy that contradict the environment's budgets."""
+    block, env = setup.block("context"), setup.block("env")
+    if block is None or env is None:
+        return
+    for option, why in block.cls.conflicts(block.config, env.config).items():
+        setup.problems.add((*block.key, option), why)
 
 
 def _evaluation(setup: Setup) -> None:

@@ -134,6 +134,8 @@ class RunConfig(Section):
     model: ModelConfig = ModelConfig()
     tasks: TasksConfig = TasksConfig()
     env: EnvBlock = EnvBlock(name="tool_calling")
+    context: ComponentBlock = ComponentBlock(name="append")
+    """What the policy reads when an episode grows long."""
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
     algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")

@@ -173,7 +173,7 @@ def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, boo
     scores |= {metric.STATUS.of(status.value): (_ended(status), True) for status in _FINISHED}
     return scores | {
         metric.ANSWERED: (lambda t: float(t.answer is not None), True),
-        metric.TURNS: (lambda t: float(len(t.turns)), False),
+        metric.TURNS: (lambda t: float(len(t.steps)), False),
         metric.TOKENS: (lambda t: float(t.tokens), False),
         metric.ACTION_TOKENS: (lambda t: float(t.action_tokens), False),
     }

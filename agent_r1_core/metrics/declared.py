@@ -13,10 +13,20 @@ REWARD_MEAN = Metric("reward/mean", "return of an episode: outcome and process r
 REWARD = Metric("reward/<name>", "one reward, unweighted; a process reward is summed over the turns", better="higher")
 
 # Episodes, means over those that did not fail.
-EPISODE_TURNS = Metric("episode/turns", "turns of an episode")
+EPISODE_TURNS = Metric("episode/turns", "turns of an episode, without summaries of its context")
 EPISODE_ACTION_TOKENS = Metric("episode/action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
 EPISODE_TOKENS = Metric("episode/tokens", "all tokens of an episode", unit="tokens")
 EPISODE_SEGMENTS = Metric("episode/segments", "segments of an episode: 1 unless its context was rewritten")
+EPISODE_SUMMARIES = Metric("episode/summaries", "summaries of its context that the policy wrote in an episode")
+EPISODE_CUT_SUMMARIES = Metric(
+    "episode/cut_summaries",
+    "summaries that a token budget cut; they are used as they are",
+    unit="share",
+    better="lower",
+)
+EPISODE_EMPTY_SUMMARIES = Metric(
+    "episode/empty_summaries", "summaries without a word besides thinking", unit="share", better="lower"
+)
 EPISODE_TERMINATED = Metric("episode/terminated", "episodes that came to their own end", unit="share", better="higher")
 EPISODE_ANSWERED = Metric("episode/answered", "episodes with a final answer", unit="share", better="higher")
 EPISODE_CUT_ACTIONS = Metric("episode/cut_actions", "actions that a token budget cut", unit="share", better="lower")
@@ -171,7 +181,7 @@ SUCCESS = Metric("success", "episodes that the environment called a success", un
 PASS_AT = Metric("pass@<k>", "tasks that at least one of k samples solves", unit="share", better="higher")
 ANSWERED = Metric("answered", "episodes with a final answer", unit="share", better="higher")
 STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
-TURNS = Metric("turns", "turns of an episode")
+TURNS = Metric("turns", "turns of an episode, without summaries of its context")
 TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
 ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
 N = Metric("n", "tasks that were scored")

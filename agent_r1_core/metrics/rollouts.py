@@ -82,7 +82,7 @@ def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Means over episodes, shares of turns, and the environment's own numbers."""
     if not trajectories:
         return {}
-    n, turns = len(trajectories), [turn for trajectory in trajectories for turn in trajectory.turns]
+    n, turns = len(trajectories), [turn for trajectory in trajectories for turn in trajectory.steps]
     metrics: dict[str, float] = {
         metric.EPISODE_TURNS: len(turns) / n,
         metric.EPISODE_ACTION_TOKENS: sum(episode.action_tokens for episode in trajectories) / n,
@@ -100,7 +100,19 @@ def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     judged = [float(episode.success) for episode in trajectories if episode.success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
-    return metrics | _env_metrics(turns)
+    return metrics | _summary_metrics(trajectories) | _env_metrics(turns)
+
+
+def _summary_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """How many summaries there were, and how many were no good; nothing where no policy wrote one."""
+    summaries = [turn for trajectory in trajectories for turn in trajectory.turns if turn.purpose == "summary"]
+    if not summaries:
+        return {}
+    return {
+        metric.EPISODE_SUMMARIES: len(summaries) / len(trajectories),
+        metric.EPISODE_CUT_SUMMARIES: sum(turn.finish == "length" for turn in summaries) / len(summaries),
+        metric.EPISODE_EMPTY_SUMMARIES: sum(bool(turn.errors) for turn in summaries) / len(summaries),
+    }
 
 
 def _rewards(trajectory: Trajectory) -> dict[str, float]:

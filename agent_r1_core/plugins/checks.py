@@ -32,6 +32,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "tracker": ("log",),
     "engine": ("start", "generate", "load_weights"),
     "tool_format": ("system_prompt", "parse", "render_call"),
+    "context": ("next_context",),
 }
 """Methods that a component of a kind must define; a reward's depends on its scope."""
 

@@ -1,4 +1,4 @@
-"""The eight kinds of component: each with its hook, its spec and the class that its components subclass."""
+"""The nine kinds of component: each with its hook, its spec and the class that its components subclass."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ _ALL = (
     Kind("tracker", "trackers", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),
     Kind("engine", "engines", "register_engines", specs.EngineSpec, "engine:Engine"),
     Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
+    Kind("context", "context strategies", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -20,6 +20,7 @@ from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, 
 from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
 from agent_r1_core.rollout.env_checks import observation_problem, step_problem
+from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
@@ -65,7 +66,6 @@ class Episode:
         self._shared = shared
         self._settings = shared.settings
         self._ended = False
-        self._observation = Observation()
         self._sampled: list[Sampled] = []
         self._env: ToolEnv | None = None
         self._caller = Caller(shared.threads)
@@ -92,10 +92,13 @@ class Episode:
         tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
         self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
+        self._context = EpisodeContext(
+            self._conversation, settings.context, env.config.max_tokens, self._lane, partial(self._call, env)
+        )
         await self._shared.threads.wait_for_room()
-        self._observation = await self._call(env, env.reset, task)
-        self._refuse(env.reset, observation_problem(self._observation))
-        if not await self._append(self._conversation.observe, self._observation, env.config.max_tokens - 1):
+        observation: Observation = await self._call(env, env.reset, task)
+        self._refuse(env.reset, observation_problem(observation))
+        if not await self._context.show(observation):
             raise PromptTooLong(
                 f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
             )
@@ -107,36 +110,39 @@ class Episode:
         context, sampling = self._conversation.context, self._settings.sampling
         if self._shared.greedy:
             sampling = sampling.greedy()
+        summary, room = self._context.summary, self._env.config.max_tokens - len(context)
+        if summary is not None:
+            sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         return Request(
             ids=tuple(context),
-            sampling=sampling.within(self._env.config.max_tokens - len(context)),
+            sampling=sampling.within(room),
             seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
             stop_ids=self._shared.tokenizer.eos_ids,
-            stop_strings=tuple(self._env.stop_strings()),
+            stop_strings=tuple(self._env.stop_strings()) if summary is None else (),
             episode=self.key,
         )
 
     async def take(self, request: Request, generation: Generation) -> None:
-        """Record an action, let the environment answer it, and score the turn; at the end, score the episode too."""
+        """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.
+
+        A summary is recorded as an action, but no environment answers it, and nothing scores it.
+        """
         env = self._env
         if env is None:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
-        action = Action(turn.text, generation.ids, cut=generation.finish == "length")
-        await self._shared.threads.wait_for_room()
-        step: Step = await self._call(env, env.step, action)
-        self._refuse(env.step, step_problem(step))
-        turn.reward = turn.rewards["env"] = float(step.reward)
-        turn.calls, turn.errors, turn.info = list(step.calls), list(step.errors), dict(step.info)
-        turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
-        self.trajectory.answer = step.answer
-        self.trajectory.tool_seconds += turn.tool_seconds
-        self.trajectory.closing = _recorded(step.observation.messages)
-        await self._shared.scorer.score_turn(turn, self.trajectory, self._tools.rewards if self._tools else {})
-        await self._advance(step, env)
+        if self._context.summary is None:
+            await self._step(env, turn, generation)
+        elif not await self._context.go_on_from(self._context.summary, turn):
+            await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
             self._shared.guard.check_trajectory(self.trajectory, self._sampled)
             await self._shared.scorer.score_episode(self.trajectory)
+
+    @property
+    def added(self) -> list[Message]:
+        """What the policy reads next that no environment said: the prompt for a summary, or its summary."""
+        return self._context.added
 
     def fail(self, error: Exception) -> None:
         """Mark the episode as failed, with the exception as the reason."""
@@ -156,6 +162,21 @@ class Episode:
         finally:
             self._lane.release()
 
+    async def _step(self, env: ToolEnv, turn: Turn, generation: Generation) -> None:
+        """Let the environment answer an action, score the turn, and go on or end."""
+        action = Action(turn.text, generation.ids, cut=generation.finish == "length")
+        await self._shared.threads.wait_for_room()
+        step: Step = await self._call(env, env.step, action)
+        self._refuse(env.step, step_problem(step))
+        turn.reward = turn.rewards["env"] = float(step.reward)
+        turn.calls, turn.errors, turn.info = list(step.calls), list(step.errors), dict(step.info)
+        turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
+        self.trajectory.answer = step.answer
+        self.trajectory.tool_seconds += turn.tool_seconds
+        self.trajectory.closing = _recorded(step.observation.messages)
+        await self._shared.scorer.score_turn(turn, self.trajectory, self._tools.rewards if self._tools else {})
+        await self._advance(step, env)
+
     def _record(self, request: Request, generation: Generation) -> Turn:
         trajectory = self.trajectory
         if not generation.ids:
@@ -171,17 +192,19 @@ class Episode:
             trajectory.policy_version = versions[0][0]
         segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
         self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
+        shown = self._context.shown
         turn = Turn(
             index=len(trajectory.turns),
-            observation=_recorded(self._observation.messages),
+            observation=_recorded(shown.messages),
             text=text,
             segment=segment,
             start=start,
             stop=stop,
             finish=generation.finish,
-            state_key=self._observation.state_key,
-            new_context=self._observation.new_context,
+            state_key=shown.state_key,
+            new_context=shown.new_context,
             versions=versions,
+            purpose="action" if self._context.summary is None else "summary",
         )
         trajectory.turns.append(turn)
         if self._tools is not None:
@@ -195,10 +218,10 @@ class Episode:
             await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
             await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
-        elif len(self.trajectory.turns) >= env.config.max_turns:
+        elif len(self.trajectory.steps) >= env.config.max_turns:
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
-        elif await self._append(self._conversation.observe, observation, env.config.max_tokens - 1):
-            self._observation, self.trajectory.closing = observation, []
+        elif await self._context.show(observation):
+            self.trajectory.closing = []
         else:
             await self._end(EndStatus.TRUNCATED, "max_tokens", observation)
 
@@ -208,15 +231,9 @@ class Episode:
         trajectory.closing = _recorded(last.messages)
         if status is EndStatus.TRUNCATED:
             trajectory.answer = None
-        if (last.messages or bootstrap) and self._env is not None:
-            close = partial(self._conversation.close_with, continues=bootstrap)
-            await self._append(close, last, self._env.config.max_tokens)
+        if last.messages or bootstrap:
+            await self._context.close_with(last, bootstrap)
         self._ended = True
-
-    async def _append(self, append: Callable[..., bool], seen: Observation, limit: int) -> bool:
-        """Append an observation to the conversation; in this episode's own thread where that takes long."""
-        job = partial(append, seen.messages, limit, new_context=seen.new_context)
-        return job() if self._conversation.is_quick(seen.messages) else await self._lane.run(job)
 
     def _refuse(self, method: Callable[..., Any], problem: str | None) -> None:
         """Fail the episode if the environment broke its contract."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent_r1_core.contracts.context import ContextStrategy
 from agent_r1_core.contracts.engine import EngineConfig
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT, RewardFn
@@ -49,6 +50,8 @@ class RolloutSettings:
     tools: ToolRunner | None = None
     """Already started; None: there are no tools."""
     tool_format: ToolFormat | None = None
+    context: ContextStrategy | None = None
+    """What the policy reads; None: everything."""
     rewards: Sequence[WeightedReward] = ()
     tool_rewards: Mapping[str, ToolReward] = field(default_factory=dict)
     """By tool; a tool that is missing here counts as it is."""

@@ -3,7 +3,8 @@
 List columns hold the ids, masks, log-probs and advantages of all segments, joined; `segment_lengths` separates them.
 Log-probs and advantages are float32. What varies between environments is JSON text; values that JSON lacks are written
 as their `str`. The data of every page has a checksum, which readers compare; headers and footer have none. Files of
-version 1 can be read too: what a turn kept in `info` then becomes the fields of today.
+versions 1 and 2 can be read too: what a turn of version 1 kept in `info` becomes the fields of today, and no turn of
+either is a summary.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import write_file
 from agent_r1_core.trajectory import CallRecord, EndStatus, Message, Segment, Task, Trajectory, Turn
 
-SCHEMA = b"2"
-READABLE = (b"1", SCHEMA)
+SCHEMA = b"3"
+READABLE = (b"1", b"2", SCHEMA)
 _KEY = b"agent_r1_trajectories"
 _PLAIN = ("sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds")
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
-    "errors", "success", "tool_seconds", "info",
+    "errors", "success", "tool_seconds", "info", "purpose",
 )  # fmt: skip
 _ONCE_INFO = ("calls", "errors", "success", "tool_seconds")
 """Fields of a turn that version 1 kept in `info`."""
@@ -137,7 +138,7 @@ def _read(path: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
         if version not in READABLE:
             raise RunError(
                 f"{path} holds trajectories of version {version.decode() if version.isdigit() else 'none'}, and this "
-                f"agent-r1 reads the versions {b' and '.join(READABLE).decode()}; use the agent-r1 that wrote it"
+                f"agent-r1 reads the versions {b', '.join(READABLE).decode()}; use the agent-r1 that wrote it"
             )
         return list(file.read(columns).to_pylist())
 

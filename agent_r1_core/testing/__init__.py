@@ -8,6 +8,7 @@ from typing import Any
 _HOMES = {
     "AlgorithmContract": "contracts.algorithm",
     "CHAT_TEMPLATE": "tokenizer",
+    "ContextContract": "contracts.context",
     "Cue": "scripted",
     "EngineContract": "contracts.engine",
     "loss_tokens": "batch",

@@ -88,6 +88,7 @@ class Assembly:
             **self.engine.config.sampling.model_dump(),
             "max_turns": env.max_turns,
             "max_tokens": env.max_tokens,
+            "context": self.config.context.model_dump(),
             "seed": self.config.seed,
             "dtype": self.hardware.dtype,
             "deterministic": self.config.deterministic,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
 from agent_r1_core.training.components import (
+    make_context,
     make_env,
     make_rewards,
     make_tool_format,
@@ -50,6 +51,7 @@ def make_split(
         make_env=make_env(resolved),
         tools=tools,
         tool_format=make_tool_format(resolved),
+        context=make_context(resolved),
         rewards=make_rewards(resolved),
         tool_rewards=make_tool_rewards(resolved),
         max_episodes=options.max_episodes,

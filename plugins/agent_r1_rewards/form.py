@@ -16,8 +16,8 @@ def format_score(trajectory: Trajectory) -> float:
     Agent-R1 (arXiv 2511.14460), whose second part is 0 or 1.
     """
     answered = float(trajectory.answer is not None)
-    calls = sum(len(turn.calls) for turn in trajectory.turns)
-    attempts = calls + sum(len(turn.errors) for turn in trajectory.turns)
+    calls = sum(len(turn.calls) for turn in trajectory.steps)
+    attempts = calls + sum(len(turn.errors) for turn in trajectory.steps)
     return answered if attempts == 0 else (answered + calls / attempts) / 2
 
 

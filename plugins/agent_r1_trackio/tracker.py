@@ -96,7 +96,7 @@ class Trackio(Tracker):
             "sample": trajectory.sample,
             "reward": trajectory.total_reward,
             "rewards": trajectory.rewards,
-            "turn_rewards": [turn.rewards for turn in trajectory.turns],
+            "turn_rewards": [turn.rewards for turn in trajectory.steps],
             "status": str(trajectory.status),
             "reason": trajectory.reason,
             "answer": trajectory.answer,

@@ -45,6 +45,7 @@ def rich_trajectory() -> Trajectory:
     trajectory.turns[1].success, trajectory.turns[1].tool_seconds = False, 0.75
     trajectory.turns[1].state_key, trajectory.turns[1].info = "state", {"left": 3}
     trajectory.turns[2].finish, trajectory.turns[2].new_context = "length", True
+    trajectory.turns[2].purpose = "summary"
     return trajectory
 
 
@@ -72,6 +73,20 @@ def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     (expected,) = trajectory.turns
     expected.calls, expected.errors = [CallRecord("wiki_search", {"query": "Rome"})], ["no answer"]
     expected.success, expected.tool_seconds, expected.info = True, 0.5, {"left": 3}
+    assert read_trajectories(tmp_path / "old") == [trajectory]
+
+
+def test_no_turn_of_version_2_is_a_summary(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    trajectory = make_trajectory()
+    write_trajectories(tmp_path / "new", 1, [trajectory])
+    table = pq.read_table(tmp_path / "new")
+    turns = json.loads(table["turns"][0].as_py())
+    assert [turn.pop("purpose") for turn in turns] == ["action", "action"]
+    table = table.set_column(table.schema.get_field_index("turns"), "turns", pa.array([json.dumps(turns)]))
+    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "2"}), tmp_path / "old")
     assert read_trajectories(tmp_path / "old") == [trajectory]
 
 
@@ -130,7 +145,7 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a whole file of trajectories; restore it from a copy"):
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
-    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1 and 2"):
+    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1, 2, 3"):
         read_advantages(tmp_path / "foreign")
 
 

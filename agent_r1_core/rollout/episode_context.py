@@ -1,0 +1,126 @@
+"""EpisodeContext: what the policy of one episode reads: its conversation, and the strategy that may rewrite it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from agent_r1_core.chat import Conversation, without_thinking
+from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, SummaryRequest
+from agent_r1_core.contracts.env import Observation
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.context_checks import context_problem
+from agent_r1_core.rollout.threads import Lane
+from agent_r1_core.trajectory import Message, Turn
+
+_NOTHING = "(nothing)"
+
+
+class EpisodeContext:
+    """Shows observations to the policy. Each method returns False, with nothing changed, where they do not fit."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        strategy: ContextStrategy | None,
+        max_tokens: int,
+        lane: Lane,
+        call: Callable[..., Awaitable[Any]],
+    ) -> None:
+        """Begin without messages.
+
+        Args:
+            conversation: an empty one.
+            strategy: None: the policy reads everything.
+            max_tokens: longest context, actions included.
+            lane: the thread for what takes long.
+            call: calls a method of the strategy within the episode's time-out.
+        """
+        self.conversation = conversation
+        self.summary: SummaryRequest | None = None
+        """The summary that the policy is to write now."""
+        self.shown = Observation()
+        """What is new to the policy since its last action."""
+        self.added: list[Message] = []
+        """What of it the environment did not say: the prompt for a summary, or the summary."""
+        self._strategy = strategy
+        self._max_tokens = max_tokens
+        self._lane = lane
+        self._call = call
+        self._opening: int | None = None
+        """How many messages the first observation had."""
+        self._state_key: str | None = None
+        """Of the observation that a summary is to hold."""
+
+    async def show(self, seen: Observation) -> bool:
+        """Show an observation, in the context that the strategy chooses."""
+        if self._strategy is None or seen.new_context or self._opening is None:
+            return await self._begin(seen)
+        history = self._history(seen.messages)
+        method = self._strategy.next_context
+        chosen = await self._call(method, history)
+        problem = context_problem(chosen, history)
+        if problem is not None:
+            raise EpisodeError(f"{method.__qualname__}() {problem}")
+        if not isinstance(chosen, SummaryRequest):
+            return await self._rewrite(chosen, seen)
+        asked: list[Message] = [*seen.messages, {"role": "user", "content": chosen.prompt}]
+        if not await self._rewrite([*self.conversation.messages, *asked], Observation(asked)):
+            return False
+        self.summary, self._state_key, self.added = chosen, seen.state_key, asked[-1:]
+        return True
+
+    async def go_on_from(self, request: SummaryRequest, turn: Turn) -> bool:
+        """Show the opening and the summary that the policy wrote in this turn, and nothing else."""
+        self.summary = None
+        said = without_thinking(turn.text).strip()
+        if not said:
+            turn.errors.append("the summary is empty")
+        note: Message = {"role": "user", "content": f"{request.heading}\n{said or _NOTHING}"}
+        opening = self.conversation.messages[: self._opening]
+        if not await self._rewrite([*opening, note], Observation([note], state_key=self._state_key)):
+            return False
+        self.added = [note]
+        return True
+
+    async def close_with(self, last: Observation, bootstrap: bool) -> None:
+        """Append what follows the last action, if it fits."""
+        close = partial(self.conversation.close_with, continues=bootstrap, new_context=last.new_context)
+        await self._run(partial(close, last.messages, self._max_tokens), last.messages)
+
+    async def _begin(self, seen: Observation) -> bool:
+        observe = partial(self.conversation.observe, new_context=seen.new_context)
+        if not await self._run(partial(observe, seen.messages, self._max_tokens - 1), seen.messages):
+            return False
+        if seen.new_context or self._opening is None:
+            self._opening = len(seen.messages)
+        self.shown, self.added = seen, []
+        return True
+
+    async def _rewrite(self, messages: Sequence[Message], shown: Observation) -> bool:
+        job = partial(self.conversation.rewrite, messages, self._max_tokens - 1)
+        if not await self._run(job, shown.messages):
+            return False
+        self.shown, self.added = shown, []
+        return True
+
+    def _history(self, new: Sequence[Message]) -> History:
+        given = self.conversation.messages
+        notes, exchanges = list[Message](), list[Exchange]()
+        for message in (*given[self._opening :], *new):
+            if message["role"] == "assistant":
+                exchanges.append(Exchange(message, ()))
+            elif exchanges:
+                exchanges[-1] = Exchange(exchanges[-1].action, (*exchanges[-1].answer, message))
+            else:
+                notes.append(message)
+        opening = tuple(given[: self._opening])
+        return History(opening, tuple(notes), tuple(exchanges), self._max_tokens, self._count)
+
+    async def _count(self, messages: Sequence[Message]) -> int:
+        return await self._run(partial(self.conversation.count, messages), messages)
+
+    async def _run(self, job: Callable[[], Any], messages: Sequence[Message]) -> Any:
+        """Render messages; in this episode's own thread where that takes long."""
+        return job() if self.conversation.is_quick(messages) else await self._lane.run(job)

@@ -1,0 +1,1 @@
+"""Context strategies: `append`, `window`, `summary`."""

@@ -1,0 +1,328 @@
+"""Episodes under each context strategy, against a scripted policy: what it read, what is trained, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from agent_r1_contexts.append import Append
+from agent_r1_contexts.summary import HEADING, PROMPT, Summary
+from agent_r1_contexts.window import Window
+
+from agent_r1_core import (
+    Action,
+    ContextStrategy,
+    EndStatus,
+    EnvConfig,
+    History,
+    Message,
+    Observation,
+    RewardFn,
+    Sampling,
+    Step,
+    SummaryRequest,
+    Task,
+    ToolEnv,
+    Trajectory,
+)
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.packing import pack
+from agent_r1_core.metrics.rollouts import rollout_metrics
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
+from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
+
+TOKENIZER = ChatTokenizer(tiny_tokenizer(), name="tiny")
+
+
+class Walk(ToolEnv):
+    """Five steps; the answer to step n is a tool's, and names the state after it."""
+
+    def reset(self, task: Task) -> Observation:
+        self.done = 0
+        opening: list[Message] = [{"role": "system", "content": "Walk."}, {"role": "user", "content": "Five steps!"}]
+        return Observation(opening, state_key="0")
+
+    def step(self, action: Action) -> Step:
+        self.done += 1
+        seen: Message = {"role": "tool", "name": "ground", "content": f"Stone {self.done}."}
+        over = self.done == 5
+        return Step(Observation([seen], state_key=str(self.done)), reward=0.5, success=over, terminated=over)
+
+
+class Counted(RewardFn):
+    """1 for every turn."""
+
+    name, scope = "counted", "turn"
+
+    def score_turn(self, turn: Any, trajectory: Trajectory) -> float:
+        assert turn.purpose == "action"
+        return 1.0
+
+
+def play(strategy: ContextStrategy | None, script: Any, samples: int = 1, **env: Any) -> RolloutResult:
+    """One task."""
+    settings = RolloutSettings(
+        make_env=lambda services: Walk(EnvConfig(**({"max_turns": 5, "max_tokens": 2000} | env)), services),
+        context=strategy,
+        rewards=[WeightedReward(Counted())],
+        sampling=Sampling(max_new_tokens=50),
+        max_retries=0,
+    )
+
+    async def work() -> RolloutResult:
+        collector = Collector(ScriptedPolicy(script, TOKENIZER), TOKENIZER, settings)
+        try:
+            return await collector.collect(RolloutRequest([make_task()], samples, 0))
+        finally:
+            collector.close()
+
+    return asyncio.run(work())
+
+
+def episode(strategy: ContextStrategy | None, script: Any, **env: Any) -> Trajectory:
+    """The only one."""
+    result = play(strategy, script, **env)
+    assert not result.dropped, result.dropped[0].reason
+    return result.trajectories[0]
+
+
+def read(one: Trajectory, turn: int) -> str:
+    """What the policy read before it acted in this turn."""
+    place = one.turns[turn]
+    return TOKENIZER.decode(one.segments[place.segment].ids[: place.start])
+
+
+def words(cue: Any) -> str:
+    """Says which turn it is; at the prompt for a summary, which stone was the last."""
+    if PROMPT in cue.prompt:
+        return f"Seen so far: {cue.prompt.rpartition('Stone ')[2][0]}."
+    return f"Step {cue.turn}"
+
+
+def test_append_is_what_happens_without_a_strategy() -> None:
+    with_it, without = episode(Append(), words), episode(None, words)
+    assert with_it.segments == without.segments
+    assert [turn.observation for turn in with_it.turns] == [turn.observation for turn in without.turns]
+    assert len(with_it.segments) == 1
+
+
+def test_append_truncates_where_the_others_go_on() -> None:
+    one = episode(Append(), words, max_tokens=180)
+    assert (one.status, one.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert len(one.turns) < 5
+    other = episode(Window(Window.Config(turns=2)), words, max_tokens=180)
+    assert other.status is EndStatus.TERMINATED
+    assert other.tokens > 180
+    assert all(len(segment.ids) <= 180 for segment in other.segments)
+
+
+def test_a_window_leaves_whole_turns() -> None:
+    one = episode(Window(Window.Config(turns=2)), words)
+    assert [turn.segment for turn in one.turns] == [0, 0, 0, 1, 2]
+    assert all("Walk." in read(one, turn) and "Five steps!" in read(one, turn) for turn in range(5))
+    for turn, kept in ((2, (0, 1)), (3, (1, 2)), (4, (2, 3))):
+        text = read(one, turn)
+        assert [f"Step {index}" in text for index in range(turn)] == [index in kept for index in range(turn)]
+        assert [f"Stone {index + 1}." in text for index in range(turn)] == [index in kept for index in range(turn)]
+    assert sum(map(sum, (segment.mask for segment in one.segments))) == sum(turn.tokens for turn in one.turns)
+    assert [turn.state_key for turn in one.turns] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_window_keeps_fewer_turns_where_the_budget_is_small() -> None:
+    wide = episode(Window(Window.Config(turns=4)), words, max_tokens=180)
+    assert wide.status is EndStatus.TERMINATED
+    last = read(wide, 4)
+    assert "Step 3" in last
+    assert "Step 0" not in last
+    narrow = episode(Window(Window.Config(turns=4)), words, max_tokens=75)
+    assert (narrow.status, narrow.reason) == (EndStatus.TRUNCATED, "max_tokens"), "one turn always stays"
+
+
+def test_a_summary_is_an_action_that_no_environment_and_no_reward_sees() -> None:
+    one = episode(Summary(Summary.Config(turns=2)), words)
+    assert [turn.purpose for turn in one.turns] == [
+        "action",
+        "action",
+        "summary",
+        "action",
+        "action",
+        "summary",
+        "action",
+    ]
+    assert (one.status, len(one.steps), one.success) == (EndStatus.TERMINATED, 5, True)
+    for turn in one.turns:
+        segment = one.segments[turn.segment]
+        assert segment.mask[turn.start : turn.stop] == [1] * turn.tokens
+        assert all(value < 0 for value in segment.logprobs[turn.start : turn.stop])
+        assert turn.rewards == ({} if turn.purpose == "summary" else {"env": 0.5, "counted": 1.0})
+    assert one.total_reward == 7.5
+    assert [turn.segment for turn in one.turns] == [0, 0, 0, 1, 1, 1, 2]
+    assert [turn.state_key for turn in one.turns] == ["0", "1", None, "2", "3", None, "4"]
+
+
+def test_the_next_segment_begins_with_the_task_and_the_summary() -> None:
+    one = episode(Summary(Summary.Config(turns=2)), words)
+    assert "Stone 2.\n</tool_response>" in read(one, 2), "the newest answer is in what is summed up"
+    assert one.turns[2].text == "Seen so far: 2."
+    begun = TOKENIZER.template.render(
+        [
+            {"role": "system", "content": "Walk."},
+            {"role": "user", "content": "Five steps!"},
+            {"role": "user", "content": f"{HEADING}\nSeen so far: 2."},
+        ]
+    )
+    assert read(one, 3) == begun
+    assert one.turns[3].observation == [{"role": "user", "content": f"{HEADING}\nSeen so far: 2."}]
+    assert one.turns[2].observation[-1] == {"role": "user", "content": PROMPT}
+    assert "Seen so far: 2." in read(one, 5)
+    assert "Seen so far: 4." in read(one, 6)
+    assert "Seen so far: 2." not in read(one, 6), "the second summary takes the place of the first"
+
+
+def test_a_long_context_is_summed_up_in_time() -> None:
+    one = episode(Summary(Summary.Config(max_tokens=200, summary_tokens=60)), words, max_tokens=600)
+    assert one.status is EndStatus.TERMINATED
+    for turn in one.turns:
+        if turn.purpose == "action":
+            assert turn.start <= 200
+    assert any(turn.purpose == "summary" for turn in one.turns)
+
+
+@pytest.mark.parametrize(
+    ("said", "cut", "empty", "left"),
+    [
+        ("word " * 30, True, False, "word " * 7 + "word"),
+        ("", False, True, "(nothing)"),
+        ("<think>Hm.</think>", False, True, "(nothing)"),
+        ("<think>What was it that I wanted to say?", True, True, "(nothing)"),
+    ],
+)
+def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said: str, cut: bool, empty: bool, left: str) -> None:
+    strategy = Summary(Summary.Config(turns=2, summary_tokens=40))
+    result = play(strategy, lambda cue: said if PROMPT in cue.prompt else "On.")
+    (one,) = result.trajectories
+    summary = one.turns[2]
+    assert (summary.finish, bool(summary.errors)) == ("length" if cut else "stop", empty)
+    assert summary.tokens <= 40
+    assert one.turns[3].observation[0]["content"] == f"{HEADING}\n{left}"
+    metrics = rollout_metrics(result)
+    assert (metrics["episode/turns"], metrics["episode/summaries"]) == (5.0, 2.0)
+    assert (metrics["episode/cut_summaries"], metrics["episode/empty_summaries"]) == (cut, empty)
+    assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
+
+
+def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:
+    special = TOKENIZER.encode("<tool_call>")
+    assert len(special) == 1
+
+    def calls(cue: Any) -> str:
+        return "<tool_call>"
+
+    summed = episode(Summary(Summary.Config(turns=1)), calls)
+    assert summed.segments[0].ids.count(special[0]) == 2, "the action and the summary"
+    start = summed.turns[2].start
+    assert special[0] not in summed.segments[1].ids[:start]
+    assert "<tool_call>" in read(summed, 2)
+    windowed = episode(Window(Window.Config(turns=1)), calls)
+    begun = windowed.segments[1]
+    assert begun.ids[: windowed.turns[2].start].count(special[0]) == 1
+    assert sum(begun.mask) == windowed.turns[2].tokens
+
+
+def test_an_episode_that_has_no_room_for_its_summary_is_truncated() -> None:
+    no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
+    assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_prompt.turns[-1].purpose == "action"
+    long = Summary(Summary.Config(turns=2, prompt="Now.", heading="Notes: " * 40))
+    no_notes = episode(long, words, max_tokens=300)
+    assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_notes.turns[-1].purpose == "summary"
+    assert no_notes.success is False, "the environment's last word"
+
+
+def test_no_token_is_computed_twice() -> None:
+    """Four episodes of a task: what their segments have in common, within one and across them, is computed once."""
+
+    def computed(strategy: ContextStrategy) -> tuple[int, int]:
+        batch = Batch.from_groups(play(strategy, words, samples=4).groups)
+        packed = pack(batch, range(batch.size))
+        return len(packed.tree.ids), len(packed.ids)
+
+    once, all_of_it = computed(Append())
+    assert all_of_it == 4 * once, "a scripted policy says the same four times"
+    alone = episode(Window(Window.Config(turns=2)), words)
+    opening = len(TOKENIZER.encode("<|im_start|>system\nWalk.<|im_end|>\n<|im_start|>user\nFive steps!<|im_end|>\n"))
+    again = [segment.ids for segment in alone.segments]
+    tree, every = computed(Window(Window.Config(turns=2)))
+    assert every == 4 * sum(map(len, again))
+    assert tree <= sum(map(len, again)) - (len(again) - 1) * opening
+    assert computed(Window(Window.Config(turns=9))) == (once, all_of_it), "a window that holds everything costs nothing"
+
+
+class Faulty(ContextStrategy):
+    """Chooses what it is told to."""
+
+    def __init__(self, choose: Any) -> None:
+        super().__init__()
+        self._choose = choose
+
+    async def next_context(self, history: History) -> Sequence[Message] | SummaryRequest:
+        return self._choose(history)
+
+
+@pytest.mark.parametrize(
+    ("choose", "said"),
+    [
+        (lambda history: None, "returned NoneType; return messages or a SummaryRequest"),
+        (lambda history: history.messages[1:], "dropped the opening"),
+        (lambda history: [], "dropped the opening"),
+        (lambda history: [dict(message) for message in history.messages], "dropped the opening"),
+        (lambda history: history.messages[:-1], "ended with an action"),
+        (lambda history: [*history.opening, *history.exchanges[-1].answer], "kept a tool's answer without the action"),
+        (
+            lambda history: (
+                [*history.messages[:3], *history.exchanges[-1].answer] if history.exchanges[1:] else history.messages
+            ),
+            "kept a tool's answer without the action",
+        ),
+        (lambda history: [*history.opening, {"role": "boss", "content": "Go!"}], "chose a message of the role 'boss'"),
+        (lambda history: SummaryRequest("", "", 5), "asked for a summary with ''"),
+        (lambda history: SummaryRequest("Sum up.", "", 0), "gave the summary 0 tokens"),
+        (lambda history: 1 / 0, "division by zero"),
+    ],
+)
+def test_a_faulty_strategy_fails_its_episode_and_no_other(choose: Any, said: str) -> None:
+    (one,) = play(Faulty(choose), words).dropped
+    assert one.status is EndStatus.FAILED
+    assert said in one.reason
+
+
+def test_a_new_context_of_the_environment_is_the_opening_from_then_on() -> None:
+    class Chapters(Walk):
+        def step(self, action: Action) -> Step:
+            step = super().step(action)
+            if self.done == 2:
+                step.observation = Observation([{"role": "user", "content": "Chapter two."}], new_context=True)
+            return step
+
+    settings = RolloutSettings(
+        make_env=lambda services: Chapters(EnvConfig(), services), context=Window(Window.Config(turns=1))
+    )
+
+    async def work() -> RolloutResult:
+        collector = Collector(ScriptedPolicy(words, TOKENIZER), TOKENIZER, settings)
+        try:
+            return await collector.collect(RolloutRequest([make_task()]))
+        finally:
+            collector.close()
+
+    (one,) = asyncio.run(work()).trajectories
+    assert [turn.new_context for turn in one.turns] == [False, False, True, False, False]
+    last = read(one, 4)
+    assert "Chapter two." in last
+    assert "Step 3" in last
+    assert "Step 2" not in last
+    assert "Walk." not in last

@@ -1,0 +1,40 @@
+"""What a recipe may say about the context, and what it is told where that cannot work."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import AgentR1Error
+
+
+def test_everything_is_the_default() -> None:
+    assert load_config("default").config.context.name == "append"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["context={name: window, turns: 0}"], "context.turns (override 'context={name: window, turns: 0}') must be"),
+        (["context={name: append, turns: 2}"], "context.turns"),
+        (["context={name: summary, max_tokens: 1024}"], "must be below env.max_tokens=1024, not 1024; change one"),
+        (
+            ["context={name: summary, max_tokens: 900, summary_tokens: 124}"],
+            "must be below 124, what env.max_tokens=1024 leaves above a context of 900 tokens, not 124",
+        ),
+        (["context=summary", "env.max_tokens=200"], "must be below 100, what env.max_tokens=200 leaves above"),
+        (["context={name: summary, turns: 5}"], "must be below env.max_turns=5, not 5; change one of them"),
+        (["context={name: summary, summary_tokens: 0}"], "must be greater than or equal to 1, not 0"),
+        (["context=sumary"], "did you mean"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(overrides: list[str], sentence: str) -> None:
+    with pytest.raises(AgentR1Error) as caught:
+        load_config("default", overrides)
+    assert sentence in str(caught.value)
+
+
+def test_what_can_work_is_complete() -> None:
+    config = load_config("default", ["context={name: summary, turns: 4, summary_tokens: 511}"]).config
+    assert config.context.model_dump()["max_tokens"] is None
+    assert config.context.config.summary_tokens == 511
