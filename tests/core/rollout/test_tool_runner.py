@@ -349,7 +349,7 @@ def test_many_short_calls_share_the_processes_that_stand_ready(tools):
 
 
 def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
-    runner = ToolRunner(made(tools, "meet"), isolation={"meet": "process"}, max_concurrency=4)
+    runner = ToolRunner(made(tools, "meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
 
     async def work() -> list[Any]:
         await runner.start(RESOURCES)
