@@ -43,6 +43,8 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["several passes"] = (
             "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
         )
+    if training.importance_clip is None:
+        lacking["importance weights"] = "training.importance_clip is null"
     if config.health.information is None or not config.health.information.every:
         lacking["measurements"] = "health.information.every is 0"
     if not config.evaluation.every:

@@ -152,6 +152,14 @@ MONITORS: tuple[Monitor, ...] = (
         "the same precision in both, training.importance_clip=2, or a report of the fault",
     ),
     Monitor(
+        "importance_clip",
+        metric.UPDATE_IMPORTANCE_CLIPPED,
+        AtLeast(threshold=0.05, steps=3),
+        "training.importance_clip bounds the weights of {value} of the action tokens (alarm at {limit})",
+        "the same precision in engine and learner, or a report of the fault",
+        needs="importance weights",
+    ),
+    Monitor(
         "mixed_groups",
         metric.ROLLOUT_MIXED_GROUPS,
         AtLeast(threshold=1, steps=1),

@@ -270,7 +270,8 @@ class Learner:
             sums |= gap_sums(tokens.logprobs.detach()[action], tokens.sampler_logprobs[action])
         corrected = tokens
         if self.settings.importance_clip is not None:
-            corrected, sums[metric.UPDATE_IMPORTANCE_WEIGHT] = tokens.corrected(self.settings.importance_clip)
+            corrected, weights = tokens.corrected(self.settings.importance_clip)
+            sums |= weights
         terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()

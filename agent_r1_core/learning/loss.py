@@ -48,12 +48,16 @@ class LossTokens:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
 
-    def corrected(self, clip: float) -> tuple[LossTokens, Sum]:
-        """The tokens with truncated importance weights on the advantages of actions, and the weights' sum."""
+    def corrected(self, clip: float) -> tuple[LossTokens, dict[str, Sum]]:
+        """The tokens with truncated importance weights on the advantages of actions, and what to log of the weights."""
         action = self.turn >= 0
         weights = truncated_importance(self.old_logprobs, self.sampler_logprobs, clip)
         advantages = torch.where(action, self.advantages * weights, self.advantages)
-        return replace(self, advantages=advantages), (weights[action].sum(), action.sum())
+        sums: dict[str, Sum] = {
+            metric.UPDATE_IMPORTANCE_WEIGHT: (weights[action].sum(), action.sum()),
+            metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= clip).sum(), action.sum()),
+        }
+        return replace(self, advantages=advantages), sums
 
     def sum_of(self, values: Tensor) -> Sum:
         """A metric over the tokens of the policy's loss."""

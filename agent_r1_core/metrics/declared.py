@@ -143,6 +143,12 @@ UPDATE_RATIO = Metric("update/ratio", "mean ratio of the policy's probability to
 UPDATE_KL_STEP = Metric("update/kl_step", "KL(policy before the update || policy), estimator k3", unit="nats")
 UPDATE_KL_REFERENCE = Metric("update/kl_reference", "estimated KL(policy || reference)", unit="nats")
 UPDATE_IMPORTANCE_WEIGHT = Metric("update/importance_weight", "mean truncated importance weight of an action token")
+UPDATE_IMPORTANCE_CLIPPED = Metric(
+    "update/importance_clipped",
+    "action tokens whose importance weight `training.importance_clip` bounds",
+    unit="share",
+    better="lower",
+)
 UPDATE_STEPS = Metric("update/steps", "optimiser steps of the policy")
 UPDATE_LR = Metric("update/lr", "learning rate of the policy")
 UPDATE_GRAD_NORM = Metric("update/grad_norm", "norm of the policy's gradient before clipping")

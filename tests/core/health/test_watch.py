@@ -140,11 +140,14 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
         (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std"}),
         (["training.samples_per_task=1"], {"group_std", "no_spread", "groups_without_spread"}),
         (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std"}),
+        (["training.importance_clip=2"], {"return_std"}),
         (["algorithm=ppo", "evaluation.every=0"], {"bootstrapped_without_critic", "exact_match", "success"}),
     ],
 )
 def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[str], idle: set[str]) -> None:
     idle = idle | {"information", "retrieval"}
+    if not any("importance_clip" in key for key in keys):
+        idle |= {"importance_clip"}
     plain = {"kl_reference", "clip_fraction"} if not any("kl_coef" in key for key in keys) else set()
     grouped = {"return_std"} if not any("samples_per_task" in key for key in keys) else set()
     expected = idle | plain | grouped

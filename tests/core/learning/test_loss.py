@@ -47,6 +47,17 @@ def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_los
     assert metrics["update/kl_step"] == pytest.approx((2.718281828**0.5 - 1 - 0.5) / 2)
 
 
+def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bounded() -> None:
+    """Weights e^0.5 and 1 at the actions, and at the third token, which nobody sampled, one that does not count."""
+    tokens = replace(TOKENS, advantages=torch.ones(3), sampler_logprobs=torch.tensor([-2.0, -2.0, -99.0]))
+    for clip, mean, share in ((1.25, (1.25 + 1) / 2, 0.5), (1.0, 1.0, 1.0), (3.0, (2.718281828**0.5 + 1) / 2, 0.0)):
+        corrected, sums = tokens.corrected(clip)
+        assert float(sums["update/importance_weight"][0] / sums["update/importance_weight"][1]) == pytest.approx(mean)
+        assert float(sums["update/importance_clipped"][0] / sums["update/importance_clipped"][1]) == share
+        assert float(corrected.advantages[:2].mean()) == pytest.approx(mean)
+        assert float(corrected.advantages[2]) == 1.0
+
+
 @pytest.mark.parametrize(("coefficient", "bonus"), [(0.0, 0.0), (1.0, 0.4), (0.1, 0.04)])
 def test_the_entropy_bonus_is_weighted_as_the_loss(coefficient: float, bonus: float) -> None:
     terms = add_entropy(LossTerms(torch.tensor(3.0)), TOKENS, coefficient)
