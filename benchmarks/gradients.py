@@ -81,7 +81,7 @@ CASES = (
     ),
     Case(
         "CISPO",
-        {"name": "cispo", "eps": 1e-4},
+        {"name": "cispo", "eps": 1e-4, "clip_high": 0.28},
         {"loss_type": "cispo", "epsilon_high": 1.28},
     ),
     Case("RLOO", {"name": "rloo"}, {}, "RLOOTrainer", "plain", comparable=("first",)),

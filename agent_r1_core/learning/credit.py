@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from agent_r1_core.learning.kl import kl_estimate
-from agent_r1_core.learning.masking import compact
+from agent_r1_core.learning.kl import KlEstimator, kl_estimate
+from agent_r1_core.learning.masking import compact, masked_mean
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.batch import Batch
@@ -91,11 +91,15 @@ def _put(columns: Tensor, index: Tensor, present: Tensor, mask: Tensor) -> Tenso
     return columns.new_zeros(mask.shape).scatter(1, index, counted)
 
 
-def kl_in_reward(batch: Batch, coefficient: float, rewards: Tensor | None = None) -> Tensor:
-    """The batch's rewards [n, T], less `coefficient` (log pi_old - log pi_ref) at every action token; at 0 as they are.
+def kl_in_reward(
+    batch: Batch, coefficient: float, rewards: Tensor | None = None, estimator: KlEstimator = "k1"
+) -> Tensor:
+    """The batch's rewards [n, T], less `coefficient` times the estimated KL of the policy before the update to the
+    reference at every action token; at 0 as they are.
 
     Args:
         rewards: [n, T], in place of the batch's own.
+        estimator: k1, log pi_old - log pi_ref, or another of kl.py.
 
     Raises:
         ValueError: the batch lacks the old or the reference log-probs.
@@ -108,5 +112,13 @@ def kl_in_reward(batch: Batch, coefficient: float, rewards: Tensor | None = None
             "a KL in the reward needs old and reference log-probs; name `reference` in the algorithm's roles and "
             "return True from needs_old_logprobs"
         )
-    penalty = kl_estimate(batch.old_logprobs, batch.reference_logprobs, "k1")
+    penalty = kl_estimate(batch.old_logprobs, batch.reference_logprobs, estimator)
     return rewards - coefficient * torch.where(batch.action_mask, penalty, penalty.new_zeros(()))
+
+
+def reference_kl(batch: Batch, estimator: KlEstimator = "k1") -> dict[str, float]:
+    """The metric `kl_reference` of a KL in the reward: the mean estimate over action tokens; nothing without one."""
+    if batch.old_logprobs is None or batch.reference_logprobs is None:
+        return {}
+    estimate = kl_estimate(batch.old_logprobs, batch.reference_logprobs, estimator)
+    return {"kl_reference": float(masked_mean(estimate, batch.action_mask))}

@@ -2,8 +2,8 @@
 
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
-(2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071) and CISPO (2506.13585);
-presets set them.
+(2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071), CISPO (2506.13585) and StarPO with these
+advantages (2504.20073); presets set them.
 
 R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
 is one task under one policy version (LAW 7); one without spread has advantage 0.
@@ -66,7 +66,8 @@ class GRPO(Algorithm):
         ratio: Literal["token", "sequence"] = "token"
         """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO)."""
         objective: Literal["clip", "cispo"] = "clip"
-        """`cispo`: log-probs with a bounded weight instead of a clipped ratio."""
+        """`cispo`: log-probs with a bounded weight instead of a clipped ratio. The preset `cispo` has no lower bound
+        and an upper one of 5, as ScaleRL (2510.13786) found; the paper names none."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:

@@ -10,6 +10,11 @@ AGENT_R1_PLUGIN_API = 1
 
 PRESETS = (
     Preset(
+        "starpo",
+        {"aggregation": "sequence_mean"},
+        "StarPO with GRPO's advantages: one objective over the whole trajectory, which is GRPO as it is here",
+    ),
+    Preset(
         "dr_grpo",
         {"normalise_std": False, "aggregation": "constant"},
         "GRPO without the division by the group's std, token sum over a constant horizon",
@@ -31,8 +36,8 @@ PRESETS = (
     ),
     Preset(
         "cispo",
-        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
-        "GRPO with bounded importance weights instead of a clipped surrogate",
+        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 4.0},
+        "GRPO with importance weights of at most 5 instead of a clipped surrogate",
     ),
 )
 

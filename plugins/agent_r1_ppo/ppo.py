@@ -10,6 +10,9 @@ With `gae: turn` (preset `turn_gae`) GAE runs on two levels, as in RAGEN (2504.2
 at the turn's first action token and r_k the turn's reward, d_k = r_k + gamma_turn V_{k+1} - V_k and
 A_k = d_k + gamma_turn lam_turn A_{k+1}; then over the tokens of each turn alone, whose last one earns A_k + V_k. A turn
 is what the trajectory calls one, rewarded or not.
+
+The preset `starpo_s` is StarPO-S (2504.20073) with PPO's advantages: the quarter of the groups with the largest std of
+their returns, a wider upper clip and no KL.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from pydantic import Field
 from agent_r1_core import Metric
 from agent_r1_core.contracts.algorithm import Algorithm, DenseConfig, Role
 from agent_r1_core.learning.batch import Advantages
-from agent_r1_core.learning.credit import gae, kl_in_reward
+from agent_r1_core.learning.credit import gae, kl_in_reward, reference_kl
+from agent_r1_core.learning.kl import KlEstimator
 from agent_r1_core.learning.loss import policy_terms
-from agent_r1_core.learning.masking import explained_variance, masked_mean, whiten
+from agent_r1_core.learning.masking import explained_variance, whiten
 from agent_r1_core.learning.process import scaled_rewards, turn_discounts
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value_loss
 from agent_r1_core.learning.turns import turn_level_gae
@@ -67,7 +71,10 @@ class PPO(Algorithm):
         """How far a value may move from its old one within an update; null: without limit. No effect if a rollout is
         learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
+        """Weight of the KL to the reference in each token's reward; above 0 it needs the reference policy."""
+        kl_estimator: KlEstimator = "k1"
+        """What is taken from the reward: `k1` is unbiased; `k3` too, and never below 0; `k2` is biased. No effect if
+        kl_coef is 0."""
         advantage_mask: bool = True
         """Credit action tokens only. Off, GAE also runs over the environment's tokens: for ablations. While it is on,
         `loss_mask` has no effect: the environment's tokens have no advantage to learn from. No effect with
@@ -77,6 +84,8 @@ class PPO(Algorithm):
     def idle_options(cls, config: Any) -> dict[str, str]:
         """Options without effect."""
         idle = super().idle_options(config)
+        if config.kl_coef == 0:
+            idle["kl_estimator"] = "kl_coef is 0"
         if config.gae == "token":
             idle["lam_turn"] = "gae is token"
         else:
@@ -103,7 +112,8 @@ class PPO(Algorithm):
             raise ValueError("ppo's advantages need the critic's values; fill batch.values")
         config = self.config
         mask = batch.action_mask if config.advantage_mask or config.gae == "turn" else batch.response_mask
-        rewards = kl_in_reward(batch, config.kl_coef, scaled_rewards(batch, config.process_scale))
+        rewards = scaled_rewards(batch, config.process_scale)
+        rewards = kl_in_reward(batch, config.kl_coef, rewards, config.kl_estimator)
         values, after = batch.values, batch.bootstrap
         if config.gae == "turn":
             discounts = config.gamma, config.lam, config.gamma_turn, config.lam_turn
@@ -114,11 +124,8 @@ class PPO(Algorithm):
         metrics = {
             "value_mean": float(batch.values[mask].mean()),
             "value_explained_variance": explained_variance(batch.values, targets, mask),
+            **reference_kl(batch, config.kl_estimator),
         }
-        if batch.reference_logprobs is not None and batch.old_logprobs is not None:
-            metrics["kl_reference"] = float(
-                masked_mean(batch.old_logprobs - batch.reference_logprobs, batch.action_mask)
-            )
         final = whiten(advantages, mask) if config.whiten else advantages
         return Advantages(final, value_targets=targets, value_mask=mask, metrics=metrics)
 

@@ -1,5 +1,4 @@
-"""Declares the rewards `exact_match`, `f1`, `numeric_match`, `format`, `em_with_format`, `valid_tool_call` and
-`supporting_titles`."""
+"""Declares the rewards of answers, of their form and length, of tool calls and of what they found."""
 
 from __future__ import annotations
 
@@ -38,6 +37,11 @@ def register_rewards() -> Iterable[RewardSpec]:
             "em_with_format",
             "agent_r1_rewards.form:ExactMatchWithFormat",
             "Agent-R1's reward: exact match when all parts are well-formed, else the format score minus 1",
+        ),
+        RewardSpec(
+            "overlong",
+            "agent_r1_rewards.length:Overlong",
+            "DAPO's penalty, 0 to -1, for sampling more tokens than planned",
         ),
         RewardSpec(
             "valid_tool_call",

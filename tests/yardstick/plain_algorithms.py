@@ -244,6 +244,7 @@ class PlainPpo(PlainAlgorithm):
         "dual_clip": 3.0,
         "value_clip": 0.5,
         "kl_coef": 0.0,
+        "kl_estimator": "k1",
         "advantage_mask": True,
     }
     critic = True
@@ -263,7 +264,7 @@ class PlainPpo(PlainAlgorithm):
             following, advantage = row.bootstrap, 0.0
             for token in reversed(self.value_tokens(row)):
                 gamma = self.gamma * (self.gamma_turn if token.closes_turn else 1)
-                reward = _earned(token, factor, self.kl_coef)
+                reward = _earned(token, factor, self.kl_coef, self.kl_estimator)
                 error = reward + gamma * following - token.value
                 advantage = error + gamma * self.lam * advantage
                 token.advantage, token.target = advantage, advantage + token.value
@@ -275,7 +276,7 @@ class PlainPpo(PlainAlgorithm):
         """The turn's advantage and its first value are what its last token earns; nothing comes after that token."""
         following, of_turn = row.bootstrap, 0.0
         for tokens in reversed(row.turns):
-            earned = sum(_earned(token, factor, self.kl_coef) for token in tokens)
+            earned = sum(_earned(token, factor, self.kl_coef, self.kl_estimator) for token in tokens)
             first = tokens[0].value
             of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * self.lam_turn * of_turn
             following = first
@@ -313,7 +314,9 @@ class PlainReinforcePP(PlainAlgorithm):
         "process_scale": None,
         "clip_low": 0.2,
         "clip_high": 0.2,
+        "dual_clip": None,
         "kl_coef": 0.0,
+        "kl_estimator": None,
     }
 
     def needs_old(self) -> bool:
@@ -334,7 +337,7 @@ class PlainReinforcePP(PlainAlgorithm):
         for row in rows:
             to_go = 0.0
             for token in reversed(self.loss_tokens(row)):
-                reward = _earned(token, factor, self.kl_coef)
+                reward = _earned(token, factor, self.kl_coef, self.kl_estimator or "k1")
                 to_go = reward + self.gamma * (self.gamma_turn if token.closes_turn else 1) * to_go
                 token.advantage = to_go
         _whiten([token for row in rows for token in self.loss_tokens(row)])
@@ -342,24 +345,26 @@ class PlainReinforcePP(PlainAlgorithm):
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for token, now in zip(tokens, logprobs, strict=True):
-            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.dual_clip)
             if self.baseline and self.kl_coef:
-                total = total + self.kl_coef * _kl("k2", now - token.reference)
+                total = total + self.kl_coef * _kl(self.kl_estimator or "k2", now - token.reference)
         return total
 
 
 REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "grpo": (PlainGrpo, {}),
+    "starpo": (PlainGrpo, {"aggregation": "sequence_mean"}),
     "dr_grpo": (PlainGrpo, {"normalise_std": False, "aggregation": "constant"}),
     "dapo": (PlainGrpo, {"clip_high": 0.28, "aggregation": "token_mean", "filter": "resample"}),
     "rloo": (PlainGrpo, {"baseline": "leave_one_out", "aggregation": "sequence_sum"}),
     "gspo": (PlainGrpo, {"ratio": "sequence", "clip_low": 3e-4, "clip_high": 4e-4}),
     "cispo": (
         PlainGrpo,
-        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 0.28},
+        {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 4.0},
     ),
     "gigpo": (PlainGigpo, {}),
     "ppo": (PlainPpo, {}),
+    "starpo_s": (PlainPpo, {"filter": "top_share", "filter_share": 0.25, "clip_low": 0.2, "clip_high": 0.28}),
     "turn_gae": (PlainPpo, {"gae": "turn", "gamma_turn": 0.95}),
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
@@ -378,9 +383,11 @@ def _spread(returns: Sequence[float]) -> bool:
     return max(returns) - min(returns) > 1e-9
 
 
-def _earned(token: Token, factor: float, coefficient: float) -> float:
-    """Its reward, with the process reward in it times `factor`, less the KL: log pi_old - log pi_ref of an action."""
-    tax = coefficient * (token.old - token.reference) if coefficient and token.action else 0.0
+def _earned(token: Token, factor: float, coefficient: float, estimator: str) -> float:
+    """Its reward, with the process reward in it times `factor`, less the KL of the old policy, at an action."""
+    tax = 0.0
+    if coefficient and token.action:
+        tax = coefficient * _kl(estimator, torch.tensor(token.old - token.reference, dtype=torch.float64)).item()
     return token.reward + (factor - 1) * token.process - tax
 
 
@@ -402,4 +409,5 @@ def _whiten(tokens: Sequence[Token]) -> None:
 
 def _kl(estimator: str, difference: Tensor) -> Tensor:
     """Of log pi - log pi_ref at a token (Schulman, 2020)."""
-    return difference**2 / 2 if estimator == "k2" else torch.exp(-difference) - 1 + difference
+    estimates = {"k1": difference, "k2": difference**2 / 2, "k3": torch.exp(-difference) - 1 + difference}
+    return estimates[estimator]

@@ -56,11 +56,12 @@ class Case:
 
 
 WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear", "steps": 5}
+DUAL = CLIPS | {"dual_clip"}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
 IMPORTANCE = {"importance_weight", "importance_bound"}
 CASES = [
     Case("grpo", "grpo"),
-    Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=CLIPS | {"dual_clip"}),
+    Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=DUAL),
     Case("grpo-eps", "grpo", {"eps": 0.3, "aggregation": "sequence_sum"}),
     Case("grpo-zero-spread", "grpo", {"filter": "zero_spread"}, acts=CLIPS | {"zero_spread"}),
     Case("grpo-top-share", "grpo", {"filter": "top_share", "filter_share": 0.5}, acts=CLIPS | {"top_share"}),
@@ -81,13 +82,15 @@ CASES = [
     Case("dapo", "dapo", acts=CLIPS | {"resample"}),
     Case("rloo", "rloo"),
     Case("gspo", "gspo"),
-    Case("cispo", "cispo", acts={"clip_high"}),
     Case("gigpo", "gigpo"),
     Case(
         "gigpo-means", "gigpo", {"normalise_std": False, "omega": 0.5, "gamma_turn": 0.7, "aggregation": "sequence_sum"}
     ),
     Case("gigpo-kl", "gigpo", {"kl_coef": 0.3, "eps": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
     Case("gigpo-no-mask", "gigpo", {"loss_mask": False, "entropy_coef": 0.1, "aggregation": "constant", "horizon": 37}),
+    Case("cispo", "cispo", acts=set()),
+    Case("starpo", "starpo"),
+    Case("starpo_s", "starpo_s", acts=PPO_ACTS | {"top_share"}),
     Case("ppo", "ppo", acts=PPO_ACTS),
     Case("ppo-discounts", "ppo", {"gamma": 0.9, "lam": 0.8}, MOVING | {"critic_lr": 1e-2}, PPO_ACTS),
     Case("ppo-turns", "ppo", {"gamma_turn": 0.7, "process_scale": 0.5, "gamma": 0.95, "lam": 0.9}),
@@ -95,6 +98,8 @@ CASES = [
     Case("ppo-plain", "ppo", {"whiten": False, "dual_clip": None, "value_clip": None, "aggregation": "sequence_mean"}),
     Case("ppo-bounds", "ppo", {"clip_low": 0.3, "clip_high": 0.1, "dual_clip": 1.5, "value_clip": 0.1}, acts=PPO_ACTS),
     Case("ppo-kl", "ppo", {"kl_coef": 0.2, "gamma": 0.95}, acts=PPO_ACTS),
+    Case("ppo-kl-k2", "ppo", {"kl_coef": 0.2, "kl_estimator": "k2"}, acts=CLIPS | {"value_clip"}),
+    Case("turn_gae-kl-k3", "turn_gae", {"kl_coef": 0.2, "kl_estimator": "k3"}, acts=CLIPS | {"value_clip"}),
     Case("ppo-kl-one-step", "ppo", {"kl_coef": 0.2}, {"lr": 2e-3}, set()),
     Case("ppo-no-advantage-mask", "ppo", {"advantage_mask": False, "gamma": 0.95, "lam": 0.9}, acts=PPO_ACTS),
     Case("ppo-horizon", "ppo", {"aggregation": "constant", "horizon": 50}),
@@ -112,6 +117,7 @@ CASES = [
     Case("reinforce_pp", "reinforce_pp", {"gamma": 0.9}),
     Case("reinforce_pp-turns", "reinforce_pp", {"gamma_turn": 0.6, "process_scale": 0.5, "kl_coef": 0.1}),
     Case("reinforce_pp-kl", "reinforce++", {"kl_coef": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
+    Case("reinforce_pp-kl-k3", "reinforce_pp", {"kl_coef": 0.2, "kl_estimator": "k3", "dual_clip": 1.3}, acts=DUAL),
     Case("reinforce_pp-no-mask", "reinforce_pp", {"loss_mask": False, "gamma": 0.9, "aggregation": "sequence_sum"}),
     Case("reinforce_pp-horizon", "reinforce_pp", {"aggregation": "constant", "horizon": 37}),
     Case("reinforce_pp-entropy", "reinforce_pp", {"entropy_coef": 0.1, "aggregation": "sequence_mean"}),
@@ -120,6 +126,7 @@ CASES = [
     Case("reinforce_pp_baseline", "reinforce_pp_baseline"),
     Case("reinforce_pp_baseline-filter", "reinforce_pp_baseline", {"filter": "zero_spread"}),
     Case("reinforce_pp_baseline-kl", "reinforce_pp", {"baseline": True, "kl_coef": 0.3, "loss_mask": False}),
+    Case("reinforce_pp_baseline-k3", "reinforce_pp_baseline", {"kl_coef": 0.3, "kl_estimator": "k3"}),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),
     Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
     Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),

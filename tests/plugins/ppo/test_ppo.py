@@ -10,6 +10,7 @@ import torch
 from agent_r1_ppo.ppo import PPO
 
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.kl import kl_estimate
 from agent_r1_core.testing import AlgorithmContract, loss_tokens, make_task, make_trajectory, tiny_batch
 from agent_r1_core.trajectory import Group
 
@@ -111,6 +112,19 @@ def test_the_kl_lowers_the_reward_of_each_token() -> None:
     taxed = made(whiten=False, lam=0.0, gamma=0.0, kl_coef=0.5).advantages(batch).advantages
     tax = 0.5 * (batch.old_logprobs - batch.reference_logprobs)
     torch.testing.assert_close(plain - taxed, torch.where(batch.action_mask, tax, 0.0), atol=1e-5, rtol=1e-5)
+
+
+def test_each_estimator_of_the_kl_is_what_is_taken_from_the_reward_and_logged() -> None:
+    batch = tiny_batch()
+    plain = made(whiten=False, lam=0.0, gamma=0.0).advantages(batch).advantages[batch.action_mask]
+    for estimator in ("k1", "k2", "k3"):
+        taxed = made(whiten=False, lam=0.0, gamma=0.0, kl_coef=0.5, kl_estimator=estimator).advantages(batch)
+        tax = kl_estimate(batch.old_logprobs, batch.reference_logprobs, estimator)[batch.action_mask]
+        found = plain - taxed.advantages[batch.action_mask]
+        torch.testing.assert_close(found, 0.5 * tax, atol=1e-5, rtol=1e-5)
+        assert taxed.metrics["kl_reference"] == pytest.approx(float(tax.mean()), abs=1e-6)
+    assert "kl_estimator" in PPO.idle_options(PPO.Config())
+    assert "kl_estimator" not in PPO.idle_options(PPO.Config(kl_coef=0.1))
 
 
 def test_roles() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 import torch
 from agent_r1_reinforce_pp.reinforce_pp import ReinforcePP
+from pydantic import ValidationError
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import returns_to_go
@@ -97,7 +98,15 @@ def test_without_the_loss_mask_environment_tokens_are_credited_too() -> None:
 def test_options_without_effect_are_named() -> None:
     idle = ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))
     assert all("baseline" in idle[name] for name in ("gamma", "gamma_turn", "process_scale"))
-    assert set(ReinforcePP.idle_options(ReinforcePP.Config())) == {"horizon"}
+    filters = {"filter_share", "filter_p"}
+    assert set(ReinforcePP.idle_options(ReinforcePP.Config())) == {"horizon", "kl_estimator"} | filters
+    assert "kl_estimator" not in ReinforcePP.idle_options(ReinforcePP.Config(kl_coef=0.1))
+
+
+def test_a_k1_loss_is_not_to_be_had() -> None:
+    assert made(kl_coef=0.1, kl_estimator="k1").needs_old_logprobs()
+    with pytest.raises(ValidationError, match=r"with baseline the KL is a loss, .*; choose k2 or k3"):
+        made(kl_coef=0.1, kl_estimator="k1", baseline=True)
 
 
 def test_turns_are_credited_unless_a_trajectory_has_one_return() -> None:

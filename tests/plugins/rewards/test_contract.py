@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from agent_r1_rewards.answers import F1, ExactMatch
 from agent_r1_rewards.calls import ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format
+from agent_r1_rewards.length import Overlong
 from agent_r1_rewards.numbers import NumericMatch
 from agent_r1_rewards.titles import SupportingTitles
 
@@ -48,3 +51,9 @@ class TestSupportingTitles(RewardContract):
     component = SupportingTitles
     cases = ((make_trajectory(task=make_task(metadata={"path": ["9", "6 7"]})), 0.0),)
     examples = ()
+
+
+class TestOverlong(RewardContract):
+    component = Overlong
+    config: ClassVar = {"max_tokens": 8, "cache": 4}
+    cases = ((make_trajectory([((1,), (2,))]), 0.0), (make_trajectory([((1,), tuple(range(9)))]), -1.0))

@@ -6,8 +6,10 @@ import pytest
 from agent_r1_rewards.answers import F1, ExactMatch
 from agent_r1_rewards.calls import ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format
+from agent_r1_rewards.length import Overlong
 from agent_r1_rewards.numbers import NumericMatch, read_number
 from agent_r1_rewards.titles import SupportingTitles
+from pydantic import ValidationError
 
 from agent_r1_core import CallRecord, EndStatus, Trajectory
 from agent_r1_core.testing import make_task, make_trajectory
@@ -183,3 +185,19 @@ def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
 def test_a_task_without_supporting_passages_cannot_be_scored(path: Any) -> None:
     with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
         search(FOUND, path=path)
+
+
+@pytest.mark.parametrize(
+    ("sampled", "score"), [(1, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (9, -0.75), (10, -1.0), (11, -1.0), (500, -1.0)]
+)
+def test_the_penalty_for_length_falls_in_a_line_over_its_cache(sampled: int, score: float) -> None:
+    """Sampled tokens of all turns count, and none of the environment's."""
+    config = Overlong.Config(max_tokens=10, cache=4)
+    turns = [(tuple(range(50)), (7,)), (tuple(range(50)), (7,) * (sampled - 1))][: 1 + (sampled > 1)]
+    assert Overlong(config).score(make_trajectory(turns)) == pytest.approx(score)
+
+
+def test_a_cache_above_the_maximum_is_refused() -> None:
+    assert Overlong(Overlong.Config(max_tokens=4, cache=4)).score(episode()) == -0.25
+    with pytest.raises(ValidationError, match="cache is 5, more than max_tokens, 4; lower it"):
+        Overlong.Config(max_tokens=4, cache=5)
