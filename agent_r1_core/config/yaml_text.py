@@ -73,7 +73,15 @@ for _class in (_Loader, _Dumper):
     _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
 for _tag in _REFUSED_TAGS:
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", yaml.SafeLoader.construct_undefined)  # type: ignore[type-var]
+_Dumper.add_representer(dict, lambda dumper, value: _mapping(dumper, value))
 _Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
+
+
+def _mapping(dumper: yaml.SafeDumper, value: dict[Any, Any]) -> yaml.MappingNode:
+    """Keys that have numbers alone stand in one line, `{threshold: 0.1, steps: 10}`."""
+    node = dumper.represent_dict(value)
+    node.flow_style = bool(value) and all(type(entry) in (int, float) for entry in value.values())
+    return node
 
 
 @dataclass(frozen=True)

@@ -110,3 +110,10 @@ def test_what_is_dumped_is_read_back_equal_by_us_and_by_plain_yaml() -> None:
     text = dump(value)
     assert parse(text, "here").value == value
     assert yaml.safe_load(text)["texts"] == shared
+
+
+def test_keys_with_numbers_alone_stand_in_one_line() -> None:
+    value = {"a": {"threshold": 0.1, "steps": 10}, "b": {"name": "x", "size": 2}, "c": {}, "d": {"on": True}}
+    text = dump(value)
+    assert text == "a: {threshold: 0.1, steps: 10}\nb:\n  name: x\n  size: 2\nc: {}\nd:\n  'on': true\n"
+    assert parse(text, "recipe").value == value
