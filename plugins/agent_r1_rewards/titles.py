@@ -2,7 +2,8 @@
 
 It reads what followed the turn's action, so it sees results that end an episode, too. A title counts where it stands on
 a line of its own, as the headings of `wiki_search` do; each pays once in an episode, so repeating a search earns
-nothing. What the policy may itself have written into the results (a call's text with several lines) does not count.
+nothing. What the policy may itself have written into the results (a call's text with several lines) pays nothing, and
+a title that it put there is taken as seen.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class SupportingTitles(RewardFn):
             ValueError: the task's metadata names no supporting passages.
         """
         titles = _titles(trajectory.task)
-        earlier = [other for other in trajectory.turns if other.index < turn.index]
-        seen = {title for other in earlier for title in _shown(titles, other, trajectory)}
-        return len(_shown(titles, turn, trajectory) - seen) / len(titles)
+        earlier = [other.observation for other in trajectory.turns if 0 < other.index <= turn.index]
+        seen = {line for messages in earlier for line in _lines(messages)}
+        return len(titles & _lines(_after(turn, trajectory)) - _written(turn) - seen) / len(titles)
 
 
 def _titles(task: Task) -> set[str]:
@@ -45,12 +46,16 @@ def _titles(task: Task) -> set[str]:
     return {str(title) for title in path}
 
 
-def _shown(titles: set[str], turn: Turn, trajectory: Trajectory) -> set[str]:
-    """The titles among the lines that followed a turn's action."""
+def _after(turn: Turn, trajectory: Trajectory) -> list[Message]:
+    """What followed a turn's action."""
     following = [other.observation for other in trajectory.turns if other.index == turn.index + 1]
-    messages: list[Message] = following[0] if following else trajectory.closing
-    lines = {_TAG.sub("", line).strip() for message in messages for line in message["content"].splitlines()}
-    return titles & (lines - _written(turn))
+    return following[0] if following else trajectory.closing
+
+
+def _lines(messages: list[Message]) -> set[str]:
+    """The lines of what the environment said: a new context may also repeat the policy's own words."""
+    said = [message["content"] for message in messages if message["role"] != "assistant"]
+    return {_TAG.sub("", line).strip() for text in said for line in text.splitlines()}
 
 
 def _written(turn: Turn) -> set[str]:

@@ -66,14 +66,15 @@ def test_a_person_may_mistype_and_quit(agent_r1: Command) -> None:
 
 
 def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
-    reward = "rewards=[exact_match, {name: valid_tool_call, weight: 0.5}]"
+    reward = "rewards=[exact_match, {name: valid_tool_call, weight: 0.5, cap: 2}]"
     sentence = "write it, as short as possible, between <answer> and </answer>."
     done = agent_r1("play", "calculator", reward, input="/help\n/calculator 1+1\n/quit\n")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(sentence) == 2, "at the start and by /help"
     assert "(shortcuts: /calculator EXPRESSION, /help, /quit)" in done.stdout
     assert (
-        "(rewards: exact_match from 0 to 1 each episode, weight 1; valid_tool_call from 0 to 1 each turn" in done.stdout
+        "(rewards: exact_match from 0 to 1 each episode, weight 1; valid_tool_call from 0 to 1 each turn, weight 0.5, "
+        "at most 2 in all)" in done.stdout
     )
     assert "turn 1: reward 0.500 (valid_tool_call 1.000)" in done.stdout
     prompted = agent_r1("play", "calculator", "env.system_prompt=null", input="/quit\n")

@@ -149,9 +149,16 @@ def test_show_a_tool(agent_r1: Run, local: Path) -> None:
     assert f"source:    {local}:{line}" in text
     assert "alias of:  shout" in text
     assert "It has no options of its own." in text
-    assert "  timeout    number, above 0; default 10.0" in text.splitlines()
+    assert "  timeout        number, above 0; default 10.0" in text.splitlines()
     schema = json.loads(text.partition("as the model is told:")[2])
     assert schema["function"]["parameters"]["properties"]["text"]["description"] == "what to say"
+
+
+def test_show_what_a_tool_pays(agent_r1: Run, local: Path) -> None:
+    paying = LOCAL.replace("@tool\n", "@tool(reward_range=(-0.5, 1.0))\n").replace("text: str,", "text: str, context,")
+    local.write_text(paying)
+    assert "rewards:   each call, from -0.5 to 1" in agent_r1("plugins", "show", "yell", "-p", local).stdout
+    assert json.loads(agent_r1("plugins", "show", "yell", "--json", "-p", local).stdout)["reward_range"] == [-0.5, 1.0]
 
 
 def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> None:
@@ -179,6 +186,8 @@ def test_a_page_says_what_a_reward_scores_and_fits_the_terminal(
     assert "presets:\n  short  Brief\n         target: 3\n" in text
     turn = agent_r1("plugins", "show", "valid_tool_call").stdout
     assert "scores:    each turn, by score_turn(turn, trajectory), from 0 to 1" in turn
+    capped = agent_r1("plugins", "show", "supporting_titles").stdout
+    assert "from 0 to 1, at most 1 in an episode" in " ".join(capped.split())
     env = agent_r1("plugins", "show", "tool_calling").stdout
     assert "tools:     the recipe's" in env
     for page in (turn, env):

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from algorithms import ALGORITHMS, NAMES
 from stage import Stage, call, questions
 
 from agent_r1_core import RewardFn, Tool, ToolArguments, ToolContext, Trajectory, Turn
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import ToolReward, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.scripted import Cue
 from agent_r1_core.trajectory import Group
 
-REGISTRY = Registry.discover()
-ALGORITHMS = [record.name for record in REGISTRY.components("algorithm") if record.alias_of is None]
 TURNS = 5
 
 
@@ -131,16 +129,15 @@ def first_advantages(algorithm: Algorithm, groups: list[Group]) -> torch.Tensor:
     return advantages.gather(1, batch.action_mask.int().argmax(1, keepdim=True))[:, 0]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [*NAMES, "ppo_turns", "reinforce_pp_turns"])
 @pytest.mark.parametrize("source", ["tool", "reward"])
 def test_repeating_a_rewarded_call_does_not_beat_solving_the_task(name: str, source: str) -> None:
     """With a cap of one call, solving is worth more. Without it farming would be: the play is one that can tell."""
-    algorithm = REGISTRY.create("algorithm", name)
     for cap, solving_wins in ((1.0, True), (None, False)):
         groups = played(source, cap)
         earned = [sum(turn.reward for turn in one.turns) for one in groups[0].trajectories]
         assert earned == ([0.5] * 4 if cap else [0.5, 0.5 * TURNS] * 2)
         assert [one.reward for one in groups[0].trajectories] == [1.0, 0.0] * 2
-        credit = first_advantages(algorithm, groups)
+        credit = first_advantages(ALGORITHMS[name], groups)
         solved, farmed = credit[::2], credit[1::2]
         assert (solved > farmed).all() if solving_wins else (solved < farmed).all()

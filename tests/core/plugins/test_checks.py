@@ -110,6 +110,9 @@ def test_a_sound_component_has_no_problems(kind: str) -> None:
         ("reward", with_methods(RewardFn, score=nothing, score_turn=nothing), "score_turn is never called under scope"),
         ("reward", with_methods(RewardFn, score=nothing, range=(1, 0)), "the lowest score must be below the highest"),
         ("reward", with_methods(RewardFn, score=nothing, range=3), "range is 3; use (lowest, highest)"),
+        ("reward", with_methods(RewardFn, score=nothing, cap=1.0), "a cap has no effect under scope 'episode'"),
+        ("reward", with_methods(RewardFn, score_turn=nothing, scope="turn", cap=0), "cap is 0; use a number above 0"),
+        ("tool", with_methods(Tool, run=run, reward_range=(1, 1)), "reward_range is (1, 1); the lowest score must be"),
         (
             "algorithm",
             with_methods(Algorithm, advantages=nothing, loss=nothing, roles=lambda self: frozenset({"judge"})),

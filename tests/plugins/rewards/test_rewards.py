@@ -174,6 +174,19 @@ def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
     assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]
 
 
+def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:
+    trajectory = make_trajectory([((1,), (2,))] * 3, task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
+    first, second, third = trajectory.turns
+    second.observation = [{"role": "tool", "content": FOUND}]
+    third.new_context = True
+    third.observation = [{"role": "assistant", "content": "Tavelo"}, {"role": "tool", "content": "Nothing."}]
+    trajectory.closing = [{"role": "tool", "content": f"{FOUND}\nTavelo\nA person."}]
+    assert [SupportingTitles().score_turn(turn, trajectory) for turn in (first, second, third)] == [0.5, 0.0, 0.5]
+    second.calls = [CallRecord("wiki_search", {"query": "x\nMira"})]
+    third.observation = [{"role": "tool", "content": "x\nTavelo"}]
+    assert SupportingTitles().score_turn(third, trajectory) == 0.0
+
+
 def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
     trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
     trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
