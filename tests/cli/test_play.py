@@ -39,6 +39,19 @@ def test_a_script_plays_an_episode_to_its_reward(
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
 
 
+def test_a_player_writes_the_summary_too(agent_r1: Command, tmp_path: Path) -> None:
+    script = tmp_path / "actions.txt"
+    script.write_text("/calculator 1+1\n\nI know that it is 2.\n\n<answer>2</answer>\n")
+    context = "context={name: summary, turns: 1, prompt: Sum up!, heading: So far}"
+    done = agent_r1("play", "calculator", context, "--script", script)
+    assert done.exit_code == 0, done.stderr
+    told = done.stdout
+    assert "[tool calculator] 2\n[user] Sum up!\n  turn 1: reward" in told
+    summed_up = "[assistant] I know that it is 2.\n[user] So far\nI know that it is 2.\n"
+    assert f"{summed_up}  turn 2: a summary, with which the context begins anew\n[assistant] <answer>" in told
+    assert "the episode is over: terminated (answer)" in told
+
+
 def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answer: tuple[str, str]) -> None:
     expression, answer = sum_and_answer
     script = tmp_path / "actions.yaml"

@@ -102,6 +102,15 @@ def test_a_rewritten_context_and_a_cut_action_are_told() -> None:
     assert "no answer, accepted: '2'" in text
 
 
+def test_a_summary_is_told_as_one() -> None:
+    trajectory = make_trajectory([([0], [1]), ([2], [3]), ([4], [5])], new_segment_at={2})
+    trajectory.turns[1].purpose, trajectory.turns[1].errors = "summary", ["the summary is empty"]
+    told = written(trajectory)
+    assert "2 turns, 1 summaries, 6 tokens" in told
+    assert "turn 2: a summary, with which the context begins anew; the summary is empty" in told
+    assert [turn["purpose"] for turn in episode_json(trajectory, decode)["turns"]] == ["action", "summary", "action"]
+
+
 def test_the_plain_data_has_ids_mask_text_and_rewards() -> None:
     data = episode_json(two_turns(), decode)
     (segment,) = data["segments"]

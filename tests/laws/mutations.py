@@ -24,6 +24,7 @@ class Mutation:
 
 CONVERSATION = "agent_r1_core/chat/conversation.py"
 EPISODE = "agent_r1_core/rollout/episode.py"
+CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
 RUNNER = "agent_r1_core/rollout/tool_runner.py"
 THREADS = "agent_r1_core/rollout/threads.py"
@@ -96,6 +97,23 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         1,
+        "summaries-become-control-ids",
+        CONTEXT,
+        'note: Message = {"role": "user", "content": f"{request.heading}\\n{said or _NOTHING}"}',
+        "from agent_r1_core import Markup\n"
+        '        note: Message = {"role": "user", "content": Markup(f"{request.heading}\\n{said or _NOTHING}")}',
+        "what_stays",
+    ),
+    Mutation(
+        1,
+        "actions-that-stay-are-spelled-out",
+        CONVERSATION,
+        "[known.get(id(message)) or self._tokenizer.control.protect_all(message) for message in messages]",
+        "[self._tokenizer.control.protect_all(message) for message in list(messages) or known]",
+        "what_stays",
+    ),
+    Mutation(
+        1,
         "breaks-that-break-nothing",
         "agent_r1_core/chat/tokenizer.py",
         "[piece for piece in encodable(text).split(BREAK) if piece]",
@@ -133,6 +151,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            scale = self.scale / temperature\n",
         "            scale = self.scale\n",
         "gap_is_nothing",
+    ),
+    Mutation(
+        2,
+        "summaries-at-another-temperature",
+        EPISODE,
+        'sampling.model_copy(update={"max_new_tokens": summary.max_tokens})',
+        'sampling.model_copy(update={"max_new_tokens": summary.max_tokens, "temperature": 0.5})',
+        "context_is_rewritten",
     ),
     Mutation(
         2,
@@ -238,6 +264,16 @@ MUTATIONS: tuple[Mutation, ...] = (
         "next_value = advantage if bootstrap is None else bootstrap",
         "next_value = advantage",
         "bootstrap",
+    ),
+    Mutation(
+        4,
+        "summaries-are-scored",
+        EPISODE,
+        "        elif not await self._context.go_on_from(self._context.summary, turn):\n",
+        "        elif await self._shared.scorer.score_turn(turn, self.trajectory) or not (\n"
+        "            await self._context.go_on_from(self._context.summary, turn)\n"
+        "        ):\n",
+        "on_no_summary",
     ),
     Mutation(
         4,

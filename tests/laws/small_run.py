@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from contexts import CONTEXTS
+
 from agent_r1_core import train
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.listener import Listener, Silence
@@ -72,6 +74,18 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
         **{key.replace("__", "."): value for key, value in changed.items()},
     }
     return [f"{key}={value}" for key, value in keys.items()]
+
+
+def rewritten(context: str) -> dict[str, Any]:
+    """Changes under which a context strategy has something to do."""
+    block = CONTEXTS[context]
+    return {
+        "context": json.dumps(block),
+        "env": "{name: tool_calling, max_turns: 4, max_tokens: 700, system_prompt: ''}",
+        "checkpoint": "{every: 1, keep: 1, best: null}",
+        "evaluation__at_start": "false",
+        "evaluation__at_end": "false",
+    }
 
 
 def run_once(

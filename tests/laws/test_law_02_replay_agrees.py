@@ -10,6 +10,7 @@ import pytest
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_transformers.engine import TransformersEngine
 from agent_r1_vllm.engine import VllmEngine
+from contexts import every_context, noise
 
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
@@ -18,7 +19,7 @@ from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model_folder
+from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model, tiny_model_folder
 from agent_r1_core.trajectory import Group, Trajectory
 
 TURNS, SAMPLES = 3, 6
@@ -91,6 +92,24 @@ def test_the_gap_is_nothing_where_episodes_begin_alike(tmp_path: Path) -> None:
     for metrics in (first, second):
         assert metrics["logprob_gap"] < 1e-4
         assert metrics["prob_gap"] < 1e-4
+
+
+@every_context
+def test_the_gap_is_nothing_where_the_context_is_rewritten(tmp_path: Path, context: str) -> None:
+    """In every segment, summaries included; after an update too, from the folder of what it made."""
+    policy = Policy(tiny_model())
+    learner = Learner(policy, GRPO(), TrainingConfig(lr=0.05))
+    for step in (1, 2):
+        folder = tmp_path / str(step)
+        tiny_model_folder(folder)
+        policy.module.save_pretrained(folder)
+        result, _ = noise(context, folder, seed=step)
+        metrics = learner.update(result.groups, step).metrics
+        assert metrics["logprob_gap"] < 1e-4
+        assert metrics["prob_gap"] < 1e-4
+        assert metrics["update/grad_norm"] > 1e-3, "the weights do not move, so that the next round proves nothing"
+        sampled = sum(turn.tokens for one in result.trajectories for turn in one.turns)
+        assert metrics["update/action_tokens"] == sampled
 
 
 def test_vllm_agrees_before_and_after_an_update(tmp_path: Path) -> None:

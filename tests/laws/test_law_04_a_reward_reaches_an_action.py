@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from algorithms import ALGORITHMS, make
+from contexts import every_context, noise
 from stage import Stage, questions
 
 from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing import (
+    ScriptedPolicy,
+    make_task,
+    make_trajectory,
+    random_group,
+    tiny_model,
+    tiny_model_folder,
+)
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -51,6 +61,23 @@ def test_credit_per_turn_counts_the_turns_that_earned_nothing_too() -> None:
     advantages = algorithm.advantages(batch).advantages
     expected = [[0, 0, 0, -0.75, -0.25, 0, 0, -1.5, -1.0, -0.5, 0, -2.0, 1.0]]
     torch.testing.assert_close(advantages, torch.tensor(expected))
+
+
+@every_context
+def test_rewards_stand_on_the_steps_of_a_rewritten_context_and_on_no_summary(tmp_path: Path, context: str) -> None:
+    result, _ = noise(context, tiny_model_folder(tmp_path))
+    batch = Batch.from_groups(result.groups)
+    for row, one in enumerate(batch.trajectories):
+        assert one.reward > 0 or not any(turn.reward for turn in one.turns)
+        actions = batch.action_mask[row].nonzero().flatten().tolist()
+        expected = dict.fromkeys(actions, 0.0)
+        for turn in one.turns:
+            last = [place for place in actions if batch.turn[row, place] == turn.index][-1]
+            assert turn.purpose == "action" or turn.rewards == {}
+            expected[last] += turn.rewards.get("vowels", 0.0)
+        expected[actions[-1]] += one.rewards["spoken"]
+        torch.testing.assert_close(batch.rewards[row, actions], torch.tensor(list(expected.values())))
+        assert not batch.rewards[row][~batch.action_mask[row]].any()
 
 
 def test_no_reward_is_lost_and_none_stands_outside_the_action_mask() -> None:

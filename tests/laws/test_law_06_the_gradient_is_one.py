@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from algorithms import ALGORITHMS
+from contexts import every_context, noise
 from torch import Tensor, nn
 
 from agent_r1_core.errors import ConfigError
@@ -23,7 +25,7 @@ from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -175,6 +177,18 @@ def test_sharing_prefixes_leaves_it_alone(name: str) -> None:
     expected = gradient_of(name, branching(), share_prefixes=False)
     for tokens in (1, 40, 100_000):
         part = gradient_of(name, branching(), max_tokens_per_microbatch=tokens)
+        assert relative_difference(part, expected) < BOUND, tokens
+
+
+@every_context
+@pytest.mark.parametrize("name", ["grpo", "ppo"])
+def test_rewritten_contexts_leave_it_alone(tmp_path: Path, name: str, context: str) -> None:
+    """Segments of real rollouts: what they have in common is computed once, and nothing changes."""
+    groups = noise(context, tiny_model_folder(tmp_path))[0].groups
+    expected = gradient_of(name, groups, share_prefixes=False, max_tokens_per_microbatch=1)
+    assert expected.norm() > 1e-4
+    for tokens in (1, 700, 100_000):
+        part = gradient_of(name, groups, max_tokens_per_microbatch=tokens)
         assert relative_difference(part, expected) < BOUND, tokens
 
 

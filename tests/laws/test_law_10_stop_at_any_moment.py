@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_run import Notes, fingerprint, run_once
+from contexts import every_context
+from small_run import Notes, fingerprint, rewritten, run_once
 
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.engines.module import load_module
@@ -48,6 +49,14 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, al
     assert not resumed_from.path.exists()
     assert {path.name for path in parts.model.iterdir()} >= {"tokenizer.json", "chat_template.jinja", "README.md"}
     assert fingerprint(parts) == fingerprint(whole)
+
+
+@every_context
+def test_a_run_with_a_rewritten_context_is_resumed_bit_for_bit(folder: Path, context: str) -> None:
+    options = rewritten(context)
+    whole = run_once(folder, f"{context}-whole", 2, **options)
+    run_once(folder, f"{context}-parts", 1, **options)
+    assert fingerprint(run_once(folder, f"{context}-parts", 2, resume=True, **options)) == fingerprint(whole)
 
 
 def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_run import REWARD, fingerprint, overrides, run_once
+from contexts import every_context
+from small_run import REWARD, fingerprint, overrides, rewritten, run_once
 from stage import Stage, questions
 
 from agent_r1_core import train
@@ -26,6 +27,13 @@ def test_two_deterministic_runs_are_equal_bit_for_bit(folder: Path) -> None:
     first, second = (fingerprint(run_once(folder, name, 3)) for name in ("one", "two"))
     assert first == second
     assert any(abs(value) > 0 for row in first["advantages"][1] if row for value in row), "nothing was learnt"
+
+
+@every_context
+def test_two_runs_with_a_rewritten_context_are_equal_bit_for_bit(folder: Path, context: str) -> None:
+    first, second = (fingerprint(run_once(folder, f"{context}-{n}", 2, **rewritten(context))) for n in (1, 2))
+    assert first == second
+    assert context == "append" or first["metrics"][0]["episode/segments"] > 1
 
 
 def test_another_seed_is_another_run(folder: Path) -> None:

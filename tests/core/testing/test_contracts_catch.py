@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 import torch
 from agent_r1_calculator.tool import Calculator
+from agent_r1_contexts.append import Append
+from agent_r1_contexts.window import Window
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import (
     EnvServices,
+    History,
     Markup,
     Message,
     Observation,
@@ -31,6 +34,7 @@ from agent_r1_core import (
 )
 from agent_r1_core.testing import (
     AlgorithmContract,
+    ContextContract,
     RewardContract,
     TaskSourceContract,
     ToolContract,
@@ -239,6 +243,53 @@ def test_faulty_tool_formats(tmp_path: Path) -> None:
     assert found == {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}
     assert failures(ToolFormatContract, Impatient, tmp_path) == {"its_stop_strings_end_what_it_writes"}
     assert failures(ToolFormatContract, Trusting, tmp_path) == {"results_are_data"}
+
+
+class Forgets(Window):
+    """Loses the task with the turns."""
+
+    async def next_context(self, history: History) -> Sequence[Message]:
+        return history.messages[-2:]
+
+
+class Parts(Window):
+    """Keeps answers without the actions that asked for them."""
+
+    async def next_context(self, history: History) -> Sequence[Message]:
+        return [*history.opening, *history.exchanges[-1].answer]
+
+
+class Alternates(Window):
+    """Keeps a turn more at every second call."""
+
+    async def next_context(self, history: History) -> Sequence[Message]:
+        return history.last(1 + next(COUNTER) % 2)
+
+
+class Copies(Append):
+    """Returns copies of actions."""
+
+    async def next_context(self, history: History) -> Sequence[Message]:
+        return [one.copy() if one["role"] == "assistant" else one for one in history.messages]
+
+
+class Scribbles(Append):
+    """Shortens the environment's words where they stand."""
+
+    async def next_context(self, history: History) -> Sequence[Message]:
+        for message in history.exchanges[-1].answer:
+            message["content"] = message["content"][:9]
+        return history.messages
+
+
+def test_faulty_context_strategies(tmp_path: Path) -> None:
+    malformed = {"every_choice_is_well_formed", "episodes_are_played_within_the_budget"}
+    assert failures(ContextContract, Forgets, tmp_path) == malformed
+    assert failures(ContextContract, Parts, tmp_path) == {"every_choice_is_well_formed"}
+    assert failures(ContextContract, Alternates, tmp_path) == {"a_choice_depends_on_the_history_alone"}
+    assert failures(ContextContract, Copies, tmp_path) == {"an_action_that_stays_is_the_very_object"}
+    assert failures(ContextContract, Scribbles, tmp_path) == {"the_history_is_left_as_it_is"}
+    assert failures(ContextContract, Window, tmp_path) == set()
 
 
 class CreditsAll(GRPO):
