@@ -146,7 +146,7 @@ class Trajectory:
 
     task: Task
     sample: int
-    """Which of the group's samples this is, from 0."""
+    """Which of the group's samples this is, from 0; a greedy baseline comes after the last one."""
     segments: list[Segment] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     status: EndStatus = EndStatus.TERMINATED
@@ -170,11 +170,13 @@ class Trajectory:
     """How often the episode was started (failed ones are retried within a bound)."""
     seconds: float = 0.0
     tool_seconds: float = 0.0
+    baseline: bool = False
+    """The greedy baseline of its group: the others are compared with it, and it is never trained on."""
 
     @property
     def id(self) -> str:
-        """Unique within one rollout: `task/sample`."""
-        return f"{self.task.id}/{self.sample}"
+        """Unique within one rollout: `task/sample`, or `task/greedy`."""
+        return f"{self.task.id}/{'greedy' if self.baseline else self.sample}"
 
     @property
     def total_reward(self) -> float:
@@ -223,6 +225,9 @@ class Group:
 
     task: Task
     trajectories: list[Trajectory] = field(default_factory=list)
+    baseline: Trajectory | None = None
+    """The same task played greedily under the same policy, for algorithms that ask for it; None: there is none, or it
+    failed."""
 
     @property
     def returns(self) -> list[float]:
@@ -236,8 +241,10 @@ class Group:
 
     @property
     def versions(self) -> set[int]:
-        """Versions of all weights that sampled its trajectories; more than one: the group mixes policies (LAW 7)."""
-        return {version for trajectory in self.trajectories for version in trajectory.versions}
+        """Versions of all weights that sampled its trajectories and its baseline; more than one: the group mixes
+        policies (LAW 7)."""
+        every = [*self.trajectories, *([self.baseline] if self.baseline else [])]
+        return {version for trajectory in every for version in trajectory.versions}
 
     @property
     def varies(self) -> bool:

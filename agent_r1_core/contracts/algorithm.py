@@ -104,6 +104,11 @@ class Algorithm(Component):
         """Whether the algorithm ever asks for more tasks; otherwise `training.extra_rollouts` has no effect (LAW 8)."""
         return cls.more_tasks is not Algorithm.more_tasks
 
+    def needs_greedy_baseline(self) -> bool:
+        """True when `advantages` reads `batch.baseline`: each task of a step is then played once more, greedily, with
+        the same weights and tools. A group whose greedy episode failed has none; drop it in `filter`."""
+        return False
+
     def compares_samples(self) -> bool:
         """Whether advantages compare the episodes of a group, so that a group of one, or one without spread, has none
         (LAW 7). True unless an algorithm says otherwise."""

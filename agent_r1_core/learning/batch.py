@@ -6,6 +6,7 @@ long as the longest trajectory; the learner packs rows without padding before a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -56,6 +57,8 @@ class Batch:
     """long [n]: number of the trajectory's group."""
     returns: Tensor
     """float [n]: outcome plus process rewards, undiscounted."""
+    baseline: Tensor
+    """float [n]: the return of the group's greedy baseline, nan where it has none."""
     bootstrapped: Tensor
     """bool [n]: a limit outside the MDP cut it, so that `bootstrap` continues it (LAW 5)."""
     bootstrap: Tensor
@@ -89,6 +92,7 @@ class Batch:
             sampler_logprobs=torch.zeros(shape),
             group=torch.tensor([number for number, _ in rows], dtype=torch.long),
             returns=torch.tensor([trajectory.total_reward for trajectory in trajectories], dtype=torch.float32),
+            baseline=torch.tensor([_baseline(groups[number]) for number, _ in rows], dtype=torch.float32),
             bootstrapped=torch.tensor([trajectory.bootstrap for trajectory in trajectories], dtype=torch.bool),
             bootstrap=torch.zeros(len(rows)),
         )
@@ -109,6 +113,12 @@ class Batch:
     def by_trajectory(self, values: Tensor) -> dict[str, list[float]]:
         """Numbers [n, T] by the trajectory's id, as many as it has ids: for files and reports."""
         return {one.id: values[row][self.valid[row]].tolist() for row, one in enumerate(self.trajectories)}
+
+
+def _baseline(group: Group) -> float:
+    """A failed episode is no baseline, above all none of zero (LAW 5)."""
+    greedy = group.baseline
+    return greedy.total_reward if greedy is not None and greedy.status is not EndStatus.FAILED else math.nan
 
 
 def _fill_tokens(batch: Batch, row: int, trajectory: Trajectory) -> None:

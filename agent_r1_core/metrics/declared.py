@@ -56,7 +56,9 @@ EPISODE_SUCCESS = Metric(
 )
 
 # The rollout as a whole.
-ROLLOUT_EPISODES = Metric("rollout/episodes", "episodes that did not fail", better="higher")
+ROLLOUT_EPISODES = Metric(
+    "rollout/episodes", "episodes that did not fail, greedy baselines not counted", better="higher"
+)
 ROLLOUT_FAILED = Metric("rollout/failed", "episodes that failed at every attempt and are left out", better="lower")
 ROLLOUT_RETRIES = Metric("rollout/retries", "attempts beyond each episode's first", better="lower")
 ROLLOUT_HUNG = Metric(
@@ -69,6 +71,12 @@ ROLLOUT_MIXED_GROUPS = Metric(
     "rollout/mixed_groups", "groups whose episodes were sampled by several versions of the weights", better="lower"
 )
 ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that `algorithm.filter` kept", unit="share")
+BASELINE_RETURN = Metric(
+    "baseline/greedy_return", "return of a task's greedy baseline, mean over tasks", better="higher"
+)
+BASELINE_FAILED = Metric(
+    "baseline/failed", "greedy baselines that failed at every attempt: their groups are left out", better="lower"
+)
 
 # Tools.
 TOOL_CALLS = Metric("tools/calls", "tool calls of the step")

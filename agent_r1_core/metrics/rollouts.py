@@ -22,11 +22,12 @@ _RUN = 8
 def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     """All metrics of a rollout, by declared name."""
     episodes = rollout.trajectories
-    attempts = [trajectory.attempts - 1 for trajectory in (*episodes, *rollout.dropped)]
-    sampled = sum(trajectory.action_tokens for trajectory in episodes)
+    attempts = [trajectory.attempts - 1 for trajectory in (*episodes, *rollout.baselines, *rollout.dropped)]
+    sampled = sum(trajectory.action_tokens for trajectory in (*episodes, *rollout.baselines))
     return {
         **reward_metrics(episodes),
         **spread_metrics(rollout.groups),
+        **baseline_metrics(rollout),
         metric.TIME_ROLLOUT: rollout.seconds,
         metric.ROLLOUT_EPISODES: float(len(episodes)),
         metric.ROLLOUT_FAILED: float(len(rollout.dropped)),
@@ -59,6 +60,14 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
         metrics[metric.GROUP_STD] = statistics.fmean(statistics.stdev(group.returns) for group in several)
         metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not group.varies for group in several) / len(several)
     return metrics
+
+
+def baseline_metrics(rollout: RolloutResult) -> dict[str, float]:
+    """The return of the greedy baselines, and how many failed; nothing where there was none."""
+    returns = [trajectory.total_reward for trajectory in rollout.baselines]
+    failed = sum(trajectory.baseline for trajectory in rollout.dropped)
+    metrics: dict[str, float] = {metric.BASELINE_RETURN: statistics.fmean(returns)} if returns else {}
+    return metrics | ({metric.BASELINE_FAILED: float(failed)} if returns or failed else {})
 
 
 def tool_metrics(tools: ToolCounts) -> dict[str, float]:

@@ -45,6 +45,8 @@ class _EpisodePlan:
     sample: int
     seed: int
     key: str
+    baseline: bool = False
+    """Whether it is the greedy baseline of its group."""
 
 
 class Collector:
@@ -179,7 +181,8 @@ class _Rollout:
             await episode.take(request, await self._engine.generate(request))
 
     def _begin(self, plan: _EpisodePlan, attempt: int) -> Episode:
-        return Episode(self._shared, plan.task, plan.sample, plan.seed, f"{plan.key}/{attempt}", attempt)
+        key = f"{plan.key}/{attempt}"
+        return Episode(self._shared, plan.task, plan.sample, plan.seed, key, attempt, plan.baseline)
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -219,18 +222,25 @@ def _plans(request: RolloutRequest, seed: int) -> list[_EpisodePlan]:
             number = seen[task.id] * request.samples + sample
             sample_seed = derive_seed(seed, request.round, task.id, number)
             plans.append(_EpisodePlan(len(plans), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
+        if request.greedy_baseline:
+            name = f"greedy-{seen[task.id]}"
+            own_seed = derive_seed(seed, request.round, task.id, name)
+            key = f"{request.round}/{task.id}/{name}"
+            plans.append(_EpisodePlan(len(plans), task, request.samples, own_seed, key, baseline=True))
         seen[task.id] += 1
     return plans
 
 
 def _groups(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
-    """The episodes that did not fail, grouped by task; a task without any has no group."""
-    groups = []
+    """The episodes that did not fail, grouped by task; a task without any sample has no group."""
+    groups, size = [], request.samples + request.greedy_baseline
     for index, task in enumerate(request.tasks):
-        of_task = episodes[index * request.samples : (index + 1) * request.samples]
+        of_task = episodes[index * size : (index + 1) * size]
         finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
-        if finished:
-            groups.append(Group(task, finished))
+        samples = [episode for episode in finished if not episode.baseline]
+        baseline = next((episode for episode in finished if episode.baseline), None)
+        if samples:
+            groups.append(Group(task, samples, baseline))
     return groups
 
 

@@ -48,7 +48,16 @@ class EpisodeServices:
 class Episode:
     """Plays one task once."""
 
-    def __init__(self, shared: EpisodeServices, task: Task, sample: int, seed: int, key: str, attempt: int = 1) -> None:
+    def __init__(
+        self,
+        shared: EpisodeServices,
+        task: Task,
+        sample: int,
+        seed: int,
+        key: str,
+        attempt: int = 1,
+        baseline: bool = False,
+    ) -> None:
         """Prepare an episode.
 
         Args:
@@ -58,9 +67,10 @@ class Episode:
             seed: of this sample; the seeds of its requests and tool calls are derived from it.
             key: the episode's id for engine and tools, unique among those in flight.
             attempt: 1 for the first.
+            baseline: whether it is the greedy baseline of its group.
         """
         self.key = key
-        self.trajectory = Trajectory(task=task, sample=sample, seed=seed, attempts=attempt)
+        self.trajectory = Trajectory(task=task, sample=sample, seed=seed, attempts=attempt, baseline=baseline)
         self.error: Exception | None = None
         """Why it failed."""
         self._shared = shared
@@ -108,7 +118,7 @@ class Episode:
         if self._ended or self._env is None:
             return None
         context, sampling = self._conversation.context, self._settings.sampling
-        if self._shared.greedy:
+        if self._shared.greedy or self.trajectory.baseline:
             sampling = sampling.greedy()
         summary, room = self._context.summary, self._env.config.max_tokens - len(context)
         if summary is not None:

@@ -24,3 +24,5 @@ class RolloutRequest:
     """Which tools and corpus the episodes use."""
     version: int | None = None
     """Version of the weights that must sample the episodes; None: the version being served."""
+    greedy_baseline: bool = False
+    """Play each task once more, greedily, as the baseline of its group."""

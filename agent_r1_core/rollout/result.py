@@ -31,6 +31,11 @@ class RolloutResult:
         """The trajectories of all groups, in order."""
         return [trajectory for group in self.groups for trajectory in group.trajectories]
 
+    @property
+    def baselines(self) -> list[Trajectory]:
+        """The greedy baselines of the groups that have one, in order."""
+        return [group.baseline for group in self.groups if group.baseline is not None]
+
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The rollout's metrics, by their declared names."""

@@ -1,6 +1,7 @@
 """The trajectories of one step as one Parquet file (zstd), a row per trajectory, readable by any data-frame library.
 
 List columns hold the ids, masks, log-probs and advantages of all segments, joined; `segment_lengths` separates them.
+Greedy baselines come after the other trajectories; their column `baseline` is true, and they have no advantages.
 Log-probs and advantages are float32. What varies between environments is JSON text; values that JSON lacks are written
 as their `str`. The data of every page has a checksum, which readers compare; headers and footer have none. Files of
 versions 1 and 2 can be read too: what a turn of version 1 kept in `info` becomes the fields of today, and no turn of
@@ -87,7 +88,7 @@ def _schema() -> Any:
         "ids": pa.list_(small), "mask": pa.list_(pa.int8()), "logprobs": pa.list_(real), "advantages": pa.list_(real),
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
-        "tool_seconds": number,
+        "tool_seconds": number, "baseline": pa.bool_(),
     }  # fmt: skip
     return pa.schema(list(columns.items()), metadata={_KEY: SCHEMA})
 
@@ -95,7 +96,7 @@ def _schema() -> Any:
 def _row(step: int, trajectory: Trajectory, advantages: Sequence[float] | None) -> dict[str, Any]:
     task, segments = trajectory.task, trajectory.segments
     about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
-    row = {name: getattr(trajectory, name) for name in _PLAIN} | {
+    row = {name: getattr(trajectory, name) for name in (*_PLAIN, "baseline")} | {
         "step": step,
         "task_id": task.id,
         "status": trajectory.status.value,
@@ -179,6 +180,7 @@ def _trajectory(row: dict[str, Any]) -> Trajectory:
         closing=messages,
         answer=row["answer"],
         rewards=json.loads(row["rewards"]),
+        baseline=bool(row.get("baseline")),  # files written before there were any lack it
         **{name: row[name] for name in _PLAIN},
     )
 

@@ -107,10 +107,11 @@ def random_trajectory(
 
 
 def random_group(seed: int = 0, size: int = 4, *, task: Task | None = None, **more: Any) -> Group:
-    """A group of `size` random trajectories of one task."""
+    """A group of `size` random trajectories of one task, and a greedy baseline."""
     shared = task or make_task(f"task-{seed}")
     samples = [random_trajectory(seed * 1000 + index, task=shared, sample=index, **more) for index in range(size)]
-    return Group(task=shared, trajectories=samples)
+    greedy = random_trajectory(seed * 1000 + 999, task=shared, sample=size, baseline=True, **more)
+    return Group(task=shared, trajectories=samples, baseline=greedy)
 
 
 def _words(ids: Sequence[int]) -> str:

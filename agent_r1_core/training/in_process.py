@@ -72,6 +72,10 @@ class LocalLearner:
         """The groups that the algorithm wants to learn from."""
         return self.learner.filter(groups)
 
+    def needs_greedy_baseline(self) -> bool:
+        """Whether each task is also to be played greedily, for the baseline of its group."""
+        return self.learner.algorithm.needs_greedy_baseline()
+
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm asks for."""
         return self.learner.more_tasks(groups, tasks)

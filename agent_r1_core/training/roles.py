@@ -41,6 +41,9 @@ class LearnerRole(Protocol):
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
 
+    def needs_greedy_baseline(self) -> bool:
+        """Whether each task is also to be played greedily, for the baseline of its group."""
+
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm wants, given the groups that it kept from `tasks` tasks."""
 

@@ -155,8 +155,11 @@ class Trainer:
     async def _play(self, step: int, chosen: Sequence[int], round: int | str) -> RolloutResult:
         """Play the chosen tasks with the weights that the previous step produced."""
         samples, tasks = self.assembly.config.training.samples_per_task, self.assembly.train.tasks
-        request = RolloutRequest([tasks[k] for k in chosen], samples, round, split=TRAIN, version=step - 1)
-        on_episode = episode_counter(self.listener, len(chosen) * samples, "rollout")
+        greedy = self.assembly.learner.needs_greedy_baseline()
+        request = RolloutRequest(
+            [tasks[k] for k in chosen], samples, round, greedy_baseline=greedy, split=TRAIN, version=step - 1
+        )
+        on_episode = episode_counter(self.listener, len(chosen) * (samples + greedy), "rollout")
         return await self.assembly.rollouts.collect(request, on_episode)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
@@ -165,7 +168,7 @@ class Trainer:
         failed, reason = len(rollout.dropped), rollout.dropped[0].reason
         if not rollout.groups and not self.last.get(metric.ROLLOUT_EPISODES):
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
-        total = failed + len(rollout.trajectories)
+        total = failed + len(rollout.trajectories) + len(rollout.baselines)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     async def _learn_and_record(
@@ -189,7 +192,7 @@ class Trainer:
             metric.TIME_UPDATE: learned - collected - measured.get(metric.TIME_HEALTH, 0.0),
             metric.TIME_WEIGHTS: time.perf_counter() - learned,
         }
-        self.run.write_trajectories(step, rollout.trajectories, update.advantages)
+        self.run.write_trajectories(step, [*rollout.trajectories, *rollout.baselines], update.advantages)
         if self._evaluation_due(step):
             evaluating = time.perf_counter()
             metrics |= (await self._evaluate(step)).to_metrics()

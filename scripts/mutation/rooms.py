@@ -42,7 +42,7 @@ ROOMS = (
                 f"agent_r1_core/learning/{name}.py"
                 for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
             ),
-            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("gigpo", "grpo", "ppo", "reinforce_pp")),
+            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
         ),
         (
             *(
@@ -50,7 +50,7 @@ ROOMS = (
                 for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
             ),
             "tests/core/test_option_bounds.py",
-            *(f"tests/plugins/{name}" for name in ("gigpo", "grpo", "ppo", "reinforce_pp")),
+            *(f"tests/plugins/{name}" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
             "tests/yardstick",
         ),
         exhaustive=True,

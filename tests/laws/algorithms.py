@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "reinforce_pp_turns": {"name": "reinforce_pp", "gamma_turn": 0.9, "process_scale": 0.5},
     "reinforce_pp_kl": {"name": "reinforce_pp", "kl_coef": 0.1},
     "reinforce_pp_baseline_kl": {"name": "reinforce_pp_baseline", "kl_coef": 0.1},
+    "remax_kl": {"name": "remax", "kl_coef": 0.1},
     "reinforce_pp_entropy": {"name": "reinforce_pp", "entropy_coef": 0.1},
 }
 """Options that change how a gradient comes about."""

@@ -294,6 +294,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         5,
+        "a-failed-greedy-episode-is-a-baseline-of-zero",
+        BATCH,
+        "else math.nan",
+        "else 0.0",
+        "never_one_of_zero",
+    ),
+    Mutation(
+        5,
         "turns-lose-the-bootstrap",
         TURNS,
         "values, first, gamma_turn, lam_turn, bootstrap)",
@@ -487,6 +495,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "group=torch.tensor([number for number, _ in rows], dtype=torch.long)",
         "group=torch.zeros(len(rows), dtype=torch.long)",
         "without_spread",
+    ),
+    Mutation(
+        7,
+        "the-greedy-episode-is-a-sample",
+        COLLECTOR,
+        "[episode for episode in finished if not episode.baseline]",
+        "finished",
+        "none_of_them",
+    ),
+    Mutation(
+        7,
+        "the-baseline-is-not-greedy",
+        EPISODE,
+        "if self._shared.greedy or self.trajectory.baseline:",
+        "if self._shared.greedy:",
+        "none_of_them",
     ),
     Mutation(
         7,

@@ -146,7 +146,7 @@ def test_the_outcome_moves_the_gradient_though_a_tool_had_the_last_word(name: st
             make_trajectory((((1, 2), (token,)),), sample=i, closing=(7, 8), reward=rewards[i])
             for i, token in enumerate((5, 6))
         ]
-        return [Group(make_task(), made)]
+        return [Group(make_task(), made, baseline=make_trajectory(reward=0.5, baseline=True))]
 
     better, worse = (update_gradients(tiny_model(), ALGORITHMS[name], groups(r))[0] for r in ((1.0, 0.0), (0.0, 1.0)))
     assert better.norm() > 1e-6

@@ -14,7 +14,7 @@ from agent_r1_core import RewardFn, Tool, ToolArguments, ToolContext, Trajectory
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout import ToolReward, WeightedReward
-from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.testing import ScriptedPolicy, make_trajectory
 from agent_r1_core.testing.scripted import Cue
 from agent_r1_core.trajectory import Group
 
@@ -117,7 +117,10 @@ def played(source: str, cap: float | None) -> list[Group]:
         more = {"tool_rewards": {"lookup": ToolReward(0.0)}}
         rewards.append(WeightedReward(Found(), 0.5, cap=cap))
     stage = Stage(ScriptedPolicy(policy), [lookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
-    return stage.play(questions(2), samples=4).groups
+    groups = stage.play(questions(2), samples=4).groups
+    for group in groups:
+        group.baseline = make_trajectory(reward=0.5, baseline=True)
+    return groups
 
 
 def first_advantages(algorithm: Algorithm, groups: list[Group]) -> torch.Tensor:

@@ -217,6 +217,28 @@ def test_the_others_of_its_group_go_on_without_it() -> None:
     assert [one.sample for one in result.dropped] == [0]
 
 
+class GreedyBreaks(ScriptedPolicy):
+    """Loses the requests of greedy episodes."""
+
+    async def generate(self, request: Any) -> Any:
+        if request.sampling.temperature == 0:
+            raise EngineError("the engine is gone")
+        return await super().generate(request)
+
+
+def test_a_greedy_baseline_that_broke_is_none_and_never_one_of_zero() -> None:
+    own = Stage(GreedyBreaks(["go on"]), make_env=world(max_turns=3), rewards=[Answered()], max_retries=1)
+    result = own.play(questions(2), samples=2, greedy_baseline=True)
+    assert [len(group.trajectories) for group in result.groups] == [2, 2]
+    assert [(one.id, one.attempts) for one in result.dropped] == [("q0/greedy", 2), ("q1/greedy", 2)]
+    assert (result.metrics["baseline/failed"], result.metrics["rollout/failed"]) == (2.0, 2.0)
+    algorithm = ALGORITHMS["remax"]
+    assert algorithm.filter(result.groups) == []
+    broken = make_trajectory(reward=0.0, baseline=True, status=EndStatus.FAILED)
+    for group in (result.groups[0], Group(make_task(), [make_trajectory(reward=1.0)], broken)):
+        assert not algorithm.advantages(Batch.from_groups([group])).advantages.any()
+
+
 def test_a_broken_attempt_leaves_no_ids_behind() -> None:
     """Of two attempts only the second is trained, under a name and a context of its own."""
     own, _ = fragile("step", times=1, max_retries=1)

@@ -7,6 +7,7 @@ transformers, with full logits, and the losses of the whole mini-batch are added
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,14 @@ def branching() -> list[Group]:
     ways = [((5, 6), (7, 8)), ((5, 6), (7, 9)), ((5, 6), (7, 8, 4)), ((3,), (7, 8)), ((5, 6), (7, 8))]
     plain = [((prompt, first), (answer, second)) for first, second in ways]
     extended = [((prompt, first), ((*prompt, *first, *answer), second)) for first, second in ways]
+    greedy = make_trajectory(reward=0.4, baseline=True)
     return [
-        Group(make_task("plain"), [_rewarded(index, turns) for index, turns in enumerate(plain)]),
-        Group(make_task("extended"), [_rewarded(i, turns, new_segment_at=(1,)) for i, turns in enumerate(extended)]),
+        Group(make_task("plain"), [_rewarded(index, turns) for index, turns in enumerate(plain)], greedy),
+        Group(
+            make_task("extended"),
+            [_rewarded(i, turns, new_segment_at=(1,)) for i, turns in enumerate(extended)],
+            greedy,
+        ),
     ]
 
 
@@ -194,7 +200,7 @@ def test_rewritten_contexts_leave_it_alone(tmp_path: Path, name: str, context: s
 
 @every_algorithm
 def test_the_order_of_groups_and_of_trajectories_leaves_it_alone(name: str) -> None:
-    turned = [Group(group.task, group.trajectories[::-1]) for group in reversed(rollout())]
+    turned = [replace(group, trajectories=group.trajectories[::-1]) for group in reversed(rollout())]
     assert relative_difference(gradient_of(name, turned, max_tokens_per_microbatch=40), gradient_of(name)) < BOUND
 
 

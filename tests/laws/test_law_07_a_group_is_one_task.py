@@ -6,10 +6,11 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from algorithms import COMPARING, make
+from stage import Recorder, Stage, questions
 
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
+from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -101,6 +102,34 @@ def test_a_rollout_that_teaches_nothing_has_no_gradient(name: str) -> None:
     for skip in (True, False):
         gradient = update_gradients(tiny_model(), algorithm, groups, skip_without_gradient=skip)[0]
         assert not gradient.any()
+
+
+def test_a_greedy_baseline_makes_a_group_of_one_enough_and_is_itself_no_sample() -> None:
+    """ReMax's baseline is not the group's: the raw reward is compared all the same."""
+    greedy = make_trajectory(sample=1, reward=0.25, baseline=True)
+    alone = Group(make_task(), [make_trajectory(reward=1.0)], greedy)
+    assert alone.returns == [1.0]
+    assert advantages(make("remax"), alone, group_of("without", 1.0)) == [0.75, 0.0]
+
+
+def test_a_greedy_baseline_is_played_beside_the_samples_and_is_none_of_them() -> None:
+    own = Stage(ScriptedPolicy(["Hm.", "<answer>Tavelo</answer>"]))
+    own.collector.engine = recorder = Recorder(own.engine)
+    (group,) = own.play(questions(1), samples=2, greedy_baseline=True).groups
+    assert [one.id for one in group.trajectories] == ["q0/0", "q0/1"]
+    assert group.baseline is not None
+    assert group.baseline.id == "q0/greedy"
+    temperatures = {name: {asked.sampling.temperature for asked, _ in heard} for name, heard in recorder.heard.items()}
+    assert sorted(temperatures.values(), key=min) == [{0.0}, {1.0}, {1.0}]
+    assert [len(heard) for heard in recorder.heard.values()] == [2, 2, 2]
+
+
+def test_a_group_whose_baseline_other_weights_sampled_is_mixed() -> None:
+    group = Group(make_task(), [make_trajectory()], make_trajectory(baseline=True))
+    for version, one in enumerate((*group.trajectories, group.baseline)):
+        for turn in one.turns:
+            turn.versions = ((version, turn.tokens),)
+    assert group.versions == {0, 1}
 
 
 def test_advantages_are_finite_for_any_rewards() -> None:

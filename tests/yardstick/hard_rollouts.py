@@ -22,7 +22,7 @@ BLOCK = 256
 def mixed(seed: int = 0) -> list[Group]:
     """Five groups: a shared first turn and a failed sample; several segments, one of which extends another; every way
     to end, one of them without any reward; one without spread; one of a single sample. States are shared between
-    samples, come back within one, stand alone, or have no name."""
+    samples, come back within one, stand alone, or have no name. All groups but one have a greedy baseline."""
     ids = _drawer(seed)
     prompt, action, said = ids(6), ids(3), ids(4)
     shared = [[(prompt, action), (said, ids(2 + k))] for k in range(3)] + [[(prompt, ids(4))]]
@@ -54,6 +54,8 @@ def mixed(seed: int = 0) -> list[Group]:
         for trajectory in group.trajectories:
             for turn in trajectory.turns:
                 turn.state_key = STATES[(number * trajectory.sample + turn.index) % len(STATES)]
+        if group.task.id != "segments":  # there the greedy episode failed
+            group.baseline = make_trajectory(reward=0.1 * number, turn_rewards=(0.2, 0.1), baseline=True)
     return groups
 
 

@@ -32,6 +32,8 @@ class PlainAlgorithm:
         "filter_p": 0.9,
     }
     critic = False
+    greedy = False
+    """Whether a group needs a greedy baseline."""
 
     def __init__(self, **options: Any) -> None:
         self.options = PlainAlgorithm.OPTIONS | self.OPTIONS | options
@@ -351,6 +353,29 @@ class PlainReinforcePP(PlainAlgorithm):
         return total
 
 
+class PlainRemax(PlainAlgorithm):
+    """ReMax (2310.10505): what is still to come, less what the greedy episode earned in all."""
+
+    OPTIONS: ClassVar = {"aggregation": "sequence_sum", "clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}
+    greedy = True
+
+    def needs_old(self) -> bool:
+        return self.kl_coef > 0
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            to_go = 0.0
+            for token in reversed(self.loss_tokens(row)):
+                to_go += _earned(token, 1.0, self.kl_coef, "k1")
+                token.advantage = to_go - row.greedy
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
+        return total
+
+
 REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "grpo": (PlainGrpo, {}),
     "starpo": (PlainGrpo, {"aggregation": "sequence_mean"}),
@@ -368,6 +393,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "turn_gae": (PlainPpo, {"gae": "turn", "gamma_turn": 0.95}),
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
+    "remax": (PlainRemax, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
 }
 """By registered name: the reference, and the options that the name stands for."""

@@ -119,6 +119,8 @@ class PlainLearner:
         """Learn from a rollout; gradients of every mini-batch are kept."""
         every = rows_of(groups)
         kept = self.algorithm.keeps([[r.total for r in every if r.group == n] for n in range(len(groups))])
+        if self.algorithm.greedy:
+            kept = [taken and group.baseline is not None for group, taken in zip(groups, kept, strict=True)]
         rows = rows_of([group for group, taken in zip(groups, kept, strict=True) if taken])
         self.policy.follow()
         self.critic.follow()

@@ -46,6 +46,8 @@ class Row:
     states: dict[int, str | None]
     """What each turn's state is called."""
     bootstrap: float = 0.0
+    greedy: float | None = None
+    """The return of the group's greedy baseline."""
 
     @property
     def actions(self) -> list[Token]:
@@ -65,12 +67,14 @@ class Row:
 
 def rows_of(groups: Sequence[Group]) -> list[Row]:
     """Every trajectory that did not fail, groups and samples in their order."""
-    return [
-        _row(trajectory, number)
-        for number, group in enumerate(groups)
-        for trajectory in group.trajectories
-        if trajectory.status != EndStatus.FAILED
-    ]
+    rows = []
+    for number, group in enumerate(groups):
+        for trajectory in group.trajectories:
+            if trajectory.status != EndStatus.FAILED:
+                rows.append(_row(trajectory, number))
+                if group.baseline is not None:
+                    rows[-1].greedy = group.baseline.reward + sum(turn.reward for turn in group.baseline.turns)
+    return rows
 
 
 def _row(trajectory: Trajectory, group: int) -> Row:

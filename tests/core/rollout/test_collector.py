@@ -63,6 +63,7 @@ def play(
     env: dict[str, Any] | None = None,
     make_env: Callable[[Any], ToolEnv] | None = None,
     greedy: bool = False,
+    greedy_baseline: bool = False,
     on_episode: Any = None,
     timeouts: dict[str, float] | None = None,
     **settings: Any,
@@ -81,7 +82,8 @@ def play(
         await runner.start(ToolResources(""))
         collector = Collector(engine, tokenizer, chosen)
         try:
-            return await collector.collect(RolloutRequest(tasks, samples, 1, greedy), on_episode)
+            request = RolloutRequest(tasks, samples, 1, greedy, greedy_baseline=greedy_baseline)
+            return await collector.collect(request, on_episode)
         finally:
             collector.close()
             await runner.close()
@@ -148,6 +150,37 @@ def test_a_task_that_is_listed_twice_is_sampled_afresh(engine, tokenizer, tools)
     play(scripted, tokenizer, tools, tasks=[TASKS[0], TASKS[0]])
     assert len({request.seed for request in scripted.requests}) == 8
     assert len({request.episode for request in scripted.requests}) == 4
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_each_group_has_a_greedy_baseline_on_request(engine, tokenizer, tools, deterministic):
+    scripted, done = engine(searcher), []
+    result = play(
+        scripted,
+        tokenizer,
+        tools,
+        tasks=[*TASKS[:2], TASKS[0]],
+        rewards=[WeightedReward(Correct(), 2.0)],
+        greedy_baseline=True,
+        deterministic=deterministic,
+        on_episode=done.append,
+    )
+    assert [[one.sample for one in group.trajectories] for group in result.groups] == [[0, 1]] * 3
+    assert [one.id for one in result.baselines] == ["q0/greedy", "q1/greedy", "q0/greedy"]
+    assert [group.baseline.total_reward for group in result.groups] == [2.0] * 3
+    assert all(one.baseline and len(one.turns) == 2 and one.turns[0].calls for one in result.baselines)
+    assert not any(one.baseline for one in result.trajectories)
+    greedy = {request.episode for request in scripted.requests if request.sampling.temperature == 0}
+    assert greedy == {f"1/q{task}/greedy-{time}/1" for task, time in ((0, 0), (1, 0), (0, 1))}
+    assert len({one.seed for one in (*result.trajectories, *result.baselines)}) == len(done) == 9
+    metrics = result.metrics
+    assert (metrics["rollout/episodes"], metrics["baseline/greedy_return"], metrics["baseline/failed"]) == (6, 2, 0)
+
+
+def test_without_a_request_for_it_nothing_is_said_of_a_baseline(engine, tokenizer, tools):
+    result = play(engine(searcher), tokenizer, tools)
+    assert result.baselines == []
+    assert not [name for name in result.metrics if name.startswith("baseline/")]
 
 
 def test_greedy_requests_have_no_temperature(engine, tokenizer, tools):

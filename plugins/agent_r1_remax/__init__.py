@@ -1,0 +1,1 @@
+"""ReMax: the return of a greedy rollout is the baseline."""

@@ -1,0 +1,93 @@
+"""ReMax: the contract, returns to go less the greedy return, and a run in which a group has one sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from agent_r1_remax.remax import ReMax
+
+from agent_r1_core import train
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory, random_group, tiny_batch
+from agent_r1_core.trajectory import Group
+
+TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
+
+
+class TestReMax(AlgorithmContract):
+    component = ReMax
+
+
+class TestWithKL(AlgorithmContract):
+    component = ReMax
+    config: ClassVar = {"kl_coef": 0.01}
+
+
+class TestWithoutLossMask(AlgorithmContract):
+    component = ReMax
+    config: ClassVar = {"loss_mask": False}
+    masked = False
+
+
+def made(**options) -> ReMax:
+    return ReMax(ReMax.Config(**options))
+
+
+def test_what_is_to_go_is_compared_with_all_that_the_greedy_episode_earned() -> None:
+    one = make_trajectory(TWO_TURNS, turn_rewards=(0.5, 0.0), reward=1.0)
+    greedy = make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.0), reward=0.5, baseline=True)
+    batch = Batch.from_groups([Group(make_task(), [one], greedy), Group(make_task("other"), [one])])
+    advantages = made().advantages(batch).advantages
+    torch.testing.assert_close(advantages[0], torch.tensor([0, 0, 0.75, 0.75, 0, 0, 0, 0.25]))
+    assert not advantages[1].any()
+    without_mask = made(loss_mask=False).advantages(batch).advantages
+    torch.testing.assert_close(without_mask[0], torch.tensor([0, 0, 0.75, 0.75, 0.25, 0.25, 0.25, 0.25]))
+
+
+def test_only_groups_with_a_baseline_are_trained_on() -> None:
+    compared, alone = random_group(0, 2), Group(make_task(), [make_trajectory()])
+    assert made().filter([compared, alone]) == [compared]
+    assert made().needs_greedy_baseline()
+    assert not made().compares_samples()
+    assert made().credits_turns()
+
+
+def test_the_kl_lowers_what_is_to_go_and_not_the_baseline() -> None:
+    batch = tiny_batch()
+    plain, taxed = (made(kl_coef=kl).advantages(batch) for kl in (0.0, 0.5))
+    gaps = torch.where(batch.action_mask, batch.old_logprobs - batch.reference_logprobs, 0.0)
+    to_go = 0.5 * gaps.flip(1).cumsum(1).flip(1)
+    torch.testing.assert_close(
+        plain.advantages - taxed.advantages, torch.where(batch.action_mask, to_go, 0.0), atol=1e-5, rtol=1e-5
+    )
+    assert taxed.metrics["kl_reference"] == pytest.approx(float(gaps[batch.action_mask].mean()), abs=1e-6)
+    batch.old_logprobs = None
+    assert made().advantages(batch).metrics == {}
+
+
+def test_the_reference_is_needed_only_under_a_kl() -> None:
+    assert made().roles() == {"policy"}
+    assert not made().needs_old_logprobs()
+    assert made(kl_coef=0.1).roles() == {"policy", "reference"}
+    assert made(kl_coef=0.1).needs_old_logprobs()
+    assert not made(kl_coef=0.1).needs_every_trajectory()
+
+
+def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
+    keys = ["algorithm=remax", "training.steps=1", "training.samples_per_task=1", "training.tasks_per_step=8"]
+    keys += ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", f"run.dir={tmp_path}"]
+    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"])
+    (metrics,) = run.metrics()
+    assert metrics["rollout/episodes"] == metrics["update/trajectories"] == 8
+    assert 0 <= metrics["baseline/greedy_return"] <= 1
+    assert metrics["update/steps"] == 1
+    played = run.read_trajectories(1)
+    assert [one.baseline for one in played] == [False] * 8 + [True] * 8
+    advantages = run.read_advantages(1)
+    assert [values is None for values in advantages] == [one.baseline for one in played]
+    returns = {one.task.id: one.total_reward for one in played if one.baseline}
+    for one, values in zip(played[:8], advantages, strict=False):
+        assert max(values, key=abs) == pytest.approx(one.total_reward - returns[one.task.id])
