@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+
+from agent_r1_core.plugins import Registry
 
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
 MAKE_TARGET = re.compile(r"^(\w+)[\w ]*:", re.MULTILINE)
@@ -59,8 +62,9 @@ def shell(with_agent_r1, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_everything_that_the_readme_shows_runs(shell, root: Path) -> None:
-    for block in blocks(root / "README.md"):
+@pytest.mark.parametrize("document", ["README.md", "docs/algorithms.md"])
+def test_everything_that_a_document_shows_runs(shell, root: Path, document: str) -> None:
+    for block in blocks(root / document):
         if block.file is not None:
             (shell.folder / block.file).write_text(block.text)
         elif block.language == "python":
@@ -84,6 +88,16 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
 def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
     assert [link for link in links if not (root / link).exists()] == []
+
+
+def test_the_table_of_algorithms_has_a_row_of_each_with_the_options_that_its_name_sets(root: Path) -> None:
+    table = (root / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("\n\nA group of one")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
+    rows = {row[0].strip("`"): yaml.safe_load(f"{{{row[1].strip('`')}}}") for row in cells}
+    registry = Registry.discover()
+    own = [one for one in registry.components("algorithm") if one.alias_of is None]
+    assert rows == {one.name: registry.load("algorithm", one.name).preset_config for one in own}
+    assert all(len(row) == 6 and all(row[2:]) for row in cells)
 
 
 def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> None:
