@@ -1,8 +1,8 @@
 """Credit per turn: returns to go over turns, and GAE on two levels, turns and their tokens.
 
 `turn` [n, T] is the index of the turn at its action tokens and -1 elsewhere, as in `Batch`; it rises along a row. A
-turn is where the trajectory says so, with or without a reward; one without action tokens is none. What stands outside
-the action tokens is never read (LAW 3).
+turn is where the trajectory says so, with or without a reward, summaries that the policy writes included; one without
+action tokens is none. What stands outside the action tokens is never read (LAW 3).
 """
 
 from __future__ import annotations

@@ -91,6 +91,8 @@ def test_without_the_loss_mask_environment_tokens_have_the_advantage_of_the_traj
 
 def test_options_without_effect_are_named() -> None:
     assert set(GiGPO.idle_options(GiGPO.Config())) == {"horizon", "filter_share", "filter_p"}
+    assert GiGPO().credits_turns()
+    assert not made(omega=0.0).credits_turns()
     assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
     assert "eps" in GiGPO.idle_options(GiGPO.Config(normalise_std=False))
 

@@ -12,6 +12,7 @@ from agent_r1_remax.remax import ReMax
 from agent_r1_core import train
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory, random_group, tiny_batch
+from agent_r1_core.training.listener import Silence
 from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
@@ -30,6 +31,16 @@ class TestWithoutLossMask(AlgorithmContract):
     component = ReMax
     config: ClassVar = {"loss_mask": False}
     masked = False
+
+
+class Counter(Silence):
+    """Remembers what was said of episodes that ended."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, str]] = []
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        self.told.append((done, total, of))
 
 
 def made(**options) -> ReMax:
@@ -74,12 +85,15 @@ def test_the_reference_is_needed_only_under_a_kl() -> None:
     assert made(kl_coef=0.1).roles() == {"policy", "reference"}
     assert made(kl_coef=0.1).needs_old_logprobs()
     assert not made(kl_coef=0.1).needs_every_trajectory()
+    assert made(entropy_coef=0.1).needs_every_trajectory()
 
 
 def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
     keys = ["algorithm=remax", "training.steps=1", "training.samples_per_task=1", "training.tasks_per_step=8"]
     keys += ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", f"run.dir={tmp_path}"]
-    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"])
+    counter = Counter()
+    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=counter)
+    assert counter.told == [(done, 16, "rollout") for done in range(1, 17)]
     (metrics,) = run.metrics()
     assert metrics["rollout/episodes"] == metrics["update/trajectories"] == 8
     assert 0 <= metrics["baseline/greedy_return"] <= 1
