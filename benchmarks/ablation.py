@@ -1,11 +1,12 @@
 """What do the two masks do? The ablation of Agent-R1 (arXiv 2511.14460, section 4) on the embedded task.
 
     python benchmarks/ablation.py
-    python benchmarks/ablation.py --steps 25 --seeds 0 1 2
+    python benchmarks/ablation.py --steps 25 --tasks 16 --seeds 0 1 2
 
 Arms: PPO with both masks; without the advantage mask (GAE also runs over the environment's tokens after the first
 action, and the critic learns there); without both (the loss and its normaliser cover them, too); GRPO with and without
-the loss mask. All else is the recipes `default` and `ppo`: the bundled model, 2-hop questions, 128 episodes a step.
+the loss mask. All else is the recipes `default` and `ppo` (the bundled model, 2-hop questions), but for fewer steps of
+fewer episodes.
 
 Scores, per run, then mean and t interval over seeds: exact match of greedy answers to held-out questions of unseen
 worlds, after `--early` and after all steps; `area`, the mean height of the curve through all evaluations; `sampled`,
@@ -37,18 +38,19 @@ PAIRS = (
     ("PPO, no masks", "PPO, both masks"),
     ("GRPO, no loss mask", "GRPO, loss mask"),
 )
-QUICK = ("training.tasks_per_step=2", "training.samples_per_task=2", "tasks.train.size=16", "engine.max_new_tokens=8")
+QUICK = ("training.samples_per_task=2", "tasks.train.size=16", "engine.max_new_tokens=8")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = arms.parser(__doc__, "ablation")
     options.add_argument("--steps", type=int, default=12, help="training steps of a run")
-    options.add_argument("--early", type=int, default=3, help="steps between evaluations")
-    options.add_argument("--questions", type=int, default=200, help="held-out questions of an evaluation")
+    options.add_argument("--tasks", type=int, default=8, help="questions of a step, 8 episodes each")
+    options.add_argument("--early", type=int, default=4, help="steps between evaluations")
+    options.add_argument("--questions", type=int, default=100, help="held-out questions of an evaluation")
     chosen = arms.parse(options)
     if chosen.quick:
-        chosen.steps, chosen.early, chosen.questions = 2, 1, 4
+        chosen.steps, chosen.tasks, chosen.early, chosen.questions = 2, 2, 1, 4
     return chosen
 
 
@@ -65,7 +67,8 @@ def early(run: Run) -> float:
 def main() -> None:
     options = arguments()
     common = [f"training.steps={options.steps}", f"evaluation.every={options.early}"]
-    common += [f"evaluation.size={options.questions}", *(QUICK if options.quick else ())]
+    common += [f"training.tasks_per_step={options.tasks}", f"evaluation.size={options.questions}"]
+    common += QUICK if options.quick else ()
     chosen = ARMS[-2:] if options.quick else ARMS
     runs = arms.run_all(options.home, chosen, options.seeds, common)
     columns = {

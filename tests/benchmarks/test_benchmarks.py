@@ -13,7 +13,18 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = ("vs_trl", "rollout", "learner", "tool_calls", "startup", "gpu", "gradients", "ablation")
+SCRIPTS = (
+    "vs_trl",
+    "rollout",
+    "learner",
+    "tool_calls",
+    "startup",
+    "gpu",
+    "gradients",
+    "ablation",
+    "echo_trap",
+    "turn_credit",
+)
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
     "learner": ("memory",),
@@ -21,6 +32,8 @@ QUICK = {
     "startup": ("startup",),
     "gpu": ("agent-r1",),
     "ablation": ("runs",),
+    "echo_trap": ("runs",),
+    "turn_credit": ("runs",),
 }
 """Where each writes rows."""
 
