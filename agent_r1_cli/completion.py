@@ -39,8 +39,8 @@ def recipe_arguments(ctx: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def models(incomplete: str) -> list[Offer]:
-    """For `--model`: the bundled model, and runs."""
-    return [("tiny", "the bundled model"), *_runs()]
+    """For `--model`: the bundled models, and runs."""
+    return [("tiny", "bundled; searches"), ("tiny-worlds", "bundled; plays worlds"), *_runs()]
 
 
 def component_names(ctx: typer.Context, incomplete: str) -> list[Offer]:

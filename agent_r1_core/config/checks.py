@@ -282,7 +282,9 @@ def _warn(setup: Setup) -> None:
             f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
             f"without a checkpoint cannot become the best one, even if it is evaluated"
         )
-    if not any(reward.weight for reward in setup.config.rewards):
+    env = setup.block("env")
+    rewarded = env is not None and env.cls.gives_rewards
+    if not rewarded and not any(reward.weight for reward in setup.config.rewards):
         setup.warnings.append(
             "no reward has a weight: unless the environment itself rewards turns, there is nothing to learn from"
         )

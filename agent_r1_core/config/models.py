@@ -32,7 +32,7 @@ class ModelConfig(Section):
     """The policy that training starts from."""
 
     name: str = Field(default="tiny", min_length=1)
-    """`tiny` is bundled; else a name on the Hugging Face hub, a folder, or a run."""
+    """`tiny` and `tiny-worlds` are bundled; else a name on the Hugging Face hub, a folder, or a run."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
     supports it and on a CPU where it is half as fast again, which is measured once; evaluations of a run use its

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent_r1_miniwiki.grammar import COMPARISONS, NOUN_PHRASES, RELATIONS, SENTENCES
@@ -43,7 +44,7 @@ def vocabulary_words() -> list[str]:
 
 
 def pieces() -> list[str]:
-    """Everything longer than a byte that is one id, in the vocabulary's order."""
+    """Everything longer than a byte that is one id of the tiny model, in the vocabulary's order."""
     syllables = [*SYLLABLES, *(syllable.capitalize() for syllable in SYLLABLES)]
     return list(dict.fromkeys([*syllables, *vocabulary_words(), *CHUNKS]))
 
@@ -61,17 +62,18 @@ def save(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     path.write_text(json.dumps(config, indent=2) + "\n")
 
 
-def build() -> PreTrainedTokenizerFast:
-    """The tokenizer, with its chat template."""
+def build(more: Iterable[str] = ()) -> PreTrainedTokenizerFast:
+    """The tokenizer, with its chat template; `more` are further pieces that shall be one id each."""
+    known = list(dict.fromkeys([*pieces(), *more]))
     to_unicode = _bytes_to_unicode()
     spelt = lambda text: "".join(to_unicode[byte] for byte in text.encode())
     vocabulary = {symbol: index for index, symbol in enumerate(to_unicode)}
-    for piece in pieces():
+    for piece in known:
         vocabulary.setdefault(spelt(piece), len(vocabulary))
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_pattern()), "isolated"),
+            pre_tokenizers.Split(Regex(_pattern(known)), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -91,10 +93,10 @@ def build() -> PreTrainedTokenizerFast:
     )
 
 
-def _pattern() -> str:
+def _pattern(pieces: Iterable[str]) -> str:
     """Known pieces, longest first; then any one character. Words end at a word's end."""
     syllable = re.compile("[A-Za-z][a-z]")
-    known = [piece for piece in pieces() if not syllable.fullmatch(piece) or piece.lower() not in SYLLABLES]
+    known = [piece for piece in pieces if not syllable.fullmatch(piece) or piece.lower() not in SYLLABLES]
     alternatives = [_ending(piece) for piece in sorted(known, key=lambda piece: (-len(piece), piece))]
     consonants = "".join(sorted({syllable[0] for syllable in SYLLABLES}))
     return "|".join([*alternatives, f"[{consonants}{consonants.upper()}][aeiou]", r"[\s\S]"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,8 @@ from tiny_model.demonstrations import LESSON, Demonstration, Demonstrator
 
 MUON_RATE, ADAM_RATE = 0.02, 2e-3
 ROPE_THETA = 10_000.0
+Batch = list[tuple[list[int], list[int]]]
+"""Ids and mask of several demonstrations."""
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
@@ -62,8 +64,11 @@ def look_back(model: Qwen2ForCausalLM, strength: float) -> None:
         attention.q_proj.bias[head * size : (head + 1) * size] = turned
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, demonstration: Demonstration) -> tuple[list[int], list[int]]:
-    """Ids and their mask: 1 on what the assistant says, its end of turn included."""
+def encode(
+    tokenizer: PreTrainedTokenizerFast, demonstration: Demonstration, *, answers: bool = False
+) -> tuple[list[int], list[int]]:
+    """Ids and their mask: 1 on what the assistant says, its end of turn included; with `answers` also on what it is
+    answered."""
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in demonstration.tools]
     ids: list[int] = []
     mask: list[int] = []
@@ -75,7 +80,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, demonstration: Demonstration) -> 
             demonstration.messages[:index], tools=tools or None, add_generation_prompt=True, tokenize=False
         )
         said = message["content"] + tokenizer.eos_token
-        for piece, bit in ((text[done:], 0), (said, 1)):
+        for piece, bit in ((text[done:], int(answers and done > 0)), (said, 1)):
             new = tokenizer.encode(piece, add_special_tokens=False)
             ids += new
             mask += [bit] * len(new)
@@ -84,10 +89,10 @@ def encode(tokenizer: PreTrainedTokenizerFast, demonstration: Demonstration) -> 
 
 
 def batches(
-    tokenizer: PreTrainedTokenizerFast, demonstrator: Demonstrator, size: int
-) -> Iterator[list[tuple[list[int], list[int]]]]:
+    tokenizer: PreTrainedTokenizerFast, demonstrator: Iterable[Demonstration], size: int, *, answers: bool = False
+) -> Iterator[Batch]:
     """Encoded demonstrations, `size` at a time."""
-    stream = (encode(tokenizer, demonstration) for demonstration in demonstrator)
+    stream = (encode(tokenizer, demonstration, answers=answers) for demonstration in demonstrator)
     while True:
         yield list(islice(stream, size))
 
@@ -95,7 +100,14 @@ def batches(
 def train(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, lesson: int, steps: int, size: int, seed: int
 ) -> None:
-    """`lesson` steps of saying things again, which teach copying, then `steps` steps of the whole mixture.
+    """`lesson` steps of saying things again, which teach copying, then `steps` steps of the whole mixture."""
+    first = batches(tokenizer, Demonstrator(2 * seed, LESSON), size // 2)
+    stream = itertools.chain(islice(first, lesson), batches(tokenizer, Demonstrator(2 * seed + 1), size))
+    imitate(model, stream, lesson + steps)
+
+
+def imitate(model: Qwen2ForCausalLM, stream: Iterator[Batch], total: int) -> None:
+    """Learn from `total` batches.
 
     Muon (Jordan et al. 2024) for the matrices of the layers and AdamW for the rest; the learning rate falls linearly to
     zero over the last half. Prints the loss at imitated tokens.
@@ -106,11 +118,9 @@ def train(
         torch.optim.Muon(matrices, lr=MUON_RATE, momentum=0.95, weight_decay=0.01),
         torch.optim.AdamW(rest, lr=ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0),
     ]
-    first = batches(tokenizer, Demonstrator(2 * seed, LESSON), size // 2)
-    stream = itertools.chain(islice(first, lesson), batches(tokenizer, Demonstrator(2 * seed + 1), size))
     model.train()
     model.set_attn_implementation("eager")  # at this size its backward pass is the faster one
-    start, recent, total = time.time(), list[float](), lesson + steps
+    start, recent = time.time(), list[float]()
     for step, batch in enumerate(islice(stream, total)):
         left = 1 - step / total
         for optimiser, rate in zip(optimisers, (MUON_RATE, ADAM_RATE), strict=True):
@@ -126,7 +136,7 @@ def train(
             recent.clear()
 
 
-def _accumulate(model: Qwen2ForCausalLM, batch: list[tuple[list[int], list[int]]]) -> float:
+def _accumulate(model: Qwen2ForCausalLM, batch: Batch) -> float:
     """Backward through a batch in groups of similar length; returns the mean loss of imitated tokens."""
     batch = sorted(batch, key=lambda pair: len(pair[0]))
     imitated = sum(sum(mask[1:]) for _, mask in batch)

@@ -24,6 +24,7 @@ SCRIPTS = (
     "ablation",
     "echo_trap",
     "turn_credit",
+    "frozen_lake",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -31,6 +32,7 @@ QUICK = {
     "tool_calls": ("tool_calls",),
     "startup": ("startup",),
     "gpu": ("agent-r1",),
+    "frozen_lake": ("optimum",),
     "ablation": ("runs",),
     "echo_trap": ("runs",),
     "turn_credit": ("runs",),

@@ -32,12 +32,13 @@ def test_the_wheel_holds_all_that_runs_and_nothing_else(built: dict[str, Path], 
     assert "agent_r1_cli/_templates/common/.gitignore" in names
 
 
-def test_the_wheel_holds_the_bundled_model(built: dict[str, Path], root: Path) -> None:
+@pytest.mark.parametrize("model", ["tiny", "tiny-worlds"])
+def test_the_wheel_holds_the_bundled_models(model: str, built: dict[str, Path], root: Path) -> None:
     bundled = contents(built["wheel"])
-    files = [path for path in (root / "agent_r1_core" / "bundled" / "tiny").iterdir() if path.is_file()]
+    files = [path for path in (root / "agent_r1_core" / "bundled" / model).iterdir() if path.is_file()]
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in files}
     for path in files:
-        assert bundled[f"agent_r1_core/bundled/tiny/{path.name}"] == path.read_bytes()
+        assert bundled[f"agent_r1_core/bundled/{model}/{path.name}"] == path.read_bytes()
 
 
 def test_a_wheel_from_the_sdist_equals_one_from_the_checkout(built: dict[str, Path]) -> None:

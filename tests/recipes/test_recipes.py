@@ -12,7 +12,7 @@ NAMES = recipe_names(recipe_folders())
 
 
 def test_the_recipes_that_the_documents_name_are_there() -> None:
-    named = {"default", "ppo", "reinforce_pp", "calculator", "hotpotqa-tiny", "qwen2.5-1.5b-hotpotqa"}
+    named = {"default", "ppo", "reinforce_pp", "calculator", "hotpotqa-tiny", "qwen2.5-1.5b-hotpotqa", "frozen_lake"}
     assert named <= set(NAMES)
 
 

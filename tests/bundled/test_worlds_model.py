@@ -1,0 +1,70 @@
+"""The bundled worlds model plays legally, and without aim; Countdown is what it is worst at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from agent_r1_core.training.api import evaluate, resolve
+from agent_r1_core.training.evaluator import EvaluationPlan
+from agent_r1_core.trajectory import Trajectory
+
+WORLDS = {
+    "frozen_lake": ("{name: frozen_lake, view: around, max_turns: 12}", 0.9),
+    "sokoban": ("{name: sokoban, max_turns: 6}", 0.9),
+    "bandit": ("{name: bandit}", 0.9),
+    "countdown": ("{name: countdown}", 0.02),
+}
+"""Each world, and the share of its turns that must be legal."""
+
+
+@pytest.fixture(scope="module")
+def worlds_folder(folder: Path) -> Path:
+    return folder.parent / "tiny-worlds"
+
+
+def play(env: str) -> list[Trajectory]:
+    """Sampled episodes on held-out seeds."""
+    tasks = "tasks={train: {name: seeds}, eval: {name: seeds, first: 1000000, size: 40}}"
+    model = "model={name: tiny-worlds, dtype: float32}"
+    sampling = ["evaluation.greedy=false", "engine.max_new_tokens=32", "threads=1"]
+    overrides = [model, f"env={env}", tasks, "tools=[]", "rewards=[]", *sampling]
+    found, _ = evaluate(EvaluationPlan(resolve(None, overrides, training=False)))
+    return found.trajectories
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_it_plays_legally(world: str) -> None:
+    env, share = WORLDS[world]
+    turns = [turn for trajectory in play(env) for turn in trajectory.turns]
+    assert sum(not turn.errors for turn in turns) / len(turns) > share
+
+
+def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction() -> None:
+    episodes = play(WORLDS["frozen_lake"][0])
+    assert sum(bool(episode.success) for episode in episodes) / len(episodes) < 0.25
+    said = {turn.text for episode in episodes for turn in episode.turns}
+    assert {f"<answer>{name}</answer>" for name in ("left", "down", "right", "up")} <= said
+
+
+def test_it_has_the_shape_of_the_first_model_and_a_tokenizer_of_its_own(worlds_folder: Path, folder: Path) -> None:
+    config, first = (json.loads((path / "config.json").read_text()) for path in (worlds_folder, folder))
+    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "dtype"):
+        assert config[key] == first[key]
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(worlds_folder)
+    assert (config["vocab_size"], config["eos_token_id"]) == (len(tokenizer), tokenizer.eos_token_id)
+    text = "P_O_\n√X#S\nat 0 0: left # down O right _ up #"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert tokenizer.decode(ids) == text
+    assert len(ids) == 4 + 1 + 4 + 1 + 5
+    assert sum(path.stat().st_size for path in worlds_folder.iterdir()) <= 8 * 2**20
+
+
+def test_its_card_states_what_it_can_do(worlds_folder: Path) -> None:
+    card = (worlds_folder / "README.md").read_text()
+    for world, (_, share) in WORLDS.items():
+        figure = card.partition(f"| legal turns, {world} | ")[2].partition(" |")[0]
+        assert float(figure) > share
