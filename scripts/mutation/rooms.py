@@ -40,14 +40,34 @@ ROOMS = (
         (
             *(
                 f"agent_r1_core/learning/{name}.py"
-                for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
+                for name in (
+                    "aggregation",
+                    "anchors",
+                    "credit",
+                    "groups",
+                    "kl",
+                    "loss",
+                    "process",
+                    "surrogate",
+                    "turns",
+                )
             ),
             *(f"plugins/agent_r1_{name}/{name}.py" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
         ),
         (
             *(
                 f"tests/core/learning/test_{name}.py"
-                for name in ("aggregation", "anchors", "credit", "groups", "kl", "loss", "surrogate", "turns")
+                for name in (
+                    "aggregation",
+                    "anchors",
+                    "credit",
+                    "groups",
+                    "kl",
+                    "loss",
+                    "process",
+                    "surrogate",
+                    "turns",
+                )
             ),
             "tests/core/test_option_bounds.py",
             *(f"tests/plugins/{name}" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
@@ -66,6 +86,7 @@ ROOMS = (
         (
             "tests/core/rollout",
             "tests/laws/test_law_01_what_was_sampled_is_trained.py",
+            "tests/laws/test_law_04_process_rewards.py",
             "tests/laws/test_law_05_terminated_truncated_failed.py",
         ),
         without="broken_world or broken_reward or names_the_innermost_line or name_no_line or imports_nothing",

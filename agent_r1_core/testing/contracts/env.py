@@ -62,6 +62,10 @@ class ToolEnvContract(ComponentContract):
         assert first.messages, "reset shows the policy no message"
         for step in steps:
             _check_step(step)
+        rewarded = any(step.reward for step in steps)
+        assert self.component.gives_rewards or not rewarded, (  # type: ignore[attr-defined]
+            "a step has a reward, and gives_rewards is False; leave it True"
+        )
 
     def test_noise_is_answered_and_never_raises(self) -> None:
         for text in NOISE:

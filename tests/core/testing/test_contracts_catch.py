@@ -74,6 +74,31 @@ class Stateful(Calculator):
         return next(COUNTER)
 
 
+class Lavish(Calculator):
+    """Pays more than it declares."""
+
+    reward_range = (0.0, 1.0)
+
+    def run(self, arguments: Any, context: Any) -> Any:
+        context.reward(2.0)
+        return "2"
+
+
+class Undeclared(Lavish):
+    """Pays without declaring it."""
+
+    reward_range = None
+
+
+def test_a_tool_that_pays_what_it_may_not(tmp_path: Path) -> None:
+    given = {"arguments": {"expression": "1+1"}, "expected": "2"}
+    for tool in (Lavish, Undeclared):
+        assert failures(ToolContract, tool, tmp_path, **given) == {"a_call_earns_what_its_range_allows"}
+    sound = type("Sound", (Lavish,), {"reward_range": (0.0, 2.0)})
+    assert failures(ToolContract, sound, tmp_path, **given, reward=2.0) == set()
+    assert failures(ToolContract, sound, tmp_path, **given, reward=1.0) == {"a_call_earns_what_its_range_allows"}
+
+
 def test_a_tool_that_keeps_state_between_calls(tmp_path: Path) -> None:
     found = failures(ToolContract, Stateful, tmp_path, arguments={"expression": "1+1"}, expected="2")
     assert found == {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}
@@ -94,6 +119,12 @@ class Guess(ToolEnv):
         if action.text == "7":
             return Step(terminated=True, reward=1.0, answer="7")
         return Step(Observation([{"role": "user", "content": "No."}]))
+
+
+class Generous(Guess):
+    """Says that it gives no rewards, and gives one."""
+
+    gives_rewards = False
 
 
 class Mute(Guess):
@@ -157,6 +188,7 @@ def test_a_sound_environment_passes(tmp_path: Path) -> None:
         (Mute, "noise_is_answered_and_never_raises"),
         (Brittle, "noise_is_answered_and_never_raises"),
         (EndsTwice, "every_observation_and_step_is_well_formed"),
+        (Generous, "every_observation_and_step_is_well_formed"),
         (OtherStart, "every_episode_of_a_task_begins_alike"),
         (Shared, "instances_share_nothing"),
         (Unseeded, "the_same_seed_and_actions_give_the_same_episode"),
