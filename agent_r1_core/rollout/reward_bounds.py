@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from agent_r1_core.trajectory import Trajectory, Turn
+from agent_r1_core.trajectory import Trajectory
 
 _SLACK = 1e-6
 """By how much a reward may exceed its range, for rounding."""
@@ -25,9 +25,9 @@ def reward_problem(reward: float, bounds: tuple[float, float] | None) -> str | N
     return f"gave a reward of {reward:g}, outside its reward_range {bounds[0]:g} to {bounds[1]:g}; fix one of them"
 
 
-def within_cap(reward: float, cap: float | None, name: str, turn: Turn, trajectory: Trajectory) -> float:
-    """The part of a turn's reward that the cap leaves: the sum over the episode's turns stays from -cap to cap."""
+def within_cap(reward: float, cap: float | None, name: str, trajectory: Trajectory) -> float:
+    """The part of the next reward that the cap leaves: the sum over the episode's turns stays from -cap to cap."""
     if cap is None:
         return reward
-    earned = sum(other.rewards.get(name, 0.0) for other in trajectory.turns if other is not turn)
+    earned = sum(turn.rewards.get(name, 0.0) for turn in trajectory.turns)
     return min(max(reward, -cap - earned), cap - earned)

@@ -53,13 +53,13 @@ class Scorer:
             EpisodeError: a reward is broken.
         """
         for name, tool in self._tools.items():
-            given = within_cap((calls or {}).get(name, 0.0), tool.cap, name, turn, trajectory)
+            given = within_cap((calls or {}).get(name, 0.0), tool.cap, name, trajectory)
             turn.rewards[name] = given
             turn.reward += tool.weight * given
         for weighted in self._scoped("turn"):
             reward = weighted.reward
             score = await self._score(weighted, partial(reward.score_turn, turn, trajectory), trajectory)
-            score = within_cap(score, weighted.lowest_cap, reward.name, turn, trajectory)
+            score = within_cap(score, weighted.lowest_cap, reward.name, trajectory)
             turn.rewards[reward.name] = score
             turn.reward += weighted.weight * score
 

@@ -69,3 +69,9 @@ def test_without_process_rewards_or_without_a_scale_nothing_changes() -> None:
     unpaid, paid = batch_of(make_trajectory(reward=1.0)), batch_of(make_trajectory(turn_rewards=(0.5, 0.0)))
     assert scaled_rewards(unpaid, 3.0) is unpaid.rewards
     assert scaled_rewards(paid, None) is paid.rewards
+
+
+def test_numbers_outside_the_action_mask_are_not_read() -> None:
+    batch, spoilt = (Batch.from_groups([random_group(0, 4)]) for _ in range(2))
+    spoilt.process_rewards[~spoilt.action_mask] = 1e3
+    assert torch.equal(scaled_rewards(batch, 0.3), scaled_rewards(spoilt, 0.3))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolResources, tool
+from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolEnv, ToolResources, tool
 from agent_r1_core.errors import ConfigError, EpisodeError
-from agent_r1_core.rollout import ToolReward, ToolRunner, WeightedReward
+from agent_r1_core.rollout import RolloutSettings, ToolReward, ToolRunner, WeightedReward
 from agent_r1_core.rollout.episode_tools import EpisodeTools
+from agent_r1_core.rollout.reward_bounds import in_range
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.testing import make_trajectory
@@ -130,6 +133,7 @@ def scored(scorer: Scorer, turns: int, calls: Any = None) -> Any:
     [
         ((0.75, 0.75, 0.75), [0.75, 0.25, 0.0]),
         ((-2.0, 0.5, 2.0), [-1.0, 0.5, 1.5]),
+        ((-0.75, -0.75, 0.25), [-0.75, -0.25, 0.25]),
         ((0.25, 0.25, 0.25), [0.25, 0.25, 0.25]),
     ],
 )
@@ -161,6 +165,28 @@ def test_a_tools_rewards_are_weighted_capped_and_recorded_in_every_turn() -> Non
     assert [turn.reward for turn in trajectory.turns] == [1.5, 0.0, 0.5]
 
 
+def test_only_tools_that_declare_a_range_give_rewards(tools) -> None:
+    settings = RolloutSettings(
+        lambda services: ToolEnv(None, services),
+        ToolRunner({name: getattr(tools, name)() for name in ("paid", "lookup")}),
+    )
+    assert settings.rewarding_tools() == {"paid": ToolReward()}
+    assert replace(settings, tool_rewards={"paid": ToolReward(2.0)}).rewarding_tools() == {"paid": ToolReward(2.0)}
+    assert RolloutSettings(settings.make_env).rewarding_tools() == {}
+
+
+def test_what_several_sources_give_a_turn_adds_up() -> None:
+    """A reward that declares a cap is bound by it without a word in the recipe."""
+    first, second = Polite(), Polite()
+    second.name = "kind"
+    first.scores, second.scores = (0.25, 0.25), (1.0, 1.0)
+    second.cap = 1.5  # type: ignore[misc]
+    scorer = Scorer([WeightedReward(first), WeightedReward(second, 2.0)], ThreadPool(1), {"lookup": ToolReward(0.5)})
+    trajectory = scored(scorer, 2, [{"lookup": 1.0}, {"lookup": -1.0}])
+    assert [turn.reward for turn in trajectory.turns] == [0.5 + 0.25 + 2.0, -0.5 + 0.25 + 1.0]
+    assert [turn.rewards["kind"] for turn in trajectory.turns] == [1.0, 0.5]
+
+
 def test_a_score_outside_its_range_fails_the_episode_before_any_cap() -> None:
     reward = Polite()
     reward.scores = (3.0,)
@@ -182,3 +208,16 @@ def test_a_function_needs_a_context_to_give_rewards() -> None:
         def silent() -> str:
             """Say nothing."""
             return ""
+
+
+@pytest.mark.parametrize(
+    ("reward", "inside"),
+    [(-1.0, True), (2.0, True), (2 + 5e-7, True), (-1 - 5e-7, True), (2.00001, False), (-1.00001, False)],
+)
+def test_a_range_holds_but_for_rounding(reward: float, inside: bool) -> None:
+    assert in_range(reward, (-1.0, 2.0)) is inside
+
+
+@pytest.mark.parametrize("reward", [math.inf, -math.inf, math.nan])
+def test_no_range_holds_what_is_not_finite(reward: float) -> None:
+    assert not in_range(reward, (-math.inf, math.inf))
