@@ -1,17 +1,43 @@
 """A plugin of pytest for mutmut: quick files first, and in a file quick tests first, so that most mutants die soon.
 
-Copied into the folder that mutmut works in, where mutmut notes how long each test took.
+A mutant that starts processes without end dies of it before it fills the memory. Copied into the folder that mutmut
+works in, where mutmut notes how long each test took.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 STATISTICS = Path(__file__).with_name("mutmut-stats.json")
+STARTS = 200
+"""How many processes one test may start."""
+
+_started = 0
+
+
+def pytest_configure() -> None:
+    """Count the processes that are started, wherever that happens."""
+    sys.addaudithook(_count)
+
+
+def pytest_runtest_setup() -> None:
+    """Count anew for each test."""
+    global _started
+    _started = 0
+
+
+def _count(event: str, arguments: tuple[Any, ...]) -> None:
+    global _started
+    if event == "subprocess.Popen":
+        _started += 1
+        if _started > STARTS:
+            raise RuntimeError(f"a test starts more than {STARTS} processes")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +76,14 @@ def test_better_tests_kill_more_and_texts_are_left_out(
     assert ("return part / whole", "return part * whole") in missed
     (checkout / "tests" / "test_sums.py").write_text(CAREFUL)
     assert survivors() == {('name = "share"', "name = None")}
+
+
+def test_a_mutant_cannot_start_processes_without_end(root: Path, tmp_path: Path) -> None:
+    start = "    for _ in range({}):\n        subprocess.run(['true'])\n"
+    tests = "".join(f"def test_{number}():\n{start.format(number)}" for number in (120, 150, 201))
+    (tmp_path / "test_starts.py").write_text(f"import subprocess\n\n{tests}")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "fastest_first", "test_starts.py"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "scripts" / "mutation")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "1 failed, 2 passed" in done.stdout
+    assert "RuntimeError: a test starts more than 200 processes" in done.stdout
