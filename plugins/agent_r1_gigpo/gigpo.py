@@ -22,6 +22,7 @@ from agent_r1_core.learning.anchors import anchor_groups
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.groups import group_mean_advantage, group_normalised_advantage
+from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio
 from agent_r1_core.learning.turns import sum_per_turn, turn_borders, turn_returns_to_go
@@ -60,7 +61,10 @@ class GiGPO(Algorithm):
         clip_high: float = Field(0.2, gt=0)
         """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the k3 KL to the reference in the loss; above 0 it needs the reference policy."""
+        """Weight of the KL to the reference in the loss; above 0 it needs the reference policy."""
+        kl_estimator: LossKlEstimator = "k3"
+        """`k3`, the paper's: on policy its gradient is that of KL(reference || policy). `k2`: that of
+        KL(policy || reference). No effect if kl_coef is 0."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -70,6 +74,8 @@ class GiGPO(Algorithm):
             idle["gamma_turn"] = "omega is 0"
         if not config.normalise_std:
             idle["eps"] = "nothing is divided by the standard deviation"
+        if config.kl_coef == 0:
+            idle["kl_estimator"] = "kl_coef is 0"
         return idle
 
     def roles(self) -> frozenset[Role]:
@@ -110,7 +116,7 @@ class GiGPO(Algorithm):
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high)
-        return add_kl(policy_terms(tokens, surrogate), tokens, config.kl_coef, "k3")
+        return add_kl(policy_terms(tokens, surrogate), tokens, config.kl_coef, config.kl_estimator)
 
 
 _NO_STATES = (

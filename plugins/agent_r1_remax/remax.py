@@ -4,7 +4,7 @@ At every action token, A_t = the return to go from t on, less R(greedy): the ret
 under the same weights, with tools, in which every token is the likeliest one. It costs one episode per task and is
 never trained on. The baseline is not the group's, so that a group of one will do (`training.samples_per_task: 1`).
 
-With a KL, r'_t = r_t - kl_coef (log pi_old - log pi_ref) is to go. The paper's loss is -A_t log pi; the clipped
+With a KL, r'_t = r_t - kl_coef KL_t(pi_old, pi_ref) is to go. The paper's loss is -A_t log pi; the clipped
 surrogate has its gradient in the first optimiser step of a rollout and bounds the later ones. A group whose greedy
 episode failed is left out (LAW 5).
 """
@@ -12,7 +12,7 @@ episode failed is left out (LAW 5).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import Field
@@ -20,6 +20,7 @@ from pydantic import Field
 from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import kl_in_reward, reference_kl, returns_to_go
+from agent_r1_core.learning.kl import KlEstimator
 from agent_r1_core.learning.loss import policy_terms
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio
 
@@ -42,7 +43,18 @@ class ReMax(Algorithm):
         clip_high: float = Field(0.2, gt=0)
         """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the k1 KL to the reference in each token's reward; above 0 it needs the reference policy."""
+        """Weight of the KL to the reference in each token's reward; above 0 it needs the reference policy."""
+        kl_estimator: KlEstimator = "k1"
+        """What is taken from the reward: `k1` is unbiased; `k3` too, and never below 0; `k2` is biased. No effect if
+        kl_coef is 0."""
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Options without effect."""
+        idle = super().idle_options(config)
+        if config.kl_coef == 0:
+            idle["kl_estimator"] = "kl_coef is 0"
+        return idle
 
     def roles(self) -> frozenset[Role]:
         """The policy, and the reference if there is a KL."""
@@ -75,9 +87,11 @@ class ReMax(Algorithm):
     def advantages(self, batch: Batch) -> Advantages:
         """Returns to go less the greedy return; 0 where there is none to compare with."""
         mask = batch.action_mask if self.config.loss_mask else batch.response_mask
-        to_go = returns_to_go(kl_in_reward(batch, self.config.kl_coef), mask, 1.0)
+        estimator = self.config.kl_estimator
+        to_go = returns_to_go(kl_in_reward(batch, self.config.kl_coef, estimator=estimator), mask, 1.0)
         compared = mask & ~batch.baseline.isnan()[:, None]
-        return Advantages(torch.where(compared, to_go - batch.baseline[:, None], 0.0), metrics=reference_kl(batch))
+        advantages = torch.where(compared, to_go - batch.baseline[:, None], 0.0)
+        return Advantages(advantages, metrics=reference_kl(batch, estimator))
 
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The clipped surrogate."""

@@ -188,6 +188,7 @@ class PlainGigpo(PlainAlgorithm):
         "clip_low": 0.2,
         "clip_high": 0.2,
         "kl_coef": 0.0,
+        "kl_estimator": "k3",
     }
 
     def advantages(self, rows: Sequence[Row]) -> None:
@@ -225,7 +226,7 @@ class PlainGigpo(PlainAlgorithm):
         for token, now in zip(tokens, logprobs, strict=True):
             total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
             if self.kl_coef:
-                total = total + self.kl_coef * _kl("k3", now - token.reference)
+                total = total + self.kl_coef * _kl(self.kl_estimator, now - token.reference)
         return total
 
 
@@ -356,7 +357,13 @@ class PlainReinforcePP(PlainAlgorithm):
 class PlainRemax(PlainAlgorithm):
     """ReMax (2310.10505): what is still to come, less what the greedy episode earned in all."""
 
-    OPTIONS: ClassVar = {"aggregation": "sequence_sum", "clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}
+    OPTIONS: ClassVar = {
+        "aggregation": "sequence_sum",
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "kl_coef": 0.0,
+        "kl_estimator": "k1",
+    }
     greedy = True
 
     def needs_old(self) -> bool:
@@ -366,7 +373,7 @@ class PlainRemax(PlainAlgorithm):
         for row in rows:
             to_go = 0.0
             for token in reversed(self.loss_tokens(row)):
-                to_go += _earned(token, 1.0, self.kl_coef, "k1")
+                to_go += _earned(token, 1.0, self.kl_coef, self.kl_estimator)
                 token.advantage = to_go - row.greedy
 
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:

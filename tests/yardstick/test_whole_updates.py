@@ -87,6 +87,7 @@ CASES = [
         "gigpo-means", "gigpo", {"normalise_std": False, "omega": 0.5, "gamma_turn": 0.7, "aggregation": "sequence_sum"}
     ),
     Case("gigpo-kl", "gigpo", {"kl_coef": 0.3, "eps": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
+    Case("gigpo-k2", "gigpo", {"kl_coef": 0.3, "kl_estimator": "k2"}),
     Case("gigpo-no-mask", "gigpo", {"loss_mask": False, "entropy_coef": 0.1, "aggregation": "constant", "horizon": 37}),
     Case("cispo", "cispo", acts=set()),
     Case("starpo", "starpo"),
@@ -129,6 +130,7 @@ CASES = [
     Case("reinforce_pp_baseline-k3", "reinforce_pp_baseline", {"kl_coef": 0.3, "kl_estimator": "k3"}),
     Case("remax", "remax"),
     Case("remax-kl", "remax", {"kl_coef": 0.2, "clip_low": 0.1, "clip_high": 0.3, "aggregation": "token_mean"}),
+    Case("remax-k3", "remax", {"kl_coef": 0.2, "kl_estimator": "k3"}),
     Case("remax-no-mask", "remax", {"loss_mask": False, "aggregation": "constant", "horizon": 37}),
     Case("remax-entropy", "remax", {"entropy_coef": 0.1, "filter": "zero_spread"}, acts=CLIPS | {"zero_spread"}),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),

@@ -90,7 +90,7 @@ def test_without_the_loss_mask_environment_tokens_have_the_advantage_of_the_traj
 
 
 def test_options_without_effect_are_named() -> None:
-    assert set(GiGPO.idle_options(GiGPO.Config())) == {"horizon", "filter_share", "filter_p"}
+    assert set(GiGPO.idle_options(GiGPO.Config())) == {"horizon", "filter_share", "filter_p", "kl_estimator"}
     assert GiGPO().credits_turns()
     assert not made(omega=0.0).credits_turns()
     assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
@@ -102,6 +102,7 @@ def test_the_reference_is_needed_only_under_a_kl() -> None:
     assert not made().needs_every_trajectory()
     assert made(kl_coef=0.1).roles() == {"policy", "reference"}
     assert made(kl_coef=0.1).needs_every_trajectory()
+    assert "kl_estimator" not in GiGPO.idle_options(GiGPO.Config(kl_coef=0.1))
 
 
 def test_an_empty_rollout_has_no_advantages() -> None:

@@ -86,6 +86,8 @@ def test_the_reference_is_needed_only_under_a_kl() -> None:
     assert made(kl_coef=0.1).needs_old_logprobs()
     assert not made(kl_coef=0.1).needs_every_trajectory()
     assert made(entropy_coef=0.1).needs_every_trajectory()
+    assert "kl_estimator" in ReMax.idle_options(ReMax.Config())
+    assert "kl_estimator" not in ReMax.idle_options(ReMax.Config(kl_coef=0.1))
 
 
 def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
