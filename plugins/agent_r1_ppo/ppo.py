@@ -18,16 +18,16 @@ their returns, a wider upper clip and no KL.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agent_r1_core import Metric
 from agent_r1_core.contracts.algorithm import Algorithm, DenseConfig, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import gae, kl_in_reward, reference_kl
 from agent_r1_core.learning.kl import KlEstimator
-from agent_r1_core.learning.loss import policy_terms
+from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.masking import explained_variance, whiten
 from agent_r1_core.learning.process import scaled_rewards, turn_discounts
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value_loss
@@ -71,21 +71,33 @@ class PPO(Algorithm):
         """How far a value may move from its old one within an update; null: without limit. No effect if a rollout is
         learnt from in a single step."""
         kl_coef: float = Field(0.0, ge=0)
-        """Weight of the KL to the reference in each token's reward; above 0 it needs the reference policy."""
-        kl_estimator: KlEstimator = "k1"
-        """What is taken from the reward: `k1` is unbiased; `k3` too, and never below 0; `k2` is biased. No effect if
-        kl_coef is 0."""
+        """Weight of the KL to the reference; above 0 it needs the reference policy."""
+        kl_in: Literal["reward", "loss"] = "reward"
+        """Where the KL stands: in each token's reward, or in the loss, as in RAGEN's runs. No effect if kl_coef is
+        0."""
+        kl_estimator: KlEstimator | None = None
+        """null: `k1` in the reward, where `k3` is unbiased too and never below 0; `k2` in the loss, where `k1` is
+        refused. No effect if kl_coef is 0."""
         advantage_mask: bool = True
         """Credit action tokens only. Off, GAE also runs over the environment's tokens: for ablations. While it is on,
         `loss_mask` has no effect: the environment's tokens have no advantage to learn from. No effect with
         `gae: turn`, since the environment's tokens belong to no turn."""
+
+        @model_validator(mode="after")
+        def _k1_is_no_loss(self) -> Self:
+            if self.kl_in == "loss" and self.kl_estimator == "k1":
+                raise ValueError(
+                    "kl_estimator is k1, and kl_in is loss, where the gradient of k1 is zero in expectation; choose k2 "
+                    "or k3"
+                )
+            return self
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
         """Options without effect."""
         idle = super().idle_options(config)
         if config.kl_coef == 0:
-            idle["kl_estimator"] = "kl_coef is 0"
+            idle |= {"kl_in": "kl_coef is 0", "kl_estimator": "kl_coef is 0"}
         if config.gae == "token":
             idle["lam_turn"] = "gae is token"
         else:
@@ -104,7 +116,7 @@ class PPO(Algorithm):
 
     def needs_old_logprobs(self) -> bool:
         """True with a KL in the reward, which is that of the policy before the update."""
-        return bool(self.config.kl_coef > 0)
+        return bool(self.config.kl_coef > 0 and self.config.kl_in == "reward")
 
     def advantages(self, batch: Batch) -> Advantages:
         """GAE over the tokens in the mask, or over turns, whitened; the critic's targets are A + V before that."""
@@ -113,7 +125,9 @@ class PPO(Algorithm):
         config = self.config
         mask = batch.action_mask if config.advantage_mask or config.gae == "turn" else batch.response_mask
         rewards = scaled_rewards(batch, config.process_scale)
-        rewards = kl_in_reward(batch, config.kl_coef, rewards, config.kl_estimator)
+        estimator: KlEstimator = config.kl_estimator or "k1"
+        if config.kl_in == "reward":
+            rewards = kl_in_reward(batch, config.kl_coef, rewards, estimator)
         values, after = batch.values, batch.bootstrap
         if config.gae == "turn":
             discounts = config.gamma, config.lam, config.gamma_turn, config.lam_turn
@@ -124,17 +138,19 @@ class PPO(Algorithm):
         metrics = {
             "value_mean": float(batch.values[mask].mean()),
             "value_explained_variance": explained_variance(batch.values, targets, mask),
-            **reference_kl(batch, config.kl_estimator),
+            **(reference_kl(batch, estimator) if config.kl_in == "reward" else {}),
         }
         final = whiten(advantages, mask) if config.whiten else advantages
         return Advantages(final, value_targets=targets, value_mask=mask, metrics=metrics)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """The clipped surrogate and the clipped value loss."""
+        """The clipped surrogate, the clipped value loss and, with `kl_in: loss`, the KL."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)
         terms = policy_terms(tokens, surrogate)
+        if config.kl_in == "loss":
+            terms = add_kl(terms, tokens, config.kl_coef, config.kl_estimator or "k2")
         values, old, targets, weights = tokens.values, tokens.old_values, tokens.value_targets, tokens.value_weights
         if values is None or old is None or targets is None or weights is None:
             raise ValueError(

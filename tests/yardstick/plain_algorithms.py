@@ -247,13 +247,14 @@ class PlainPpo(PlainAlgorithm):
         "dual_clip": 3.0,
         "value_clip": 0.5,
         "kl_coef": 0.0,
-        "kl_estimator": "k1",
+        "kl_in": "reward",
+        "kl_estimator": None,
         "advantage_mask": True,
     }
     critic = True
 
     def needs_old(self) -> bool:
-        return self.kl_coef > 0
+        return self.kl_coef > 0 and self.kl_in == "reward"
 
     def value_tokens(self, row: Row) -> list[Token]:
         return row.actions if self.advantage_mask else row.responses
@@ -267,7 +268,7 @@ class PlainPpo(PlainAlgorithm):
             following, advantage = row.bootstrap, 0.0
             for token in reversed(self.value_tokens(row)):
                 gamma = self.gamma * (self.gamma_turn if token.closes_turn else 1)
-                reward = _earned(token, factor, self.kl_coef, self.kl_estimator)
+                reward = self.earned(token, factor)
                 error = reward + gamma * following - token.value
                 advantage = error + gamma * self.lam * advantage
                 token.advantage, token.target = advantage, advantage + token.value
@@ -275,11 +276,14 @@ class PlainPpo(PlainAlgorithm):
         if self.whiten:
             _whiten([token for row in rows for token in self.value_tokens(row)])
 
+    def earned(self, token: Token, factor: float) -> float:
+        return _earned(token, factor, self.kl_coef if self.kl_in == "reward" else 0.0, self.kl_estimator or "k1")
+
     def credit_turns(self, row: Row, factor: float) -> None:
         """The turn's advantage and its first value are what its last token earns; nothing comes after that token."""
         following, of_turn = row.bootstrap, 0.0
         for tokens in reversed(row.turns):
-            earned = sum(_earned(token, factor, self.kl_coef, self.kl_estimator) for token in tokens)
+            earned = sum(self.earned(token, factor) for token in tokens)
             first = tokens[0].value
             of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * self.lam_turn * of_turn
             following = first
@@ -293,6 +297,8 @@ class PlainPpo(PlainAlgorithm):
         total = torch.zeros((), dtype=torch.float64)
         for token, now in zip(tokens, logprobs, strict=True):
             total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.dual_clip)
+            if self.kl_coef and self.kl_in == "loss":
+                total = total + self.kl_coef * _kl(self.kl_estimator or "k2", now - token.reference)
         return total
 
     def value_loss(self, token: Token, value: Tensor) -> Tensor:

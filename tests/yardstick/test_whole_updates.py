@@ -101,6 +101,8 @@ CASES = [
     Case("ppo-kl", "ppo", {"kl_coef": 0.2, "gamma": 0.95}, acts=PPO_ACTS),
     Case("ppo-kl-k2", "ppo", {"kl_coef": 0.2, "kl_estimator": "k2"}, acts=CLIPS | {"value_clip"}),
     Case("turn_gae-kl-k3", "turn_gae", {"kl_coef": 0.2, "kl_estimator": "k3"}, acts=CLIPS | {"value_clip"}),
+    Case("ppo-kl-loss", "ppo", {"kl_coef": 0.3, "kl_in": "loss"}, acts=CLIPS | {"value_clip"}),
+    Case("ppo-k3-loss-one-step", "ppo", {"kl_coef": 0.3, "kl_in": "loss", "kl_estimator": "k3"}, {"lr": 2e-3}, set()),
     Case("ppo-kl-one-step", "ppo", {"kl_coef": 0.2}, {"lr": 2e-3}, set()),
     Case("ppo-no-advantage-mask", "ppo", {"advantage_mask": False, "gamma": 0.95, "lam": 0.9}, acts=PPO_ACTS),
     Case("ppo-horizon", "ppo", {"aggregation": "constant", "horizon": 50}),

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 from agent_r1_ppo.ppo import PPO
+from pydantic import ValidationError
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.kl import kl_estimate
@@ -19,6 +20,11 @@ TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
 
 class TestPPO(AlgorithmContract):
     component = PPO
+
+
+class TestWithKLInTheLoss(AlgorithmContract):
+    component = PPO
+    config: ClassVar = {"kl_coef": 0.01, "kl_in": "loss", "kl_estimator": "k3"}
 
 
 class TestDiscountedWithKL(AlgorithmContract):
@@ -123,8 +129,20 @@ def test_each_estimator_of_the_kl_is_what_is_taken_from_the_reward_and_logged() 
         found = plain - taxed.advantages[batch.action_mask]
         torch.testing.assert_close(found, 0.5 * tax, atol=1e-5, rtol=1e-5)
         assert taxed.metrics["kl_reference"] == pytest.approx(float(tax.mean()), abs=1e-6)
-    assert "kl_estimator" in PPO.idle_options(PPO.Config())
-    assert "kl_estimator" not in PPO.idle_options(PPO.Config(kl_coef=0.1))
+    assert {"kl_in", "kl_estimator"} <= set(PPO.idle_options(PPO.Config()))
+    assert not {"kl_in", "kl_estimator"} & set(PPO.idle_options(PPO.Config(kl_coef=0.1)))
+
+
+def test_a_kl_in_the_loss_leaves_rewards_alone_and_is_never_k1() -> None:
+    batch, algorithm = tiny_batch(), made(kl_coef=0.5, kl_in="loss")
+    advantages = algorithm.advantages(batch)
+    assert torch.equal(advantages.advantages, made().advantages(batch).advantages)
+    assert "kl_reference" not in advantages.metrics
+    assert "kl_reference" in algorithm.loss(loss_tokens(batch, advantages, algorithm)).metrics
+    assert algorithm.roles() == {"policy", "critic", "reference"}
+    assert not algorithm.needs_old_logprobs()
+    with pytest.raises(ValidationError, match=r"kl_in is loss, .*; choose k2 or k3"):
+        made(kl_in="loss", kl_estimator="k1")
 
 
 def test_roles() -> None:
