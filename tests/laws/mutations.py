@@ -498,6 +498,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         7,
+        "a-failed-trajectory-gives-spread",
+        "agent_r1_core/trajectory.py",
+        "[one.total_reward for one in self.trajectories if one.status is not EndStatus.FAILED]",
+        "[one.total_reward for one in self.trajectories]",
+        "failed_trajectory_or_a_lone_one",
+    ),
+    Mutation(
+        7,
         "the-greedy-episode-is-a-sample",
         COLLECTOR,
         "[episode for episode in finished if not episode.baseline]",

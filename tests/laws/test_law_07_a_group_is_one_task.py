@@ -8,8 +8,9 @@ from agent_r1_grpo.grpo import GRPO
 from algorithms import COMPARING, make
 from stage import Recorder, Stage, questions
 
-from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, GroupFilter
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.filters import kept_groups
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group
@@ -130,6 +131,15 @@ def test_a_group_whose_baseline_other_weights_sampled_is_mixed() -> None:
         for turn in one.turns:
             turn.versions = ((version, turn.tokens),)
     assert group.versions == {0, 1}
+
+
+@pytest.mark.parametrize("filter", ["zero_spread", "resample", "top_share", "top_p"])
+def test_no_filter_chooses_a_group_for_a_failed_trajectory_or_a_lone_one(filter: GroupFilter) -> None:
+    broken = group_of("broken", 1.0, 1.0)
+    broken.trajectories += group_of("broken", 0.0, status=EndStatus.FAILED).trajectories
+    told = group_of("told", -1.0, -0.5)
+    groups = [group_of("alone", 7.0), broken, group_of("flat", -2.0, -2.0), told]
+    assert kept_groups(groups, AlgorithmConfig(filter=filter, filter_share=1.0, filter_p=1.0)) == [told]
 
 
 def test_advantages_are_finite_for_any_rewards() -> None:
