@@ -198,6 +198,13 @@ EXPLAINED: dict[Change, str] = {
         "tokenizer", "return cls(raw, _generation_eos(path), str(path))", "str(path)", "None"
     ): "The tokenizer knows the folder that it came from.",
     _change("process_state", "return None if get is None else get()", "get is None", "(get is None) or True"): BY_LAW_9,
+    _change("process_state", "return None if get is None else get()", "get is None", "get is not None"): BY_LAW_9,
+    _change(
+        "isolated", "self._bulky = max(len(body), len(received)) > _BULKY", "> _BULKY", ">= _BULKY"
+    ): "Where a message of exactly so many bytes is written makes no difference.",
+    _change(
+        "isolated_process", "with contextlib.suppress(subprocess.TimeoutExpired):", "subprocess.TimeoutExpired", "None"
+    ): "Only a killed process that the system does not end in time would show it.",
     _change("tool_runner", _NOT_CLOSED, "describe_error(error)", ""): TEXT,
     _change(
         "conversation",

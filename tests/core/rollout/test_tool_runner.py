@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,7 +121,9 @@ def test_what_goes_wrong_is_one_sentence(tools, call, text):
 def test_a_hung_tool_costs_its_own_time_out_only(tools):
     runner = ToolRunner(made(tools, "hang", "stubborn", "lookup"), {"hang": 0.05, "stubborn": 0.05}, max_concurrency=2)
     hung = [("hang", {})] * 3 + [("stubborn", {})]
+    begun = time.perf_counter()
     results = run(runner, *hung, ("lookup", {"name": "Karimo"}))
+    assert all(0 < result.seconds < time.perf_counter() - begun for result in results)
     assert [result.text for result in results[:4]] == [
         *["Error: hang did not answer within 0.05 seconds."] * 3,
         "Error: stubborn did not answer within 0.05 seconds.",
