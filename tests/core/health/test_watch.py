@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.config import load_config
+from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.verdict import verdict
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.runs.alarm_file import AlarmFile
+
+ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip"), ("kl_reference",)
+"""Idle with one optimiser step on each rollout, and without a KL."""
 
 
 def echo_trap() -> list[dict[str, float]]:
@@ -137,29 +141,27 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "idle"),
     [
-        (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std"}),
-        (["training.samples_per_task=1"], {"group_std", "no_spread", "groups_without_spread"}),
-        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std"}),
-        (["training.importance_clip=2"], {"return_std"}),
-        (["algorithm=ppo", "evaluation.every=0"], {"bootstrapped_without_critic", "exact_match", "success"}),
+        (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE}),
+        (
+            ["training.samples_per_task=1"],
+            {"group_std", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
+        ),
+        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std", "importance_clip"}),
+        (["training.importance_clip=2", "training.minibatches=2"], {"return_std", "kl_reference"}),
+        (
+            ["algorithm=ppo", "evaluation.every=0"],
+            {"bootstrapped_without_critic", "exact_match", "success", "return_std", *ONE_STEP, *NO_REFERENCE},
+        ),
     ],
 )
 def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[str], idle: set[str]) -> None:
-    idle = idle | {"information", "retrieval"}
-    if not any("importance_clip" in key for key in keys):
-        idle |= {"importance_clip"}
-    plain = {"kl_reference", "clip_fraction"} if not any("kl_coef" in key for key in keys) else set()
-    grouped = {"return_std"} if not any("samples_per_task" in key for key in keys) else set()
-    expected = idle | plain | grouped
-    for monitor in MONITORS:
-        change = [*keys, f"health.{monitor.name}=off"]
-        if monitor.name in expected:
-            with pytest.raises(ConfigError, match=rf"health\.{monitor.name} .*has no effect here"):
-                load_config("default", change)
-        else:
-            load_config("default", change)
-    with pytest.raises(ConfigError, match=r"health\.\w+\.steps .*has no effect here"):
-        load_config("default", [*keys, f"health.{min(expected)}.steps=2"])
+    resolved = load_config("default", keys)
+    algorithm = resolved.make("algorithm", resolved.config.algorithm)
+    assert set(idle_monitors(resolved.config, "it", algorithm)) == idle | {"information", "retrieval"}
+    for change in (f"health.{min(idle)}.steps=2", f"health.{max(idle)}=off"):
+        with pytest.raises(ConfigError, match=r"health\.\w+(\.steps)? .*has no effect here"):
+            load_config("default", [*keys, change])
+    load_config("default", [*keys, "health.length.steps=2"])
 
 
 def test_information_is_judged_where_it_is_measured() -> None:
