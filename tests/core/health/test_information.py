@@ -42,6 +42,9 @@ def test_information_and_retrieval_have_the_bounds_of_their_definition() -> None
     mixed = [[-1.0, -2.0, -3.0]] * 6
     assert retrieval_accuracy(mixed, own) == pytest.approx(2 / 6)
     assert retrieval_accuracy([[-1.0, -1.0, -3.0]], [1]) == 0.5
+    for measure in (mutual_information, retrieval_accuracy):
+        with pytest.raises(ValueError, match="zip"):
+            measure(mixed, own[:-1])
 
 
 def group(name: str, *episodes: tuple[list[int], list[int]]) -> Group:
@@ -59,6 +62,11 @@ def test_a_measurement_takes_first_actions_of_tasks_whose_prompts_differ() -> No
     ]
     assert FirstActions.of(groups) == FirstActions([[1, 2], [7]], [[3], [4, 5], [8], [10]], [0, 0, 1, 1])
     assert FirstActions.of(groups[:2]) is None
+    anew = make_trajectory([([5], [6]), ([5], [7])], new_segment_at={1})
+    chosen = FirstActions.of([groups[0], Group(anew.task, [anew])])
+    assert chosen == FirstActions([[1, 2], [5]], [[3], [4, 5], [6]], [0, 0, 1]), (
+        "a second turn is none, whatever it sees"
+    )
     assert FirstActions.of([]) is None
 
 

@@ -80,6 +80,7 @@ def test_a_share_divides_by_a_sum_and_skips_steps_without_one() -> None:
     assert monitor.value({"rollout/failed": 2.0, "rollout/episodes": 6.0}) == 0.25
     assert monitor.value({"rollout/failed": 0.0, "rollout/episodes": 0.0}) is None
     assert monitor.value({"rollout/episodes": 6.0}) is None
+    assert monitor.value({"rollout/failed": 2.0}) == 1.0
 
 
 def test_numbers_that_are_not_finite_are_passed_over() -> None:
@@ -90,3 +91,6 @@ def test_numbers_that_are_not_finite_are_passed_over() -> None:
 def test_a_monitor_of_a_metric_that_nobody_declares_is_an_error() -> None:
     with pytest.raises(ConfigError, match="no metric is called 'health/group_sdt'; did you mean 'health/group_std'"):
         Monitor("x", Metric("health/group_sdt", ""), AtMost(threshold=0, steps=1), "", "")
+    for more in ({"per": (Metric("a", ""),)}, {"unless": Metric("a", "")}):
+        with pytest.raises(ConfigError, match="no metric is called 'a'"):
+            Monitor("x", metric.REWARD_MEAN, AtMost(threshold=0, steps=1), "", "", **more)

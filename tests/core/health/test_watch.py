@@ -51,6 +51,7 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
         "helps: a lower learning rate, more samples per task, algorithm.filter=top_p, or, if the tasks are solved, "
         "harder ones (health.group_std)"
     )
+    assert [(alarm.value, alarm.threshold) for alarm in alarms[:2]] == [(0.02, 0.01), (0.001, 0.01)]
     assert alarms[1].note() == "step 10: the alarm that stood since step 5 is over (health.prob_gap)"
     assert verdict(alarms, 60).splitlines() == [
         "health: alarms stand after 60 steps: group_std since step 13, entropy_collapse since step 20, grad_norm since "
@@ -94,6 +95,7 @@ def test_many_alarms_are_named_up_to_six() -> None:
         }
         for step in range(1, 11)
     ]
+    assert verdict(Watch(HealthConfig()).replay(lines)[:6], 10).splitlines()[0].endswith(", malformed since step 1")
     (first, _) = verdict(Watch(HealthConfig()).replay(lines), 10).splitlines()
     assert first == (
         "health: alarms stand after 10 steps: no_spread since step 1, empty_update since step 1, nonfinite since step "
