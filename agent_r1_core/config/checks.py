@@ -282,12 +282,6 @@ def _warn(setup: Setup) -> None:
             f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
             f"without a checkpoint cannot become the best one, even if it is evaluated"
         )
-    env = setup.block("env")
-    rewarded = env is not None and env.cls.gives_rewards
-    if not rewarded and not any(reward.weight for reward in setup.config.rewards):
-        setup.warnings.append(
-            "no reward has a weight: unless the environment itself rewards turns, there is nothing to learn from"
-        )
     clips = [name for name in CLIPS if setup.user_set(("algorithm", name))]
     if clips and training.epochs * training.minibatches == 1:
         setup.warnings.append(

@@ -44,11 +44,14 @@ def check_rewards(setup: Setup) -> None:
 
 
 def check_process_rewards(setup: Setup, algorithm: Algorithm, name: str) -> None:
-    """Report options for process rewards where there are none; say how they are credited, and what could be farmed."""
+    """Report options for process rewards where there are none; say how they are credited, what could be farmed, and
+    whether there is nothing to learn from."""
     process = list(_process_rewards(setup))
     env = setup.block("env")
     if env is not None and not env.cls.gives_rewards and not process:
         setup.idle(("algorithm", "process_scale"), "nothing gives process rewards")
+        if not any(reward.weight for reward in setup.config.rewards):
+            setup.warnings.append("no reward has a weight: there is nothing to learn from")
     if setup.config.env.config.max_turns == 1 and "critic" not in algorithm.roles():
         setup.idle(("algorithm", "gamma_turn"), "env.max_turns is 1, so that no turn follows another")
     if process:

@@ -10,7 +10,7 @@ from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError
 
 PLUGIN = '''
-from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
+from agent_r1_core import EnvSpec, RewardFn, RewardSpec, ToolContext, ToolEnv, ToolSpec, hookimpl, tool
 
 AGENT_R1_PLUGIN_API = 1
 
@@ -25,6 +25,32 @@ def paid(context: ToolContext) -> str:
 @hookimpl
 def register_tools():
     return [ToolSpec("paid", ":paid", "pays")]
+
+
+class Swing(RewardFn):
+    scope = "turn"
+    range = (-1.0, 1.0)
+
+    def score_turn(self, turn, trajectory):
+        return 1.0
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("swing", ":Swing", "pays or punishes")]
+
+
+class World(ToolEnv):
+    def reset(self, task):
+        return None
+
+    def step(self, action):
+        return None
+
+
+@hookimpl
+def register_envs():
+    return [EnvSpec("world", ":World", "a world that rewards turns")]
 '''
 VALID_CALL = "{name: valid_tool_call, weight: %s}"
 
@@ -82,6 +108,7 @@ def test_options_with_effect_are_taken(plugin: Path) -> None:
     loaded(tools, "algorithm=ppo", "algorithm.process_scale=1", plugin=plugin)
     loaded(rewarded("{name: valid_tool_call, cap: 4.5}"), "algorithm=reinforce_pp", "algorithm.process_scale=0.1")
     loaded("algorithm=ppo", "algorithm.gamma_turn=0.9", "env.max_turns=1")  # it discounts a bootstrap
+    loaded("env=world", "algorithm=ppo", "algorithm.process_scale=0.1", plugin=plugin)
     best = loaded(tools, "checkpoint.best=eval/reward/paid", plugin=plugin).config.checkpoint.best
     assert best == "eval/reward/paid"
 
@@ -99,6 +126,11 @@ def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
     assert "1.25 in all" in capped
 
 
+def test_a_cap_bounds_a_punishment_turned_around(plugin: Path) -> None:
+    (warning,) = loaded(rewarded("{name: swing, weight: -0.5, cap: 3}"), plugin=plugin).warnings
+    assert warning.startswith("farming: swing may pay up to 0.5 in each of 5 turns, 1.5 in all")
+
+
 def test_what_pays_once_or_punishes_is_no_farm(plugin: Path) -> None:
     assert loaded(rewarded("supporting_titles")).warnings == ()
     assert loaded(rewarded(VALID_CALL % -5)).warnings == ()
@@ -111,6 +143,15 @@ def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
     assert "set its `reward_cap`" in warning
     capped = "tools=[wiki_search, {name: paid, reward_weight: -0.5, reward_cap: 1.5}]"
     assert loaded(capped, plugin=plugin).warnings == ()
+
+
+def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
+    nothing = "no reward has a weight: there is nothing to learn from"
+    assert loaded("rewards=[{name: exact_match, weight: 0}]").warnings == (nothing,)
+    assert loaded("rewards=[]", "env=world", plugin=plugin).warnings == ()
+    assert loaded("rewards=[]", "tools=[wiki_search, paid]", plugin=plugin).warnings == ()
+    (warning,) = loaded("rewards=[]", "tools=[wiki_search, {name: paid, reward_weight: 0}]", plugin=plugin).warnings
+    assert warning == nothing
 
 
 def test_without_an_outcome_reward_nothing_is_compared() -> None:
@@ -126,6 +167,6 @@ def test_without_an_outcome_reward_nothing_is_compared() -> None:
     ],
 )
 def test_a_dry_run_says_how_process_rewards_are_credited(recipe: str, credit: str) -> None:
-    assert loaded(recipe=recipe).notes == ()
+    assert loaded(recipe=recipe).notes == loaded(rewarded(VALID_CALL % 0), recipe=recipe).notes == ()
     (note,) = loaded(rewarded(VALID_CALL % 0.1, "supporting_titles"), recipe=recipe).notes
     assert note == f"process rewards (valid_tool_call, supporting_titles): {credit}"

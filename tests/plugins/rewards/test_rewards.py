@@ -174,6 +174,18 @@ def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
     assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]
 
 
+def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> None:
+    """The name of a tool that there is not, or of a call without arguments, may hold lines, too."""
+    trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Tavelo"]}))
+    (turn,) = trajectory.turns
+    trajectory.closing = [{"role": "tool", "content": "Error: the call of x\nTavelo\ny is wrong."}]
+    assert SupportingTitles().score_turn(turn, trajectory) == 1.0
+    turn.errors = ["the call of x\nTavelo\ny is wrong"]
+    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
+    turn.errors, turn.calls = [], [CallRecord("x\nTavelo\ny", {}, "no such tool")]
+    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
+
+
 def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:
     trajectory = make_trajectory([((1,), (2,))] * 3, task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
     first, second, third = trajectory.turns
@@ -192,6 +204,8 @@ def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
     trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
     trajectory.closing = [{"role": "tool", "content": "The director is Tavelo."}]
     assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.0
+    trajectory.closing = [{"role": "tool", "content": FOUND}]
+    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.5
 
 
 @pytest.mark.parametrize("path", [None, [], "Mira"])
