@@ -63,9 +63,11 @@ class SummaryRequest:
     prompt: str
     """The user's message that asks for it."""
     heading: str
-    """Stands before the summary, in the user's message that holds it; the summary's thinking is left out."""
+    """Stands before the summary, in the user's message that holds it."""
     max_tokens: int
     """Most tokens of the summary; a longer one is cut, and used as it is."""
+    keep_thinking: bool = False
+    """Whether the summary's thinking is read on, too."""
 
 
 class ContextStrategy(Component):

@@ -26,6 +26,8 @@ class SummaryConfig(ComponentConfig):
     """After so many turns the context is summed up, however short it is; null: its length alone decides."""
     summary_tokens: int = Field(128, ge=1)
     """Most tokens of a summary, whatever `engine.max_new_tokens` says; a longer one is cut and used as it is."""
+    keep_thinking: bool = False
+    """Whether the policy reads the thinking of its summary, too."""
     prompt: str = Field(PROMPT, min_length=1)
     """Asks for the summary, as the user."""
     heading: str = HEADING
@@ -44,7 +46,8 @@ class Summary(ContextStrategy):
     async def next_context(self, history: History) -> Sequence[Message] | SummaryRequest:
         """Everything, or the request for a summary of it."""
         if await self._is_long(history):
-            return SummaryRequest(self.config.prompt, self.config.heading, self.config.summary_tokens)
+            config = self.config
+            return SummaryRequest(config.prompt, config.heading, config.summary_tokens, config.keep_thinking)
         return history.messages
 
     @classmethod

@@ -214,6 +214,13 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said: str, cut: boo
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
 
 
+def test_thinking_is_read_on_where_the_recipe_says_so() -> None:
+    strategy = Summary(Summary.Config(turns=2, keep_thinking=True))
+    one = episode(strategy, lambda cue: "<think>Hm.</think>" if PROMPT in cue.prompt else "On.")
+    assert one.turns[3].observation[0]["content"] == f"{HEADING}\n<think>Hm.</think>"
+    assert one.turns[2].errors == []
+
+
 def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:
     special = TOKENIZER.encode("<tool_call>")
     assert len(special) == 1
