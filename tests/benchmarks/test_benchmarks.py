@@ -25,6 +25,7 @@ SCRIPTS = (
     "echo_trap",
     "turn_credit",
     "frozen_lake",
+    "contexts",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -36,6 +37,7 @@ QUICK = {
     "ablation": ("runs",),
     "echo_trap": ("runs",),
     "turn_credit": ("runs",),
+    "contexts": ("runs",),
 }
 """Where each writes rows."""
 
