@@ -15,10 +15,13 @@ import argparse
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import report
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
 
 RECIPE = "frozen_lake"
 
@@ -74,12 +77,20 @@ def optima(env: Any, seeds: Iterable[int], budget: int, actions: Sequence[int]) 
     return {most: float(np.mean([optimum(lake, budget // most, most) for lake in lakes])) for most in actions}
 
 
+def resolved_for(run: Path | None, maps: int) -> ResolvedConfig:
+    """The recipe, or a run's configuration with its policy as the model, with so many maps to evaluate on."""
+    from agent_r1_core.training.api import resolve
+
+    policy = [] if run is None else [f"model.name={run}"]
+    return resolve(run or RECIPE, [f"evaluation.size={maps}", *policy], training=False)
+
+
 def main() -> None:
-    from agent_r1_core.training.api import evaluate, resolve
+    from agent_r1_core.training.api import evaluate
     from agent_r1_core.training.evaluator import EvaluationPlan
 
     options = arguments()
-    resolved = resolve(options.run or RECIPE, [f"evaluation.size={options.maps}"], training=False)
+    resolved = resolved_for(options.run, options.maps)
     source = resolved.config.tasks.eval_sets["eval"]
     if source is None:
         raise SystemExit(f"{options.run} holds its evaluation maps out of training; name a run with a tasks.eval")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from agent_r1_gymnasium.frozen_lake import FrozenLake
 
-from agent_r1_core import Action, EnvServices, Task
+from agent_r1_core import Action, EnvServices, Task, train
 
 
 @pytest.fixture
@@ -60,3 +61,12 @@ def test_nobody_beats_the_optimum_and_the_best_actions_reach_it(benchmark: Modul
         won += bool(step.success)
     optimum = benchmark.optimum(chances, 12, 1)
     assert won / games == pytest.approx(optimum, abs=4 * (optimum * (1 - optimum) / games) ** 0.5)
+
+
+@pytest.mark.slow
+def test_it_measures_the_policy_that_the_run_trained(benchmark: ModuleType, tmp_path: Path) -> None:
+    """And not the model from which the run began."""
+    small = ["training.steps=1", "training.tasks_per_step=1", "training.samples_per_task=2", "evaluation.size=2"]
+    run = train("frozen_lake", [*small, "training.minibatches=1", f"run.dir={tmp_path}"])
+    assert benchmark.resolved_for(run.path, 3).config.model.name == str(run.path)
+    assert benchmark.resolved_for(None, 3).config.evaluation.size == 3
