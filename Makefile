@@ -7,6 +7,7 @@ VLLM := $(VENV)/.vllm
 RECIPE ?= default
 ARGS ?=
 WORKERS ?= 2
+SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts templates tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: train test lint typecheck wheel mutants torture install clean help
@@ -37,8 +38,8 @@ test: $(VLLM)
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 
 typecheck: $(READY)
 	$(BIN)/mypy agent_r1_core agent_r1_cli plugins scripts benchmarks

@@ -48,8 +48,8 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
     if isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(SUFFIXES):
         path = (relative_to or Path.cwd()) / os.path.expanduser(text)
         if not path.is_file():
-            known = f"; give the path of a YAML file or one of the recipes {', '.join(names)}" if names else ""
-            raise ConfigError(f"there is no recipe file at {path}{known}")
+            known = f", or one of the recipes {', '.join(names)}" if names else ""
+            raise ConfigError(f"there is no recipe and no run at {path}; give the path of a YAML file or a run{known}")
         return path
     for folder in folders:
         if (folder / f"{text}.yaml").is_file():

@@ -142,7 +142,10 @@ def refuse_taken(path: Path, force: bool) -> None:
     if not path.exists() or not _contents(path):
         return
     if not force:
-        raise RunError(f"{path} exists already; continue it with --resume, or replace it with --force")
+        raise RunError(
+            f"{path} exists already; continue it with --resume, or replace it with --force (Python: resume=True, "
+            "force=True)"
+        )
     if not is_run(path):
         raise RunError(f"{path} is not a run directory, so --force does not delete it; set another run.name or run.dir")
 

@@ -80,7 +80,10 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     before = files(tmp_path)
     again = agent_r1("train", "default", *small)
     assert again.exit_code == 1
-    assert again.stderr == ("error: runs/small exists already; continue it with --resume, or replace it with --force\n")
+    assert again.stderr == (
+        "error: runs/small exists already; continue it with --resume, or replace it with --force (Python: resume=True, "
+        "force=True)\n"
+    )
     as_recipe = agent_r1("train", "runs/small")
     assert as_recipe.exit_code == 1
     assert "runs/small is a run, not a recipe; continue it with --resume" in as_recipe.stderr

@@ -133,7 +133,7 @@ def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.Mon
     assert find_recipe("./small.yaml", []) == folder / "small.yaml"
     with pytest.raises(ConfigError, match=r"no recipe named 'smal'; did you mean small\? The recipes are small"):
         find_recipe("smal", [folder])
-    with pytest.raises(ConfigError, match=r"no recipe file at .*none\.yaml; .* recipes small"):
+    with pytest.raises(ConfigError, match=r"there is no recipe and no run at .*none\.yaml; .* recipes small"):
         find_recipe("none.yaml", [folder])
 
 
