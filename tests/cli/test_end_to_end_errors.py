@@ -29,7 +29,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["trackers=[wandb]"], 3, "no tracker is called 'wandb'; there are: tensorboard, trackio"),
         ("default", ["-P", "trackoi"], 2, "no plugin called 'trackoi' can be disabled; did you mean 'trackio'?"),
         ("defalt", [], 2, "there is no recipe named 'defalt'; did you mean default?"),
-        ("./mine.yaml", [], 2, "mine.yaml; give the path of a YAML file or one of the recipes"),
+        ("./mine.yaml", [], 2, "mine.yaml; give the path of a YAML file or a run, or one of the recipes"),
         ("default", ["-p", "gone.py"], 2, "plugins[1] (-p gone.py) names no file"),
         ("default", ["-p", "broken.py"], 3, "names the plugin broken, which is failed: importing"),
         ("default", ["model.name=./gone"], 1, "is neither a Hugging Face folder (no config.json) nor a run"),
