@@ -7,7 +7,7 @@ VLLM := $(VENV)/.vllm
 RECIPE ?= default
 ARGS ?=
 WORKERS ?= 2
-SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts templates tests
+SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: train test lint typecheck wheel mutants torture install clean help
