@@ -26,25 +26,25 @@ def worlds_folder(folder: Path) -> Path:
     return folder.parent / "tiny-worlds"
 
 
-def play(env: str) -> list[Trajectory]:
+def play(env: str, folder: Path) -> list[Trajectory]:
     """Sampled episodes on held-out seeds."""
     tasks = "tasks={train: {name: seeds}, eval: {name: seeds, first: 1000000, size: 40}}"
     model = "model={name: tiny-worlds, dtype: float32}"
     sampling = ["evaluation.greedy=false", "engine.max_new_tokens=32", "threads=1"]
-    overrides = [model, f"env={env}", tasks, "tools=[]", "rewards=[]", *sampling]
+    overrides = [model, f"env={env}", tasks, "tools=[]", "rewards=[]", f"run.dir={folder}", *sampling]
     found, _ = evaluate(EvaluationPlan(resolve(None, overrides, training=False)))
     return found.trajectories
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_it_plays_legally(world: str) -> None:
+def test_it_plays_legally(world: str, tmp_path: Path) -> None:
     env, share = WORLDS[world]
-    turns = [turn for trajectory in play(env) for turn in trajectory.turns]
+    turns = [turn for trajectory in play(env, tmp_path) for turn in trajectory.turns]
     assert sum(not turn.errors for turn in turns) / len(turns) > share
 
 
-def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction() -> None:
-    episodes = play(WORLDS["frozen_lake"][0])
+def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction(tmp_path: Path) -> None:
+    episodes = play(WORLDS["frozen_lake"][0], tmp_path)
     assert sum(bool(episode.success) for episode in episodes) / len(episodes) < 0.25
     said = {turn.text for episode in episodes for turn in episode.turns}
     assert {f"<answer>{name}</answer>" for name in ("left", "down", "right", "up")} <= said
