@@ -7,8 +7,8 @@ from bad, and the reward falls. Here it is provoked on the recipe `calculator` (
 elsewhere, too: few episodes a step (8 sums x 4) and many passes over each rollout (4 epochs of 2 mini-batches). Arms:
 `StarPO` (GRPO over whole trajectories) and `StarPO-S`, which differs in its options alone (a critic's baseline, a wider
 upper clip, only the quarter of the groups whose returns differ most; it plays as many episodes and learns from fewer).
-`healthy` is the recipe itself at the same learning rate (16 sums x 8, one pass), which shows that the rate is not the
-fault.
+`healthy` is the recipe itself at the same learning rate (16 sums x 8, one pass), to see whether the rate is the fault.
+In single runs tried so far StarPO-S did not prevent the collapse at this size; no figures of several seeds exist yet.
 
 The reward has fallen where its running mean over 5 steps is below half of its best so far. An alarm is the first of
 the health monitors with their default thresholds; that of `reward` itself does not count. On runs whose reward does not

@@ -6,7 +6,7 @@ those of all turns of the group that began in the same state, its anchor group. 
 spread, tells nothing: A_step is 0 (LAW 7).
 
 Environments name states (`Observation.state_key`). Turns without a name have A_step 0; if no turn has one, the
-algorithm is GRPO and says so.
+advantage is GRPO's, and the run says so. Losses are averaged over tokens, GRPO's over trajectories.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GiGPO(Algorithm):
         """Options of GiGPO."""
 
         omega: float = Field(1.0, ge=0)
-        """Weight of A_step; 0 is GRPO."""
+        """Weight of A_step; 0: the advantage is GRPO's."""
         gamma_turn: float = Field(0.95, ge=0, le=1)
         """Discount per turn of the returns to go in A_step; no effect if omega is 0."""
         normalise_std: bool = True

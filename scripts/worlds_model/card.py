@@ -25,8 +25,8 @@ these environments can be run, watched and tested on a laptop. It knows no Engli
 
 ## How it was made
 
-`python scripts/make_worlds_model.py --out agent_r1_core/bundled/tiny-worlds`: {steps} supervised steps of {batch}
-episodes each, from the weights of `tiny`, which can copy and knows the chat template. In the episodes every action is
+With the lessons and settings of `scripts/make_worlds_model.py`: {steps} supervised steps of {batch} episodes each, from
+the weights of `tiny`, which can copy and knows the chat template. In the episodes every action is
 drawn at random among those that are legal and change something: no step against the edge of the lake or a wall, but
 into a hole as readily as anywhere; either arm of the bandit; all numbers with random signs, whatever the target
 (`scripts/worlds_model/aimless.py`). What the world answers is learnt, too. No action was chosen because it leads
@@ -34,7 +34,7 @@ anywhere. Shares of the episodes: {mixture}. The lake's maps are those of traini
 
 ## What it can do
 
-Measured by the same script at temperature 1 on {size} held-out seeds each (`frozen_lake` with `view: around` and 12
+Measured by that script at temperature 1 on {size} held-out seeds each (`frozen_lake` with `view: around` and 12
 turns, `sokoban` with 10 turns):
 
 | | |
