@@ -1,61 +1,58 @@
 """Do a window and a summary train where the whole episode does not fit?
 
     python benchmarks/contexts.py
-    python benchmarks/contexts.py --steps 25 --seeds 0 1 2
+    python benchmarks/contexts.py --steps 20 --seeds 0 1 2
 
-Questions over two hops, as in the recipe `default`, but pages are long (long_pages.py): the question and two pages need
-about 235 tokens, and a context may have 200. Arms: everything (`append`), which is truncated before the second page;
-the question and the last turn (`window`); the question and a summary that the policy writes after every page
-(`summary`), with at most 24 tokens. All else is the same, rewards included: exact match, and a share for each page.
+The frozen lake of the recipe `frozen_lake`: the goal is six steps away at least, one a turn, and a context may have 92
+tokens, which four turns fill. Arms: everything (`append`), which is truncated there; the opening and the last two turns
+(`window`); the opening and what the policy itself writes after every third turn when asked where it is (`summary`, at
+most 12 tokens). The summary replaces the newest answer, too: what it leaves out is gone. All else is the same.
 
-Scores, per run, then mean and t interval over seeds: exact match of greedy answers to held-out questions of unseen
-worlds before training and after all steps; tokens of an episode, and the share of episodes that were truncated, in the
-last step. Differences are paired by seed; `append` can guess what it cannot read.
+Scores, per run, then mean and t interval over seeds: share of held-out maps that greedy play crosses before training
+and after all steps; tokens of an episode, and the share of episodes that were truncated (by a context that was full, or
+after twelve turns), in the last step. Differences are paired by seed.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import arms
 import report
 
 from agent_r1_core.runs.run import Run
 
-PAGES = Path(__file__).with_name("long_pages.py")
-COMMON = (
-    "-p",
-    str(PAGES),
-    "tools=[{name: long_pages/wiki_search, filler: 40}]",
-    "rewards=[exact_match, {name: supporting_titles, weight: 0.3}]",
-    "env.max_tokens=200",
-    "env.max_turns=4",
-)
-SUMMARY = "max_tokens: 100, summary_tokens: 24, keep_thinking: true, prompt: 'What is known?', heading: Page"
+RECIPE, SCORE = "frozen_lake", "success"
+COMMON = ("env.max_tokens=92", "checkpoint.best=null")
+SUMMARY = "turns: 3, max_tokens: 78, summary_tokens: 12, prompt: 'Where are you?', heading: 'Notes:'"
 ARMS = (
-    arms.Arm("append"),
-    arms.Arm("window", ("context={name: window, turns: 1}",)),
-    arms.Arm("summary", (f"context={{name: summary, {SUMMARY}}}",)),
+    arms.Arm("append", recipe=RECIPE),
+    arms.Arm("window", ("context={name: window, turns: 2}",), RECIPE),
+    arms.Arm("summary", (f"context={{name: summary, {SUMMARY}}}",), RECIPE),
 )
 PAIRS = (("window", "append"), ("summary", "append"), ("summary", "window"))
-QUICK = ("training.tasks_per_step=2", "training.samples_per_task=2", "tasks.train.size=16", "engine.max_new_tokens=8")
+QUICK = ("training.tasks_per_step=2", "training.samples_per_task=2", "tasks.train.size=16")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = arms.parser(__doc__, "contexts")
-    options.add_argument("--steps", type=int, default=40, help="training steps of a run")
-    options.add_argument("--questions", type=int, default=200, help="held-out questions of an evaluation")
+    options.add_argument("--steps", type=int, default=30, help="training steps of a run, 128 episodes each")
+    options.add_argument("--maps", type=int, default=200, help="held-out maps of an evaluation")
     chosen = arms.parse(options)
     if chosen.quick:
-        chosen.steps, chosen.questions = 2, 4
+        chosen.steps, chosen.maps = 2, 4
     return chosen
+
+
+def after(run: Run) -> float:
+    """The score after training."""
+    return arms.last(run, SCORE)
 
 
 def before(run: Run) -> float:
     """The score before training."""
-    return arms.evaluated(run)[0][1]
+    return arms.evaluated(run, SCORE)[0][1]
 
 
 def tokens(run: Run) -> float:
@@ -70,17 +67,17 @@ def truncated(run: Run) -> float:
 
 def main() -> None:
     options = arguments()
-    common = [*COMMON, f"training.steps={options.steps}", f"evaluation.size={options.questions}"]
+    common = [*COMMON, f"training.steps={options.steps}", f"evaluation.size={options.maps}"]
     common += QUICK if options.quick else ()
     runs = arms.run_all(options.home, ARMS, options.seeds, common)
     columns = {
         "before": arms.scores(runs, before),
-        f"after {options.steps} steps": arms.scores(runs, arms.last),
+        f"after {options.steps} steps": arms.scores(runs, after),
         "tokens": arms.scores(runs, tokens),
         "truncated": arms.scores(runs, truncated),
     }
     table, differences = arms.table(columns), arms.differences(columns, PAIRS)
-    report.show(f"Exact match by context, mean over seeds {options.seeds} with 95 % t intervals", table)
+    report.show(f"Success by context, mean over seeds {options.seeds} with 95 % t intervals", table)
     report.show("Differences, paired by seed", differences)
     report.save(options.out, options, {"arms": table, "differences": differences, "runs": list(arms.rows(columns))})
 

@@ -3,7 +3,7 @@
     python scripts/make_worlds_model.py --out agent_r1_core/bundled/tiny-worlds
     python scripts/make_worlds_model.py --out agent_r1_core/bundled/tiny-worlds --measure-only
 
-Takes about eight minutes on one core. The same seed gives the same weights on the same kind of processor with the same
+Takes about ten minutes on one core. The same seed gives the same weights on the same kind of processor with the same
 version of torch; elsewhere bfloat16 rounds differently and the measurements differ slightly.
 """
 
@@ -21,7 +21,7 @@ from worlds_model.card import write_card
 from worlds_model.measure import measure
 from worlds_model.start import from_tiny
 
-STEPS, BATCH = 240, 24
+STEPS, BATCH = 420, 24
 
 
 def main() -> None:

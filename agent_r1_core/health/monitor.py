@@ -41,13 +41,17 @@ class Monitor:
     """The metric counts as a share of the sum of these; a step in which that is 0 is not judged."""
     unless: Metric | None = None
     """Steps that have this metric are not judged."""
+    gain: Metric | None = None
+    """While this metric, as a mean of as many values as the rule takes, is above its first one, nothing is beyond the
+    limit."""
     needs: Need | None = None
     severe: bool = False
     """Whether `health.early_stop` ends the run at its alarm."""
 
     def __post_init__(self) -> None:
-        for name in (self.metric, *self.per, *([] if self.unless is None else [self.unless])):
-            _DECLARED[name]
+        for name in (self.metric, *self.per, self.unless, self.gain):
+            if name is not None:
+                _DECLARED[name]
 
     def value(self, metrics: Mapping[str, float]) -> float | None:
         """What it watches in a step's metrics; None if there is nothing to judge.

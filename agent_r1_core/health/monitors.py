@@ -7,7 +7,7 @@ for ten steps, five steps without a group to learn from, five evaluations below 
 from __future__ import annotations
 
 from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeasuredFall, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Spike
 from agent_r1_core.metrics import declared as metric
 
 _LOWER_RATE = "a lower learning rate"
@@ -26,6 +26,15 @@ MONITORS: tuple[Monitor, ...] = (
         f"{_LOWER_RATE}, more samples per task, algorithm.filter=top_p, or, if the tasks are solved, harder ones",
         needs="groups",
         severe=True,
+    ),
+    Monitor(
+        "spread_without_gain",
+        metric.GROUP_STD,
+        MeanFall(threshold=0.75, steps=1),
+        "the spread of returns within groups has fallen to {value} (alarm at {limit}), and the reward has not risen",
+        f"a filter (algorithm.filter=top_share), more samples per task, or {_LOWER_RATE}",
+        needs="groups",
+        gain=metric.REWARD_MEAN,
     ),
     Monitor(
         "no_spread",

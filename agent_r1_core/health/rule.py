@@ -47,6 +47,35 @@ class Past:
             self.best = list(self.recent)
 
 
+class RunningMean:
+    """The mean of the last `size` values."""
+
+    def __init__(self, size: int) -> None:
+        self.first: float | None = None
+        """The mean of the first `size` values; None until there are so many."""
+        self.last = 0.0
+        """The mean of the last ones."""
+        self._recent: deque[float] = deque(maxlen=size)
+
+    @property
+    def full(self) -> bool:
+        """Whether there were `size` values."""
+        return self.first is not None
+
+    @property
+    def risen(self) -> bool:
+        """Whether the last mean is higher than the first."""
+        return self.first is not None and self.last > self.first
+
+    def add(self, value: float) -> float:
+        """The mean with another value."""
+        self._recent.append(value)
+        self.last = statistics.fmean(self._recent)
+        if self.first is None and len(self._recent) == self._recent.maxlen:
+            self.first = self.last
+        return self.last
+
+
 class Rule(Section):
     """A limit, and how long a metric may be beyond it."""
 
@@ -56,6 +85,10 @@ class Rule(Section):
 
     def memory(self) -> int:
         """How many earlier values the limit depends on, in a row."""
+        return 1
+
+    def smoothing(self) -> int:
+        """Of how many values in a row the mean is judged."""
         return 1
 
     def limit(self, past: Past) -> float | None:
@@ -101,6 +134,21 @@ class MeasuredFall(Fall):
 
     every: int = Field(default=0, ge=0)
     """Steps between measurements, from the first step on; 0: never."""
+
+
+class MeanFall(Fall):
+    """Running means of at most `threshold` times the first one, where that is above 0."""
+
+    window: int = Field(default=5, ge=1)
+    """How many values in a row make a mean."""
+
+    def memory(self) -> int:
+        """The first mean."""
+        return 1
+
+    def smoothing(self) -> int:
+        """The values of a mean."""
+        return self.window
 
 
 class Growth(Fall):

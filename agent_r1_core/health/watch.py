@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import Past, Rule
+from agent_r1_core.health.rule import Past, Rule, RunningMean
 from agent_r1_core.health.settings import HealthConfig
 
 _CALM = 5
@@ -22,6 +22,10 @@ class Watched:
     monitor: Monitor
     rule: Rule
     past: Past = field(init=False)
+    values: RunningMean = field(init=False)
+    """Of what it watches."""
+    gains: RunningMean = field(init=False)
+    """Of the monitor's `gain`."""
     beyond: int = 0
     """Values in a row beyond the limit."""
     within: int = 0
@@ -32,12 +36,18 @@ class Watched:
     """The alarm that stands."""
 
     def __post_init__(self) -> None:
-        self.past = Past(self.rule.memory())
+        self.past, size = Past(self.rule.memory()), self.rule.smoothing()
+        self.values, self.gains = RunningMean(size), RunningMean(size)
 
-    def judge(self, step: int, value: float) -> Alarm | None:
-        """The alarm that begins or ends with a value."""
+    def judge(self, step: int, value: float, gain: float | None = None) -> Alarm | None:
+        """The alarm that begins or ends with a value; `gain` is that of the monitor's other metric."""
+        value = self.values.add(value)
+        if gain is not None:
+            self.gains.add(gain)
+        if not self.values.full:
+            return None
         limit = self.rule.limit(self.past)
-        if limit is not None and self.rule.beyond(value, limit):
+        if limit is not None and self.rule.beyond(value, limit) and not self.gains.risen:
             self.since = self.since if self.beyond else step
             self.beyond, self.within = self.beyond + 1, 0
             if self.alarm is not None or self.beyond < self.rule.steps:
@@ -63,7 +73,8 @@ class Watch:
         alarms = []
         for watched in self._watched:
             value = watched.monitor.value(metrics)
-            alarm = None if value is None else watched.judge(step, value)
+            gain = None if watched.monitor.gain is None else metrics.get(watched.monitor.gain)
+            alarm = None if value is None else watched.judge(step, value, gain)
             if alarm is not None:
                 alarms.append(alarm)
         return alarms

@@ -19,11 +19,15 @@ from tiny_model.demonstrations import Demonstration, Message, answer
 
 from agent_r1_core import Action, EnvServices, Observation, Step, Task, ToolEnv
 
-MIXTURE: dict[str, float] = {"frozen_lake": 0.34, "sokoban": 0.12, "countdown": 0.44, "bandit": 0.10}
-"""Share of each world."""
+MIXTURE: dict[str, float] = {"frozen_lake": 0.24, "notes": 0.08, "sokoban": 0.10, "countdown": 0.50, "bandit": 0.08}
+"""Share of each world, and of notes taken on the lake."""
 STEPS = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
 TURNS = {"frozen_lake": 8, "sokoban": 4, "countdown": 3, "bandit": 3}
 """Most turns of an episode."""
+IN_ORDER = 0.6
+"""How often Countdown's numbers keep their order, which is easier to write than another one."""
+ASK, HEADING = "Where are you?", "Notes:"
+"""Asks for a note, and stands before it."""
 FIRST_SEED = 100_000
 """Far from the seeds of recipes, and below those that are held out."""
 
@@ -35,6 +39,7 @@ class Aimless:
         self.rng, self.mixture = random.Random(f"aimless/{seed}"), dict(mixture)
         self.players: dict[str, Callable[[int], Demonstration]] = {
             "frozen_lake": self.frozen_lake,
+            "notes": self.notes,
             "sokoban": self.sokoban,
             "countdown": self.countdown,
             "bandit": self.bandit,
@@ -51,6 +56,22 @@ class Aimless:
         options = {"view": view, "actions_per_turn": most, "success_rate": self.rng.choice((0.8, 0.8, 1.0))}
         return self._play("frozen_lake", FrozenLake, options, seed, lambda text: self._on_the_lake(text, most))
 
+    def notes(self, seed: int) -> Demonstration:
+        """A note on where one stands, which may be long ago; or steps from such a note on."""
+        walk = self._play("frozen_lake", FrozenLake, {"view": "around"}, seed, lambda text: self._on_the_lake(text, 1))
+        messages = walk.messages
+        seen = [message["content"] for message in messages[2::2]]
+        if not seen:
+            return walk
+        last = self.rng.randrange(len(seen))
+        if self.rng.random() < 0.5:
+            note = seen[last] if self.rng.random() < 0.5 else self.rng.choice(seen[: last + 1])
+            asked: list[Message] = [{"role": "user", "content": ASK}, {"role": "assistant", "content": note}]
+            return Demonstration([*messages[: 2 * last + 3], *asked])
+        return Demonstration(
+            [messages[0], {"role": "user", "content": f"{HEADING}\n{seen[last]}"}, *messages[2 * last + 3 :]]
+        )
+
     def sokoban(self, seed: int) -> Demonstration:
         """Steps and pushes that nothing blocks."""
         most = self._most()
@@ -62,7 +83,7 @@ class Aimless:
         return self._play("bandit", Bandit, {"pulls": self.rng.randint(1, 3)}, seed, lambda text: self.rng.choice(ARMS))
 
     def countdown(self, seed: int) -> Demonstration:
-        """Every number once, in any order, with any signs."""
+        """Every number once, with any signs, more often than not in the order in which they stand."""
         tries, numbers = self.rng.choice((1, 1, 3)), self.rng.choice((3, 3, 3, 4))
         held: list[str] = []
 
@@ -113,7 +134,9 @@ class Aimless:
         return ", ".join([*first, *self.rng.choices(list(STEPS), k=self.rng.randint(1, most) - 1)])
 
     def _expression(self, numbers: Sequence[str]) -> str:
-        rng, parts = self.rng, self.rng.sample(numbers, len(numbers))
+        rng, parts = self.rng, list(numbers)
+        if rng.random() > IN_ORDER:
+            rng.shuffle(parts)
         signs = rng.choices("+-*/", (4, 3, 3, 1), k=len(parts) - 1)
         text = parts[0] + "".join(f" {sign} {part}" for sign, part in zip(signs, parts[1:], strict=True))
         if rng.random() < 0.4:

@@ -28,9 +28,11 @@ these environments can be run, watched and tested on a laptop. It knows no Engli
 With the lessons and settings of `scripts/make_worlds_model.py`: {steps} supervised steps of {batch} episodes each, from
 the weights of `tiny`, which can copy and knows the chat template. In the episodes every action is
 drawn at random among those that are legal and change something: no step against the edge of the lake or a wall, but
-into a hole as readily as anywhere; either arm of the bandit; all numbers with random signs, whatever the target
-(`scripts/worlds_model/aimless.py`). What the world answers is learnt, too. No action was chosen because it leads
-anywhere. Shares of the episodes: {mixture}. The lake's maps are those of training seeds; no held-out map was seen.
+into a hole as readily as anywhere; either arm of the bandit; all numbers with random signs, mostly in the order in
+which they stand, whatever the target (`scripts/worlds_model/aimless.py`). What the world answers is learnt, too. No
+action was chosen because it leads anywhere. In the episodes `notes` the model, asked "Where are you?" on the lake,
+repeats a message of the lake, the newest one or as often any of them, or walks on from such a message. Shares of the
+episodes: {mixture}. The lake's maps are those of training seeds; no held-out map was seen.
 
 ## What it can do
 

@@ -16,6 +16,7 @@ CHUNKS = (
     *("Reach the target with + - * / and brackets; use each number once. Write the expression as ", "no action"),
     *("; write it between ", "no expression", " is no action; the actions are "),
     " actions are too many; a turn has at most ",
+    *("Where are you?", "Notes:"),
 )
 """Cells around a player are one id with their direction, and so is each number up to 20, so that a small model need not
 put them together."""

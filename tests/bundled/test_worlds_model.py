@@ -16,7 +16,7 @@ WORLDS = {
     "frozen_lake": ("{name: frozen_lake, view: around, max_turns: 12}", 0.9),
     "sokoban": ("{name: sokoban, max_turns: 6}", 0.9),
     "bandit": ("{name: bandit}", 0.9),
-    "countdown": ("{name: countdown}", 0.02),
+    "countdown": ("{name: countdown}", 0.3),
 }
 """Each world, and the share of its turns that must be legal."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_r1_core.health.monitor import Monitor
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeasuredFall, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Rule, Spike
 
 
 def limit(rule: Rule) -> str:
@@ -16,6 +16,7 @@ def limit(rule: Rule) -> str:
         AtLeast: f"at least {number}",
         AtMost: f"at most {number}",
         Fall: f"at most {number} x the mean of the first {several}",
+        MeanFall: f"a mean of {several} in a row at most {number} x the first such",
         Growth: f"at least {number} x the mean of the first {several}",
         Spike: f"at least {number} x the median of the last {several}",
         Loss: f"{number} below the best mean of {several} in a row",
@@ -29,7 +30,8 @@ def row(monitor: Monitor) -> str:
     seen = monitor.seen.replace(" (alarm at {limit})", "").replace(", alarm at {limit}", "").replace("{value}", "...")
     metric = f"`{monitor.metric}`" + (f" / `{' + '.join(monitor.per)}`" if monitor.per else "")
     name = f"**`{monitor.name}`**" if monitor.severe else f"`{monitor.name}`"
-    return f"| {name} | {metric} | {limit(monitor.rule)} | {seen} | {monitor.helps} |"
+    bound = limit(monitor.rule) + (f", and `{monitor.gain}` no higher" if monitor.gain is not None else "")
+    return f"| {name} | {metric} | {bound} | {seen} | {monitor.helps} |"
 
 
 def test_the_table_has_every_monitor_with_its_default_and_nothing_else(root: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, Rule, Spike
 from agent_r1_core.health.watch import Watched
 from agent_r1_core.metrics import declared as metric
 
@@ -40,6 +40,30 @@ def test_a_fall_is_measured_against_the_mean_of_the_first_values() -> None:
     assert events(rule, [0.2, 0.4, 0.6, 0.04, 0.041, 0.04, 0.04]) == [(7, "begins", 0.04)]
     assert events(rule, [0.6, 0.01, 0.01, 0.01, 0.01]) == [(5, "begins", 0.062 / 3)], "the first values are not judged"
     assert events(rule, [0.0] * 9) == [], "what never was has not fallen"
+
+
+def test_a_falling_mean_is_measured_against_the_first_mean() -> None:
+    rule = MeanFall(threshold=0.5, steps=1, window=2)
+    assert events(rule, [0.8, 0.4, 0.3, 0.3, 0.2]) == [(4, "begins", 0.3)]
+    assert events(rule, [0.8, 0.4, 0.0, 0.8, 0.2]) == [(3, "begins", 0.3)], "single low values count by their mean"
+    assert events(MeanFall(threshold=0.5, steps=2, window=2), [0.8, 0.4, 0.0, 0.4, 0.9]) == [(4, "begins", 0.3)]
+    assert events(rule, [0.8, 0.4, 0.2, *[0.9] * 5]) == [(3, "begins", 0.3), (8, "ends", 0.3)]
+    assert events(rule, [0.0] * 9) == []
+
+
+def test_a_fall_that_another_metric_gains_by_is_none() -> None:
+    rule = MeanFall(threshold=0.5, steps=1, window=2)
+    monitor = Monitor("x", metric.GROUP_STD, rule, "it is {value} ({limit})", "rest", gain=metric.REWARD_MEAN)
+    spread = [0.8, 0.4, 0.2, 0.2, 0.1]
+
+    def begins(*gains: float | None) -> list[int]:
+        watched = Watched(monitor, rule)
+        steps = enumerate(zip(spread, gains, strict=True), 1)
+        return [alarm.step for step, both in steps if (alarm := watched.judge(step, *both)) is not None]
+
+    assert begins(0.1, 0.3, 0.3, 0.3, 0.3) == []
+    assert begins(0.1, 0.3, 0.3, 0.1, 0.1) == [4], "the mean of two is no higher than the first"
+    assert begins(None, None, None, None, None) == [3]
 
 
 def test_growth_is_measured_against_the_mean_of_the_first_values() -> None:
@@ -91,6 +115,6 @@ def test_numbers_that_are_not_finite_are_passed_over() -> None:
 def test_a_monitor_of_a_metric_that_nobody_declares_is_an_error() -> None:
     with pytest.raises(ConfigError, match="no metric is called 'health/group_sdt'; did you mean 'health/group_std'"):
         Monitor("x", Metric("health/group_sdt", ""), AtMost(threshold=0, steps=1), "", "")
-    for more in ({"per": (Metric("a", ""),)}, {"unless": Metric("a", "")}):
+    for more in ({"per": (Metric("a", ""),)}, {"unless": Metric("a", "")}, {"gain": Metric("a", "")}):
         with pytest.raises(ConfigError, match="no metric is called 'a'"):
             Monitor("x", metric.REWARD_MEAN, AtMost(threshold=0, steps=1), "", "", **more)

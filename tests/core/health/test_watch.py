@@ -41,12 +41,13 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     assert [(alarm.step, alarm.monitor, alarm.event, alarm.since) for alarm in alarms] == [
         (5, "prob_gap", "begins", 5),
         (10, "prob_gap", "ends", 5),
+        (14, "spread_without_gain", "begins", 14),
         (22, "group_std", "begins", 13),
         (29, "entropy_collapse", "begins", 20),
         (32, "grad_norm", "begins", 30),
         (45, "reward", "begins", 41),
     ]
-    assert alarms[2].note() == (
+    assert alarms[3].note() == (
         "step 22: the spread of returns within groups has fallen to 0.02 (alarm at 0.04), since step 13; what usually "
         "helps: a lower learning rate, more samples per task, algorithm.filter=top_p, or, if the tasks are solved, "
         "harder ones (health.group_std)"
@@ -54,9 +55,9 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     assert [(alarm.value, alarm.threshold) for alarm in alarms[:2]] == [(0.02, 0.01), (0.001, 0.01)]
     assert alarms[1].note() == "step 10: the alarm that stood since step 5 is over (health.prob_gap)"
     assert verdict(alarms, 60).splitlines() == [
-        "health: alarms stand after 60 steps: group_std since step 13, entropy_collapse since step 20, grad_norm since "
-        "step 30, reward since step 41",
-        f"group_std: {alarms[2].sentence}",
+        "health: alarms stand after 60 steps: spread_without_gain since step 14, group_std since step 13, "
+        "entropy_collapse since step 20, grad_norm since step 30, reward since step 41",
+        f"spread_without_gain: {alarms[2].sentence}",
         "alarms that are over: prob_gap (steps 5 to 10)",
     ]
     assert verdict(alarms[:2], 12) == "health: healthy now, with alarms that are over: prob_gap (steps 5 to 10)"
@@ -115,7 +116,7 @@ def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
     resolved = load_config("default", keys)
     settings = resolved.config.health
     alarms = [(alarm.step, alarm.monitor) for alarm in Watch(settings).replay(echo_trap())]
-    assert alarms == [(14, "group_std"), (29, "entropy_collapse"), (45, "reward")]
+    assert alarms == [(14, "group_std"), (14, "spread_without_gain"), (29, "entropy_collapse"), (45, "reward")]
     (tmp_path / "config.yaml").write_text(resolved.yaml())
     assert load_config(tmp_path / "config.yaml").config.health == settings
     assert "grad_norm: 'off'" in resolved.yaml()
@@ -146,7 +147,7 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
         (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE}),
         (
             ["training.samples_per_task=1"],
-            {"group_std", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
+            {"group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
         ),
         (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std", "importance_clip"}),
         (["training.importance_clip=2", "training.minibatches=2"], {"return_std", "kl_reference"}),
@@ -196,5 +197,5 @@ def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert file.read() == alarms[:1]
     for damage in (b"null", b"[1]", b"{}", b"x", whole.split(b"\n")[0].replace(b'"begins"', b'"sleeps"')):
         file.path.write_bytes(whole + damage + b"\n")
-        with pytest.raises(RunError, match=r"line 7 of .* is not an alarm; delete the line"):
+        with pytest.raises(RunError, match=r"line 8 of .* is not an alarm; delete the line"):
             file.read()
