@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
 
+from agent_r1_core import ComponentConfig, EnvServices
 from agent_r1_gymnasium.env import Gymnasium
-from agent_r1_gymnasium.world import WorldConfig
+from agent_r1_gymnasium.world import Outcome, WorldConfig
 
 with contextlib.suppress(ImportError):
     import gymnasium
@@ -41,6 +43,9 @@ class FrozenLakeConfig(WorldConfig):
     success_rate: float = Field(0.8, gt=0, le=1)
     """Chance to go where one wants; else one slips to the left or the right of it, equally often. gymnasium's own
     default is 1/3, with which not even the optimal policy gets far."""
+    nearer: float = Field(0.0, ge=0)
+    """Process reward for each step by which the way to the goal grows shorter than it has been; the episode gets it at
+    most once for every step of that way."""
     view: Literal["grid", "around", "both"] = "grid"
     """`grid`: the map; `around`: row and column of the player, counted from 0, and the four cells around it (# is the
     edge); `both`."""
@@ -50,6 +55,24 @@ class FrozenLake(Gymnasium):
     """Reach the goal, 1; fall into a hole or run out of turns, 0."""
 
     Config = FrozenLakeConfig
+
+    def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
+        super().__init__(config, services)
+        self._ways: dict[int, int] = {}
+        self._left = 0
+
+    def begin(self, seed: int) -> None:
+        """A new lake, with nothing of the way done."""
+        super().begin(seed)
+        self._ways = ways(self._env.desc)  # type: ignore[union-attr]
+        self._left = self._ways[0]
+
+    def move(self, action: int) -> Outcome:
+        """One step, which may be worth something for coming nearer."""
+        outcome, lake = super().move(action), self._env
+        left = self._ways.get(int(lake.s), self._left)  # type: ignore[union-attr]
+        gained, self._left = max(0, self._left - left), min(self._left, left)
+        return replace(outcome, reward=outcome.reward + self.config.nearer * gained)
 
     def make(self, seed: int) -> gymnasium.Env:
         """A lake of its own for every seed, without a time limit besides the run's budget."""
@@ -88,6 +111,22 @@ def draw_map(seed: int, size: int, frozen: float) -> list[str]:
         if (zlib.crc32("".join(desc).encode()) % 5 == 0) == (seed >= HELD_OUT):
             break
     return desc
+
+
+def ways(rows: Sequence[Sequence[bytes]]) -> dict[int, int]:
+    """How many steps over ice each cell is from the goal; without holes and the cells from which there is no way."""
+    width = len(rows[0])
+    cells = {(row, column): cell for row, line in enumerate(rows) for column, cell in enumerate(line)}
+    border = [place for place, cell in cells.items() if cell == b"G"]
+    found = dict.fromkeys(border, 0)
+    while border:
+        steps = [
+            ((row + down, column + right), (row, column)) for row, column in border for down, right in _STEPS.values()
+        ]
+        near = {to: found[place] + 1 for to, place in steps if to not in found and cells.get(to, b"H") != b"H"}
+        found |= near
+        border = list(near)
+    return {row * width + column: steps for (row, column), steps in found.items()}
 
 
 def _cell(cells: list[list[str]], row: int, column: int) -> str:

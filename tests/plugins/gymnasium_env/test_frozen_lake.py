@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agent_r1_gymnasium.frozen_lake import HELD_OUT, FrozenLake, draw_map
+from agent_r1_gymnasium.frozen_lake import HELD_OUT, FrozenLake, draw_map, ways
 
 
 def text_of(observation) -> str:
@@ -59,6 +59,19 @@ def test_the_goal_is_a_success_and_pays_one(begun, answer) -> None:
     assert (step.success, step.reward, step.terminated) == (False, 0.0, False)
     step = answer(env, "right, left")
     assert (step.success, step.reward, step.terminated, step.info["moves"]) == (True, 1.0, True, 1)
+
+
+def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> None:
+    lake = [[bytes([cell]) for cell in row] for row in (b"SHF", b"FHH", b"FFG")]
+    assert ways(lake) == {8: 0, 7: 1, 6: 2, 3: 3, 0: 4}, "the cell behind the holes has no way"
+    env = begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1)
+    walk = ("left", "right", "left", "right", "down", "up")
+    assert [round(answer(env, name).reward, 3) for name in walk] == [0.0, 0.1, 0.0, 0.0, 0.1, 0.0]
+    assert round(answer(env, "down").reward, 3) == 0.0, "it has been there"
+    step = answer(
+        begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1, actions_per_turn=6), "down, " * 3 + "right"
+    )
+    assert round(step.reward, 3) == 0.4
 
 
 def test_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
