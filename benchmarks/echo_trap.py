@@ -3,16 +3,17 @@
     python benchmarks/echo_trap.py --picture docs/echo_trap.png
 
 An Echo Trap (RAGEN, arXiv 2504.20073): the policy falls into a few answers, returns within a group no longer tell good
-from bad, and the reward falls. Here it is provoked on the recipe `calculator` (sums, with a tool) by what provokes it
-elsewhere, too: few episodes a step (8 sums x 4) and many passes over each rollout (4 epochs of 2 mini-batches). Arms:
-`StarPO` (GRPO over whole trajectories) and `StarPO-S`, which differs in its options alone (a critic's baseline, a wider
-upper clip, only the quarter of the groups whose returns differ most; it plays as many episodes and learns from fewer).
-`healthy` is the recipe itself at the same learning rate (16 sums x 8, one pass), to see whether the rate is the fault.
-In single runs tried so far StarPO-S did not prevent the collapse at this size; no figures of several seeds exist yet.
+from bad, and the reward falls. Here it is provoked on the bandit with groups of four. The risky arm is worth twelve
+times the safe one, but pays once in ten pulls; so most groups hold no win, and in those a baseline of group mean and
+standard deviation prefers the arm that paid 0.02 to the one that paid nothing. The policy echoes the safe arm, until no
+group has any spread. Arms: `StarPO` (GRPO over whole trajectories) and `StarPO-S`, which differs in its options alone
+(a critic's baseline, a wider upper clip, only the quarter of the groups whose returns differ most). `healthy` is StarPO
+at the same learning rate, where the risky arm is worth as much and pays every other time.
 
 The reward has fallen where its running mean over 5 steps is below half of its best so far. An alarm is the first of
-the health monitors with their default thresholds; that of `reward` itself does not count. On runs whose reward does not
-fall every alarm is a false one; --watch names folders with further healthy runs to count them on.
+the health monitors with their default thresholds; that of `reward` itself does not count. The thresholds of
+`spread_without_gain` were fixed on the seeds 100 to 103. On runs whose reward does not fall every alarm is a false one;
+--watch names folders with further healthy runs to count them on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from typing import Any
 import arms
 import report
 
+from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import Watch
 from agent_r1_core.runs.run import Run
 
 WINDOW = 5
@@ -36,33 +39,33 @@ CURVES = {
     "reward/mean": "reward",
     "update/grad_norm": "gradient norm",
 }
-TRAP = ("training.tasks_per_step=8", "training.samples_per_task=4", "training.minibatches=2")
-ARMS = {"StarPO": ("algorithm=starpo",), "StarPO-S": ("algorithm=starpo_s", "training.critic_lr=1e-3")}
-QUICK = ("tasks.train.size=16", "engine.max_new_tokens=8")
+BANDIT = "env={{name: bandit, safe_pay: 0.02, risky_pay: {}, risky_chance: {}}}"
+TRAP, PLAIN = BANDIT.format(2.5, 0.1), BANDIT.format(0.5, 0.5)
+ARMS = {"StarPO": (TRAP, "algorithm=starpo"), "StarPO-S": (TRAP, "algorithm=starpo_s")}
+HEALTHY = ("healthy", (PLAIN, "algorithm=starpo"))
+GROUPS = ("training.samples_per_task=4", "checkpoint.best=null")
+QUICK = ("training.tasks_per_step=4", "tasks.train.size=16")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = arms.parser(__doc__, "echo_trap")
-    options.add_argument("--steps", type=int, default=30, help="training steps of a run, 32 episodes each")
-    options.add_argument("--epochs", type=int, default=4, help="passes over each rollout")
-    options.add_argument("--lr", type=float, default=1e-3, help="learning rate of all arms")
+    options.add_argument("--steps", type=int, default=50, help="training steps of a run, 256 episodes each")
+    options.add_argument("--lr", type=float, default=2.5e-5, help="learning rate of all arms")
     options.add_argument("--picture", type=Path, help="where to draw the curves")
     options.add_argument("--watch", type=Path, nargs="*", default=[], help="folders with further healthy runs")
     chosen = arms.parse(options)
     if chosen.quick:
-        chosen.steps, chosen.epochs = 2, 1
+        chosen.steps = 2
     return chosen
 
 
 def trained(options: argparse.Namespace) -> dict[str, dict[int, Run]]:
     """The runs, by arm and seed."""
     common = [f"training.lr={options.lr:g}", "evaluation.at_start=false", "evaluation.at_end=false"]
-    common += ["evaluation.every=0", f"training.steps={options.steps}", *(QUICK if options.quick else ())]
-    trap = (*TRAP, f"training.epochs={options.epochs}")
-    chosen = [arms.Arm(name, (*trap, *own), "calculator") for name, own in ARMS.items()]
-    if not options.quick:
-        chosen.append(arms.Arm("healthy", recipe="calculator"))
+    common += ["evaluation.every=0", f"training.steps={options.steps}", *GROUPS]
+    common += QUICK if options.quick else ["training.tasks_per_step=64"]
+    chosen = [arms.Arm(name, own, "frozen_lake") for name, own in [*ARMS.items(), HEALTHY]]
     return arms.run_all(options.home, chosen, options.seeds, common)
 
 
@@ -79,7 +82,8 @@ def fall(rewards: Sequence[float]) -> int | None:
 
 def first_alarm(run: Run) -> tuple[int, str] | None:
     """(step, monitor) of the first alarm, but for that of the reward."""
-    told = [(one.step, one.monitor) for one in run.alarms() if one.event == "begins" and one.monitor != "reward"]
+    alarms = Watch(HealthConfig()).replay(run.metrics())
+    told = [(one.step, one.monitor) for one in alarms if one.event == "begins" and one.monitor != "reward"]
     return min(told, default=None)
 
 

@@ -35,7 +35,7 @@ CREDIT: dict[str, tuple[str, ...]] = {
 }
 LAKE = ("env.size=5", "env.max_turns=14", "training.samples_per_task=8", "checkpoint.best=null")
 CRITIC = ("training.critic_lr=1e-3", "training.critic_warmup=2")
-QUICK = ("training.critic_warmup=0", "training.samples_per_task=2", "tasks.train.size=16")
+QUICK = ("training.tasks_per_step=2", "tasks.train.size=16")
 PAIRS = (("turn", "outcome"), ("turn", "process"), ("process", "outcome"))
 
 
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--tuning-seeds", type=int, nargs="+", default=[100])
     chosen = arms.parse(options)
     if chosen.quick:
-        chosen.steps, chosen.every, chosen.maps, chosen.lrs = 1, 1, 4, chosen.lrs[:1]
+        chosen.steps, chosen.every, chosen.maps, chosen.lrs = 3, 3, 4, chosen.lrs[:1]
     return chosen
 
 
