@@ -23,7 +23,10 @@ import report
 from agent_r1_core.runs.run import Run
 
 RECIPE, SCORE = "frozen_lake", "success"
-COMMON = ("env.max_tokens=92", "checkpoint.best=null")
+COMMON = (
+    *("env.max_tokens=92", "checkpoint.best=null"),
+    *("training.lr=4e-4", "algorithm={name: gigpo, entropy_coef: 0.005}"),
+)
 SUMMARY = "turns: 3, max_tokens: 78, summary_tokens: 12, prompt: 'Where are you?', heading: 'Notes:'"
 ARMS = (
     arms.Arm("append", recipe=RECIPE),
@@ -37,7 +40,7 @@ QUICK = ("training.tasks_per_step=2", "training.samples_per_task=2", "tasks.trai
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = arms.parser(__doc__, "contexts")
-    options.add_argument("--steps", type=int, default=30, help="training steps of a run, 128 episodes each")
+    options.add_argument("--steps", type=int, default=25, help="training steps of a run, 128 episodes each")
     options.add_argument("--maps", type=int, default=200, help="held-out maps of an evaluation")
     chosen = arms.parse(options)
     if chosen.quick:
