@@ -59,6 +59,21 @@ def mixed(seed: int = 0) -> list[Group]:
     return groups
 
 
+def unrewarded(seed: int = 0) -> list[Group]:
+    """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
+    ids = _drawer(seed)
+    task = ids(4)
+    nothing = [_played([(task, ids(3)), (ids(2), ids(3))], k, reward=0.0, closing=ids(2)) for k in range(3)]
+    groups = [_group("nothing", nothing), _group("shared", mixed(seed)[0].trajectories)]
+    for group in groups:
+        for trajectory in group.trajectories:
+            for turn in trajectory.turns:
+                turn.state_key = STATES[turn.index % len(STATES)]
+    groups[0].baseline = make_trajectory(reward=0.0, baseline=True)
+    groups[1].baseline = make_trajectory(reward=0.1, baseline=True)
+    return groups
+
+
 def long(seed: int = 0) -> list[Group]:
     """One group beneath a shared first turn: two samples read more than two blocks of attention after it."""
     ids = _drawer(seed)

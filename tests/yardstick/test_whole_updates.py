@@ -7,7 +7,7 @@ weights at the end agree less closely, to 2e-4 of the way that they went. Both b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -52,7 +52,7 @@ class Case:
     """What must have acted for the case to be worth its name."""
     temperature: float = 0.8
     rollouts: int = 1
-    long: bool = False
+    draw: Callable[[int], list[Group]] = hard_rollouts.mixed
 
 
 WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear", "steps": 5}
@@ -76,8 +76,8 @@ CASES = [
     Case("grpo-no-mask", "grpo", {"loss_mask": False, "kl_coef": 0.1}),
     Case("grpo-sequence", "grpo", {"ratio": "sequence", "dual_clip": 1.2, "clip_high": 0.1}),
     Case("grpo-cispo", "grpo", {"objective": "cispo", "clip_low": 0.3, "clip_high": 0.2}, acts={"clip_high"}),
-    Case("grpo-long", "grpo", settings={"epochs": 2, "lr": 2e-3}, long=True),
-    Case("grpo-long-no-mask", "grpo", {"loss_mask": False}, {"lr": 2e-3}, set(), long=True),
+    Case("grpo-long", "grpo", settings={"epochs": 2, "lr": 2e-3}, draw=hard_rollouts.long),
+    Case("grpo-long-no-mask", "grpo", {"loss_mask": False}, {"lr": 2e-3}, set(), draw=hard_rollouts.long),
     Case("dr_grpo", "dr_grpo"),
     Case("dapo", "dapo", acts=CLIPS | {"resample"}),
     Case("rloo", "rloo"),
@@ -116,7 +116,7 @@ CASES = [
     Case("turn_gae-discounts", "turn_gae", {"gamma": 0.95, "lam": 0.9, "gamma_turn": 0.8, "lam_turn": 0.7}),
     Case("turn_gae-kl", "turn_gae", {"kl_coef": 0.2, "whiten": False, "gamma_turn": 0.5}),
     Case("turn_gae-scale", "turn_gae", {"process_scale": 0.2, "lam": 0.9}),
-    Case("ppo-long", "ppo", settings={"epochs": 2, "lr": 2e-3}, long=True),
+    Case("ppo-long", "ppo", settings={"epochs": 2, "lr": 2e-3}, draw=hard_rollouts.long),
     Case("reinforce_pp", "reinforce_pp", {"gamma": 0.9}),
     Case("reinforce_pp-turns", "reinforce_pp", {"gamma_turn": 0.6, "process_scale": 0.5, "kl_coef": 0.1}),
     Case("reinforce_pp-kl", "reinforce++", {"kl_coef": 0.2, "clip_low": 0.1, "clip_high": 0.3}),
@@ -149,6 +149,10 @@ CASES = [
     Case("linear", "ppo", settings=MOVING | {"schedule": "linear", "steps": 3, "warmup_steps": 1}, rollouts=3),
     Case("cosine", "grpo", settings=MOVING | {"schedule": "cosine", "steps": 4}, rollouts=3),
     Case("in-small-pieces", "ppo", settings=MOVING | {"max_tokens_per_microbatch": 30}),
+    *(
+        Case(f"{name}-unrewarded", name, settings={"epochs": 2, "lr": 2e-3}, acts=set(), draw=hard_rollouts.unrewarded)
+        for name in REFERENCES
+    ),
 ]
 
 
@@ -165,16 +169,15 @@ def shape() -> Shape:
 
 
 @lru_cache
-def rollouts(count: int, long: bool, temperature: float) -> Sequence[list[Group]]:
+def rollouts(count: int, draw: Callable[[int], list[Group]], temperature: float) -> Sequence[list[Group]]:
     """What an engine played that disagrees with the first policy by 0.3 nats a token."""
     weights = in_float64(dict(models()[0].named_parameters()))
-    draw = hard_rollouts.long if long else hard_rollouts.mixed
     return [hard_rollouts.sampled(draw(seed), weights, shape(), temperature, 0.3) for seed in range(count)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_gradients_and_weights_are_those_of_the_formulas(case: Case) -> None:
-    played = rollouts(case.rollouts, case.long, case.temperature)
+    played = rollouts(case.rollouts, case.draw, case.temperature)
     run = learn(case.name, case.options, played, temperature=case.temperature, seed=SEED, **case.settings)
     reference = PlainLearner(plain(case.name, **case.options), shape(), run, case.temperature, SEED, case.settings)
     for step, groups in enumerate(played, 1):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from agent_r1_gigpo.gigpo import GiGPO
 from agent_r1_grpo.grpo import GRPO
+from pydantic import ValidationError
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory, random_group, tiny_batch
@@ -95,6 +96,11 @@ def test_options_without_effect_are_named() -> None:
     assert not made(omega=0.0).credits_turns()
     assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
     assert "eps" in GiGPO.idle_options(GiGPO.Config(normalise_std=False))
+
+
+def test_a_discount_that_lets_returns_grow_is_refused() -> None:
+    with pytest.raises(ValidationError, match="gamma_turn"):
+        made(gamma_turn=1.1)
 
 
 def test_the_reference_is_needed_only_under_a_kl() -> None:
