@@ -34,43 +34,19 @@ class Room:
         return sorted({path.relative_to(root) for pattern in self.sources for path in root.glob(pattern)} - taken)
 
 
+_CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
+_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")
 ROOMS = (
     Room(
         "losses",
         (
-            *(
-                f"agent_r1_core/learning/{name}.py"
-                for name in (
-                    "aggregation",
-                    "anchors",
-                    "credit",
-                    "groups",
-                    "kl",
-                    "loss",
-                    "process",
-                    "surrogate",
-                    "turns",
-                )
-            ),
-            *(f"plugins/agent_r1_{name}/{name}.py" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
+            *(f"agent_r1_core/learning/{name}.py" for name in _CREDIT),
+            *(f"plugins/agent_r1_{name}/{name}.py" for name in _ALGORITHMS),
         ),
         (
-            *(
-                f"tests/core/learning/test_{name}.py"
-                for name in (
-                    "aggregation",
-                    "anchors",
-                    "credit",
-                    "groups",
-                    "kl",
-                    "loss",
-                    "process",
-                    "surrogate",
-                    "turns",
-                )
-            ),
+            *(f"tests/core/learning/test_{name}.py" for name in _CREDIT),
             "tests/core/test_option_bounds.py",
-            *(f"tests/plugins/{name}" for name in ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")),
+            *(f"tests/plugins/{name}" for name in _ALGORITHMS),
             "tests/yardstick",
         ),
         exhaustive=True,

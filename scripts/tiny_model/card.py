@@ -51,10 +51,17 @@ it had read the whole path; misreading: it had read the path and answered anothe
 
 def write_card(folder: Path, figures: Mapping[str, float], **settings: object) -> None:
     """Write `README.md` into the model's folder."""
+    fill_card(CARD, folder, figures, MIXTURE, size=SIZE, **settings)
+
+
+def fill_card(
+    card: str, folder: Path, figures: Mapping[str, float], mixture: Mapping[str, float], **settings: object
+) -> None:
+    """Write a card as `README.md` into a model's folder: its sizes from its files, its table from the figures."""
     config = json.loads((folder / "config.json").read_text())
     weights = load_file(folder / "model.safetensors")
     (folder / "README.md").write_text(
-        CARD.format(
+        card.format(
             parameters=sum(tensor.numel() for tensor in weights.values()),
             bytes=(folder / "model.safetensors").stat().st_size,
             layers=config["num_hidden_layers"],
@@ -64,8 +71,7 @@ def write_card(folder: Path, figures: Mapping[str, float], **settings: object) -
             positions=config["max_position_embeddings"],
             vocabulary=config["vocab_size"],
             table="\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items()),
-            mixture=", ".join(f"{name} {share:.0%}" for name, share in MIXTURE.items()),
-            size=SIZE,
+            mixture=", ".join(f"{name} {share:.0%}" for name, share in mixture.items()),
             **settings,
         )
     )

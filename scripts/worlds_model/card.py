@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors.torch import load_file
+from tiny_model.card import fill_card
 
 from worlds_model.aimless import MIXTURE
 from worlds_model.measure import SIZE
@@ -47,21 +46,4 @@ turns, `sokoban` with 10 turns):
 
 def write_card(folder: Path, figures: Mapping[str, float], **settings: object) -> None:
     """Write `README.md` into the model's folder."""
-    config = json.loads((folder / "config.json").read_text())
-    weights = load_file(folder / "model.safetensors")
-    (folder / "README.md").write_text(
-        CARD.format(
-            parameters=sum(tensor.numel() for tensor in weights.values()),
-            bytes=(folder / "model.safetensors").stat().st_size,
-            layers=config["num_hidden_layers"],
-            hidden=config["hidden_size"],
-            heads=config["num_attention_heads"],
-            kv_heads=config["num_key_value_heads"],
-            positions=config["max_position_embeddings"],
-            vocabulary=config["vocab_size"],
-            table="\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items()),
-            mixture=", ".join(f"{name} {share:.0%}" for name, share in MIXTURE.items()),
-            size=SIZE,
-            **settings,
-        )
-    )
+    fill_card(CARD, folder, figures, MIXTURE, size=SIZE, **settings)
