@@ -5,11 +5,12 @@ from __future__ import annotations
 Change = tuple[str, str, str]
 """A file's stem, the changed lines before, and after."""
 
+ABOVE = "Any number above all turns will do."
 BY_LAW_9 = "The test of LAW 9 notices; this room leaves it out, because it waits for calls that hang."
 DEVICE = "Tests run on the CPU alone."
 FLOAT32 = "Counts of tokens are exact in float32 too, and the weights are float32 in the end."
 SAME = "Means the same."
-SPARE = "One bucket more than there are groups or sequences, which nothing reads."
+SPARE = "One bucket more than there are groups, sequences or turns, which nothing reads."
 TEXT = "Changes the text of a message."
 
 
@@ -32,6 +33,9 @@ _BIAS = (
     'bias = torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill_(~visible, float("-inf"))'
 )
 _DTYPE = "ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype"
+_ANCHORS = "anchors = torch.full(batch.turn.shape, -1, dtype=torch.long)"
+_NEVER = "never = int(turn.max()) + 1 if turn.numel() else 0"
+_TURNS = "turns = int(index.max()) + 1 if turn.numel() else 0"
 _ZEROS = "zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.numel() else 0)"
 _INDEX = "index = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)[:, :longest]"
 _HIDDEN = "hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]"
@@ -71,6 +75,24 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "surrogate", "cut = (advantages < 0) & (loss > ceiling)", "<", "<="
     ): "At an advantage of 0 the loss and its bound are both 0.",
+    _change("anchors", _ANCHORS, "dtype=torch.long", "dtype=None"): SAME,
+    _change("anchors", _ANCHORS, "dtype=torch.long", ""): SAME,
+    _change("turns", _NEVER, "+ 1", "+ 2"): ABOVE,
+    _change("turns", _NEVER, "else 0", "else 1"): ABOVE,
+    _change(
+        "turns",
+        "after = torch.cat([later, nothing + 1 + never], 1).flip(1).cummin(1).values.flip(1)[:, 1:]",
+        "+ 1",
+        "+ 2",
+    ): ABOVE,
+    _change("turns", _TURNS, "+ 1", "+ 2"): SPARE,
+    _change("turns", _TURNS, "else 0", "else 1"): SPARE,
+    _change(
+        "gigpo", "turns = int(turn_borders(batch.turn)[0].sum())", "[0]", "[1]"
+    ): "Every turn has one first token and one last.",
+    _change(
+        "gigpo", 'metrics={"anchored_turns": anchored / max(1, turns)},', "max(1", "max(2"
+    ): "A turn is anchored by another one, so a single turn never is.",
     _change("attention", _BIAS, "device=query.device", ""): DEVICE,
     _change(
         "checks",

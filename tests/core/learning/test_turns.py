@@ -122,6 +122,12 @@ def test_what_stands_outside_the_action_tokens_is_never_read() -> None:
     assert not sum_per_turn(spoilt[0], turn, everywhere)[turn < 0].any()
 
 
+def test_there_may_be_more_episodes_than_tokens() -> None:
+    turn = torch.tensor([[0, -1], [0, 0], [-1, 0]])
+    sums = sum_per_turn(torch.ones(3, 2), turn, torch.ones(3, 2, dtype=torch.bool))
+    assert sums.tolist() == [[1, 0], [2, 2], [0, 1]]
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 0), (2, 3)])
 def test_no_turns_no_credit(shape: tuple[int, int]) -> None:
     numbers, turn = torch.ones(shape), torch.full(shape, -1)

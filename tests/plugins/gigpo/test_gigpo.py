@@ -96,6 +96,7 @@ def test_options_without_effect_are_named() -> None:
     assert not made(omega=0.0).credits_turns()
     assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
     assert "eps" in GiGPO.idle_options(GiGPO.Config(normalise_std=False))
+    assert all(GiGPO.idle_options(GiGPO.Config(omega=0.0, normalise_std=False)).values()), "each with its reason"
 
 
 def test_a_discount_that_lets_returns_grow_is_refused() -> None:

@@ -112,6 +112,10 @@ def test_the_value_loss_pulls_values_towards_returns() -> None:
     )
 
 
+def test_a_sample_counts_by_itself() -> None:
+    assert not made().compares_samples()
+
+
 def test_the_kl_lowers_the_reward_of_each_token() -> None:
     batch = tiny_batch()
     plain = made(whiten=False, lam=0.0, gamma=0.0).advantages(batch).advantages
@@ -159,9 +163,10 @@ def test_the_loss_mask_without_the_advantage_mask_is_named_idle() -> None:
 
 
 def test_options_of_the_other_level_are_named_idle() -> None:
-    assert "lam_turn" in PPO.idle_options(PPO.Config())
+    assert PPO.idle_options(PPO.Config())["lam_turn"] == "gae is token"
     idle = PPO.idle_options(PPO.Config(gae="turn"))
-    assert {"advantage_mask", "loss_mask"} <= set(idle)
+    assert set(idle) == {"advantage_mask", "loss_mask", "kl_in", "kl_estimator", "horizon", "filter_share", "filter_p"}
+    assert all(idle.values()), "each with its reason"
     assert not {"gamma", "lam", "gamma_turn", "lam_turn"} & set(idle)
     assert set(PPO.idle_options(PPO.Config(gae="turn", advantage_mask=False))) == set(idle)
 

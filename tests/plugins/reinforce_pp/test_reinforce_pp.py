@@ -84,6 +84,8 @@ def test_the_metric_of_the_kl_is_of_action_tokens() -> None:
     batch = tiny_batch()
     gaps = (batch.old_logprobs - batch.reference_logprobs)[batch.action_mask]
     assert made().advantages(batch).metrics["kl_reference"] == pytest.approx(float(gaps.mean()), abs=1e-6)
+    found = made(kl_estimator="k2", kl_coef=0.1).advantages(batch).metrics["kl_reference"]
+    assert found == pytest.approx(float((gaps**2 / 2).mean()), abs=1e-6)
     batch.old_logprobs = None
     assert made().advantages(batch).metrics == {}
 
@@ -98,6 +100,7 @@ def test_without_the_loss_mask_environment_tokens_are_credited_too() -> None:
 def test_options_without_effect_are_named() -> None:
     idle = ReinforcePP.idle_options(ReinforcePP.Config(baseline=True))
     assert all("baseline" in idle[name] for name in ("gamma", "gamma_turn", "process_scale"))
+    assert "kl_coef" in idle["kl_estimator"]
     filters = {"filter_share", "filter_p"}
     assert set(ReinforcePP.idle_options(ReinforcePP.Config())) == {"horizon", "kl_estimator"} | filters
     assert "kl_estimator" not in ReinforcePP.idle_options(ReinforcePP.Config(kl_coef=0.1))
@@ -112,3 +115,5 @@ def test_a_k1_loss_is_not_to_be_had() -> None:
 def test_turns_are_credited_unless_a_trajectory_has_one_return() -> None:
     assert made().credits_turns()
     assert not made(baseline=True).credits_turns()
+    assert made(baseline=True).compares_samples()
+    assert not made().compares_samples()

@@ -75,6 +75,8 @@ def test_the_kl_lowers_what_is_to_go_and_not_the_baseline() -> None:
         plain.advantages - taxed.advantages, torch.where(batch.action_mask, to_go, 0.0), atol=1e-5, rtol=1e-5
     )
     assert taxed.metrics["kl_reference"] == pytest.approx(float(gaps[batch.action_mask].mean()), abs=1e-6)
+    found = made(kl_estimator="k2", kl_coef=0.1).advantages(batch).metrics["kl_reference"]
+    assert found == pytest.approx(float((gaps[batch.action_mask] ** 2 / 2).mean()), abs=1e-6)
     batch.old_logprobs = None
     assert made().advantages(batch).metrics == {}
 
@@ -86,7 +88,7 @@ def test_the_reference_is_needed_only_under_a_kl() -> None:
     assert made(kl_coef=0.1).needs_old_logprobs()
     assert not made(kl_coef=0.1).needs_every_trajectory()
     assert made(entropy_coef=0.1).needs_every_trajectory()
-    assert "kl_estimator" in ReMax.idle_options(ReMax.Config())
+    assert "kl_coef" in ReMax.idle_options(ReMax.Config())["kl_estimator"]
     assert "kl_estimator" not in ReMax.idle_options(ReMax.Config(kl_coef=0.1))
 
 
