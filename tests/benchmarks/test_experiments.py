@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.health.alarm import Alarm
-
 
 @dataclass
 class Recorded:
@@ -18,16 +16,22 @@ class Recorded:
 
     rewards: list[float] = field(default_factory=list)
     scores: dict[int, float] = field(default_factory=dict)
-    begun: list[tuple[int, str]] = field(default_factory=list)
+    apart: tuple[int, ...] = ()
+    """Steps in which engine and learner disagree, which is an alarm at once."""
 
     def metrics(self) -> list[dict[str, Any]]:
-        return [{"step": n, "reward/mean": r, "rollout/episodes": 10.0 * n} for n, r in enumerate(self.rewards, 1)]
+        return [
+            {
+                "step": step,
+                "reward/mean": reward,
+                "rollout/episodes": 10.0 * step,
+                "prob_gap": 0.02 if step in self.apart else 0.001,
+            }
+            for step, reward in enumerate(self.rewards, 1)
+        ]
 
     def evaluations(self) -> dict[str, Any]:
-        return {f"{step}": {"step": step, "metrics": {"exact_match": {"mean": s}}} for step, s in self.scores.items()}
-
-    def alarms(self) -> list[Alarm]:
-        return [Alarm(step, monitor, "begins", 0.0, 1.0, step, False, "") for step, monitor in self.begun]
+        return {f"{step}": {"step": step, "metrics": {"success": {"mean": s}}} for step, s in self.scores.items()}
 
 
 @pytest.fixture
@@ -64,13 +68,13 @@ def test_a_reward_falls_where_its_running_mean_is_half_of_its_best(trap: ModuleT
 def test_alarms_count_before_a_fall_and_as_false_ones_without(trap: ModuleType) -> None:
     falling, steady = [0.8] * 10 + [0.0] * 10, [0.8] * 20
     rows = [
-        trap.judged("a", 0, Recorded(falling, begun=[(4, "reward"), (15, "grad_norm"), (12, "group_std")])),
-        trap.judged("a", 1, Recorded(falling, begun=[(4, "reward")])),
-        trap.judged("a", 2, Recorded(falling, begun=[(13, "group_std")])),
-        trap.judged("a", 3, Recorded(steady, begun=[(7, "length")])),
+        trap.judged("a", 0, Recorded(falling, apart=(12, 15))),
+        trap.judged("a", 1, Recorded(falling)),
+        trap.judged("a", 2, Recorded(falling, apart=(13,))),
+        trap.judged("a", 3, Recorded(steady, apart=(7,))),
         trap.judged("a", 4, Recorded(steady)),
     ]
-    assert [row["first alarm"] for row in rows] == [12, None, 13, 7, None]
+    assert [row["first alarm"] for row in rows] == [12, None, 13, 7, None], "the reward's own alarm does not count"
     assert [row["in time"] for row in rows] == [True, False, False, None, None]
     (table,) = trap.counted(rows)
     assert table["reward falls"] == "3 of 5"
