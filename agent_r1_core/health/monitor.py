@@ -65,3 +65,8 @@ class Monitor:
             whole = sum(metrics.get(name, 0.0) for name in self.per)
             value = value / whole if whole else math.nan
         return value if math.isfinite(value) else None
+
+    def gained(self, metrics: Mapping[str, float]) -> float | None:
+        """The value of `gain` in a step's metrics; None if there is none that is finite."""
+        value = math.nan if self.gain is None else metrics.get(self.gain, math.nan)
+        return value if math.isfinite(value) else None

@@ -73,8 +73,7 @@ class Watch:
         alarms = []
         for watched in self._watched:
             value = watched.monitor.value(metrics)
-            gain = None if watched.monitor.gain is None else metrics.get(watched.monitor.gain)
-            alarm = None if value is None else watched.judge(step, value, gain)
+            alarm = None if value is None else watched.judge(step, value, watched.monitor.gained(metrics))
             if alarm is not None:
                 alarms.append(alarm)
         return alarms
