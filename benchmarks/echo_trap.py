@@ -12,8 +12,8 @@ at the same learning rate, where the risky arm is worth as much and pays every o
 
 The reward has fallen where its running mean over 5 steps is below half of its best so far. An alarm is the first of
 the health monitors with their default thresholds; that of `reward` itself does not count. The thresholds of
-`spread_without_gain` were fixed on the seeds 100 to 103. On runs whose reward does not fall every alarm is a false one;
---watch names folders with further healthy runs to count them on.
+`spread_without_gain` were fixed on the seeds 100 to 103 and on healthy runs of other experiments. On runs whose reward
+does not fall every alarm is a false one; --watch names folders with further healthy runs to count them on.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Every action is drawn at random among those that are legal and change something: no step against the edge of the lake or
 a wall, but into a hole as readily as anywhere; either arm of the bandit; numbers put together at random, whatever the
-target. So the model learns to read and to write the worlds' formats, and nothing about what is good in them.
+target. On the lake it also repeats what it was told, the newest message or another. So the model learns to read and to
+write the worlds' formats, and nothing about what is good in them.
 """
 
 from __future__ import annotations
