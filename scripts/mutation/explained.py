@@ -222,6 +222,31 @@ EXPLAINED: dict[Change, str] = {
     _change("process_state", "return None if get is None else get()", "get is None", "(get is None) or True"): BY_LAW_9,
     _change("process_state", "return None if get is None else get()", "get is None", "get is not None"): BY_LAW_9,
     _change(
+        "learner",
+        "if self.critic is not None and self.critic_optimiser is not None:",
+        "and",
+        "or",
+    ): "A critic and its optimiser exist together.",
+    _change(
+        "learner",
+        "for packed in micro_batches(batch, minibatch.kept, self.settings.max_tokens_per_microbatch, self._shares):",
+        "self._shares",
+        "",
+    ): "Sharing changes time and memory alone: LAW 6.",
+    _change(
+        "learner",
+        "tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)",
+        "self.policy.device",
+        "None",
+    ): DEVICE,
+    _change("policy", "seed: int = 0,", "0", "1"): "Any number will do as the seed of new adapters.",
+    _change(
+        "scoring",
+        'groups = [_after(prompt, actions, f"{number}") for number, prompt in enumerate(prompts)]',
+        'f"{number}"',
+        "None",
+    ): "The name of a group is for messages.",
+    _change(
         "isolated", "self._bulky = max(len(body), len(received)) > _BULKY", "> _BULKY", ">= _BULKY"
     ): "Where a message of exactly so many bytes is written makes no difference.",
     _change(

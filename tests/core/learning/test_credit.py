@@ -109,6 +109,12 @@ def test_whitening_gives_mean_zero_and_variance_one_over_the_mask() -> None:
     assert not white[~mask].any()
 
 
+def test_whitening_damps_a_spread_below_its_eps() -> None:
+    values, every = torch.tensor([0.0, 2e-6], dtype=torch.float64), torch.tensor([True, True])
+    expected = (values - 1e-6) / math.sqrt(2e-12 + 1e-8)
+    torch.testing.assert_close(whiten(values, every, eps=1e-8), expected)
+
+
 def test_two_numbers_are_enough_to_whiten_and_to_explain() -> None:
     values, both = torch.tensor([1.0, 3.0]), torch.tensor([True, True])
     torch.testing.assert_close(whiten(values, both), torch.tensor([-1.0, 1.0]) / math.sqrt(2))

@@ -73,18 +73,19 @@ def test_frozen_weights_get_no_gradient() -> None:
     assert linear.weight.grad is None
 
 
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
 @pytest.mark.parametrize("chunk", [2**24, 1])
-def test_capped_logits_keep_to_autograd(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capped_logits_keep_to_autograd(chunk: int, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head, "_CHUNK", chunk)
     linear = nn.Linear(WIDTH, VOCABULARY, bias=False)
     hidden = torch.randn(TOKENS, WIDTH, requires_grad=True)
     ids = torch.randint(VOCABULARY, (TOKENS,))
     capped = head_of(linear, final_logit_softcapping=0.5)
-    table = torch.log_softmax(0.5 * torch.tanh(linear(hidden) / 0.5), -1)
+    table = torch.log_softmax(0.5 * torch.tanh(linear(hidden) / 0.5) / temperature, -1)
     expected = table.gather(1, ids[:, None])[:, 0], -(table.exp() * table).sum(-1)
-    assert not capped.logprobs(hidden, ids, 1.0)[1].requires_grad
+    assert not capped.logprobs(hidden, ids, temperature)[1].requires_grad
     for entropy in (False, True):
-        (own,) = gradients(capped.logprobs(hidden, ids, 1.0, entropy), [hidden], entropy)
+        (own,) = gradients(capped.logprobs(hidden, ids, temperature, entropy), [hidden], entropy)
         (right,) = torch.autograd.grad(
             (expected[0] * torch.linspace(-1.0, 2.0, TOKENS)).sum()
             + entropy * (expected[1] * torch.linspace(2.0, -1.0, TOKENS)).sum(),

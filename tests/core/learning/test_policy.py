@@ -14,6 +14,7 @@ from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.learning import head
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.lora import AdapterDropout, DropoutSeed
 from agent_r1_core.learning.packing import Packed, pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
@@ -309,6 +310,12 @@ def test_dropout_of_adapters_follows_from_the_seed_alone(recompute: bool, tmp_pa
     with torch.no_grad():
         one, two = (policy.logprobs(packed, predicted(packed)).logprobs for _ in range(2))
     assert torch.equal(one, two), "without gradient there is no dropout"
+
+
+def test_dropout_of_adapters_keeps_the_mean() -> None:
+    dropped = AdapterDropout(0.25, 0, DropoutSeed())(torch.ones(1000))
+    assert set(dropped.tolist()) == {0.0, float(torch.tensor(1.0) / 0.75)}
+    assert abs(float(dropped.mean()) - 1) < 0.06
 
 
 def test_dropout_of_adapters_is_the_same_when_activations_are_computed_again(tmp_path: Path) -> None:
