@@ -16,8 +16,9 @@ from agent_r1_core import (
     ToolError,
     ToolResources,
 )
+from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.corpus import read_corpus, source_corpus
-from agent_r1_wiki_search.index import Index, Words, open_index
+from agent_r1_wiki_search.searcher import Searcher
 
 NOTHING = "No passage found."
 _MAX_QUERIES = 8
@@ -46,8 +47,7 @@ class WikiSearch(Tool):
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
-        self._index: Index | None = None
-        self._origin = ""
+        self._searcher: Searcher | None = None
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
@@ -63,26 +63,26 @@ class WikiSearch(Tool):
         """
         config = self.config
         if config.corpus:
-            passages, self._origin = read_corpus(config.corpus), config.corpus
+            passages, origin = read_corpus(config.corpus), config.corpus
         else:
             sources = resources.own_corpora if config.source == "auto" else [config.source]
             passages = source_corpus(resources, sources)
-            self._origin = ", ".join(f"tasks.{name}" for name in sources)
-        self._index = open_index(passages, Words(config.stemmer), resources.cache_dir)
+            origin = ", ".join(f"tasks.{name}" for name in sources)
+        self._searcher = open_bm25(passages, Words(config.stemmer), resources.cache_dir, origin)
 
     def other_corpora(self) -> tuple[str, ...]:
         """The source that the option names."""
         return () if self.config.corpus or self.config.source == "auto" else (self.config.source,)
 
     def describe(self) -> dict[str, Any] | None:
-        """How many passages it searches, and where they come from."""
-        if self._index is None:
-            return None
-        return {"passages": len(self._index.passages), "corpus": self._origin}
+        """What it searches: how many passages, from where, and how."""
+        return None if self._searcher is None else self._searcher.facts()
 
     def close(self) -> None:
-        """Drop the index."""
-        self._index = None
+        """Release the index."""
+        if self._searcher is not None:
+            self._searcher.close()
+            self._searcher = None
 
     def run(self, arguments: Any, context: ToolContext) -> str:
         """Passages as `Title`, newline, `Text`, a blank line between them; several queries get a heading each.
@@ -103,11 +103,12 @@ class WikiSearch(Tool):
         Raises:
             ToolError: the query is empty, or the tool is not open.
         """
-        if self._index is None:
+        if self._searcher is None:
             raise ToolError("wiki_search is not open; call open(resources) first")
         if not query.strip():
             raise ToolError("the query is empty; say what to look for")
-        return self._index.search(query, self.config.top_k if top_k is None else top_k)
+        (hits,) = self._searcher.search([query], self.config.top_k if top_k is None else top_k)
+        return [hit.passage for hit in hits]
 
     def _results(self, query: str) -> str:
         if len(query) > _LONGEST_QUERY:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_r1_wiki_search import index as index_module
+from agent_r1_wiki_search import bm25 as bm25_module
+from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import ConfigError, Passage, TaskError, ToolError, ToolResources
@@ -143,17 +144,26 @@ def test_a_tool_that_is_not_open_says_so() -> None:
         WikiSearch().search("Lyon")
 
 
+def test_a_searcher_answers_each_query_with_scored_hits_and_says_what_it_searches(tmp_path: Path) -> None:
+    searcher = open_bm25(PASSAGES, Words(stemmer=False), str(tmp_path), "here")
+    city, nothing, country = searcher.search(["France city", "zzqq", "country"], 2)
+    assert [hit.passage.title for hit in city] == ["Lyon", "France"]
+    assert city[0].score > city[1].score > 0
+    assert (nothing, [hit.passage for hit in country]) == ([], [PASSAGES[1]])
+    assert searcher.facts() == {"passages": 5, "corpus": "here", "backend": "bm25"}
+
+
 class Builds:
     """Counts how often an index is built rather than loaded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count, build = 0, index_module._build
+        self.count, build = 0, bm25_module._build
 
         def counting(*arguments: Any) -> Any:
             self.count += 1
             return build(*arguments)
 
-        monkeypatch.setattr(index_module, "_build", counting)
+        monkeypatch.setattr(bm25_module, "_build", counting)
 
 
 def test_an_index_is_built_once_per_corpus_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_wiki_search.searcher import Hit
+
 if TYPE_CHECKING:
     from agent_r1_core import Passage
 
@@ -58,15 +60,27 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Index:
-    """Finds passages."""
+class Bm25:
+    """Searches passages in memory."""
 
     passages: Sequence[Passage]
     words: Words
     bm25: Any
+    origin: str
+    """Where the passages come from, for reports."""
 
-    def search(self, query: str, top_k: int) -> list[Passage]:
-        """At most `top_k` passages that share a word with the query, best first."""
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
+        """For each query at most `top_k` passages that share a word with it, best first."""
+        return [self._search(query, top_k) for query in queries]
+
+    def facts(self) -> dict[str, Any]:
+        """How many passages there are, and where they come from."""
+        return {"passages": len(self.passages), "corpus": self.origin, "backend": "bm25"}
+
+    def close(self) -> None:
+        """Nothing to do: what is in memory goes with the object."""
+
+    def _search(self, query: str, top_k: int) -> list[Hit]:
         import numpy
 
         known = [word for word in self.words.of_query(query) if word in self.bm25.vocab_dict]
@@ -75,10 +89,10 @@ class Index:
         scores = self.bm25.get_scores(known)
         hits = numpy.flatnonzero(scores > 0)
         best = hits[numpy.argsort(-scores[hits], kind="stable")[:top_k]]
-        return [self.passages[number] for number in best]
+        return [Hit(self.passages[number], float(scores[number])) for number in best]
 
 
-def open_index(passages: Sequence[Passage], words: Words, cache_dir: str) -> Index:
+def open_bm25(passages: Sequence[Passage], words: Words, cache_dir: str, origin: str) -> Bm25:
     """The index of the passages, from the cache if that holds an intact one."""
     folder = Path(cache_dir) / "wiki_search" / _digest(passages, words)
     bm25 = _load(folder)
@@ -88,7 +102,7 @@ def open_index(passages: Sequence[Passage], words: Words, cache_dir: str) -> Ind
             _store(bm25, folder)
         except OSError as error:
             logger.warning("the search index is not cached, since %s cannot be written (%s)", folder, error)
-    return Index(passages, words, bm25)
+    return Bm25(passages, words, bm25, origin)
 
 
 def _build(passages: Sequence[Passage], words: Words) -> Any:
