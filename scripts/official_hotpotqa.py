@@ -1,0 +1,152 @@
+"""Holds the scorers against HotpotQA's official `hotpot_evaluate_v1.py`, unaltered, on generated pairs.
+
+    python scripts/official_hotpotqa.py hotpot_evaluate_v1.py --pairs 20000
+
+The file is in github.com/hotpotqa/hotpot; this project has no copy. Each pair is scored by the file's own functions and
+by ours, to the last bit; then the file runs as a program on all pairs, and its means are compared. It imports ujson;
+where that is not installed, Python's json takes its place under that name. Ends with 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.evaluation.scorers import exact_match_score, f1_score
+
+Pair = tuple[str, str]
+"""A prediction and the one accepted answer."""
+
+_STUBBED = find_spec("ujson") is None
+_WORDS = [
+    "Paris", "obama", "Barack", "U.S.A.", "New", "York", "1961", "3,000", "$5", "50%", "can't", "rock'n'roll", "A.",
+    "anthem", "thesis", "an-hour", "theend", "É́cole", "naïve", "straße", "İstanbul", "ﬁlm", "東京", "Москва", "😀",
+    "“quoted”", "–", "…", "«a»", "the", "The", "THE", "a", "A", "an", "An", "ａ", "Ⅷ", "x₂", "​", "ǆ",
+]  # fmt: skip
+_CLOSED = ["yes", "no", "noanswer", "Yes", "NO", "No Answer", "yes.", "the yes", "no!", "noAnswer", "yes no", "(no)"]
+_SPACES = [" ", " ", " ", "  ", "\t", "\n", "\u00a0", "\u2003", "\u3000", "\x1c", "\x85", "_", "-", "/", ""]
+_MARKS = [*"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "’", "、", "¿", "°", "·"]
+
+
+def pairs(count: int, seed: int = 0) -> list[Pair]:
+    """Predictions and answers with odd punctuation, articles, Unicode, yes, no and noanswer, and empty texts."""
+    rng = random.Random(seed)
+    return [_pair(rng) for _ in range(count)]
+
+
+def _pair(rng: random.Random) -> Pair:
+    answer = _text(rng)
+    prediction = _text(rng) if rng.random() < 0.3 else _changed(answer, rng)
+    return (prediction, answer) if rng.random() < 0.5 else (answer, prediction)
+
+
+def _text(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.06:
+        return rng.choice(["", " ", "\n", "the", "A an the", "...", "\u00a0", "?!"])
+    if kind < 0.2:
+        return rng.choice(_CLOSED)
+    words = (rng.choice(_WORDS) + (rng.choice(_MARKS) if rng.random() < 0.2 else "") for _ in range(rng.randint(1, 6)))
+    return "".join(word + rng.choice(_SPACES) for word in words)
+
+
+def _changed(text: str, rng: random.Random) -> str:
+    """The text in another dress, or with words more or less."""
+    for _ in range(rng.randint(0, 3)):
+        place, words = rng.randint(0, len(text)), text.split(" ")
+        text = rng.choice([
+            text.upper(), text.lower(), text.title(), text.swapcase(), text.casefold(), f"the {text}", f"{text} a",
+            text[:place] + rng.choice(_MARKS) + text[place:], text[:place] + rng.choice(_SPACES) + text[place:],
+            " ".join(words[1:]), " ".join(words + words[:1]), " ".join(rng.sample(words, len(words))),
+            f"{text} {rng.choice(_WORDS)}", f"{rng.choice(_CLOSED)} {text}", text[:place],
+        ])  # fmt: skip
+    return text
+
+
+def load(file: Path) -> dict[str, Any]:
+    """The official file's names: it is executed as it is, but its last lines see that it is not the program."""
+    if _STUBBED:
+        sys.modules["ujson"] = json
+    names: dict[str, Any] = {"__name__": "hotpot_evaluate_v1"}
+    exec(compile(file.read_bytes(), str(file), "exec"), names)
+    return names
+
+
+def differences(official: dict[str, Any], cases: Sequence[Pair]) -> list[str]:
+    """A sentence for every pair that is scored otherwise."""
+    found = []
+    for prediction, answer in cases:
+        theirs = (float(official["exact_match_score"](prediction, answer)), official["f1_score"](prediction, answer)[0])
+        ours = (exact_match_score(prediction, answer), f1_score(prediction, answer))
+        if theirs != ours:
+            found.append(f"{prediction!r} for {answer!r}: official em, f1 = {theirs}, ours {ours}")
+    return found
+
+
+def program(file: Path, cases: Sequence[Pair]) -> dict[str, float]:
+    """What the official file prints when it runs as a program: means over all questions."""
+    names = [str(number) for number in range(len(cases))]
+    predicted = {"answer": dict(zip(names, (one for one, _ in cases), strict=True)), "sp": {name: [] for name in names}}
+    gold = [{"_id": name, "answer": one, "supporting_facts": []} for name, (_, one) in zip(names, cases, strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, "prediction.json"), Path(folder, "gold.json")]
+        for path, content in zip(paths, (predicted, gold), strict=True):
+            path.write_text(json.dumps(content), encoding="utf-8")
+        if _STUBBED:
+            Path(folder, "ujson.py").write_text("from json import *\n", encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(file), *map(str, paths)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    printed: dict[str, float] = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    return printed
+
+
+def main() -> int:
+    """Compare, print what was compared, and return the exit status."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("file", type=Path, help="hotpot_evaluate_v1.py as its authors publish it")
+    options.add_argument("--pairs", type=int, default=20_000)
+    options.add_argument("--seed", type=int, default=0)
+    chosen = options.parse_args()
+    cases = pairs(chosen.pairs, chosen.seed)
+    kinds = Counter(_kind(prediction, answer) for prediction, answer in cases)
+    found = differences(load(chosen.file), cases)
+    means = program(chosen.file, cases)
+    ours = {"em": [exact_match_score(*case) for case in cases], "f1": [f1_score(*case) for case in cases]}
+    for name, values in ours.items():
+        if not math.isclose(means[name], sum(values) / len(cases), rel_tol=1e-12):
+            found.append(f"as a program it prints {name} {means[name]}, ours is {sum(values) / len(cases)}")
+    print(f"sha256 of {chosen.file.name}: {hashlib.sha256(chosen.file.read_bytes()).hexdigest()}")
+    print(f"ujson: {'Python’s json under its name' if _STUBBED else 'installed'}")
+    print(f"{len(cases)} pairs, seed {chosen.seed}: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
+    print(f"the official program prints em {means['em']:.6f}, f1 {means['f1']:.6f}")
+    print(f"{len(found)} differences")
+    for sentence in found[:10]:
+        print(sentence)
+    return 1 if found else 0
+
+
+def _kind(prediction: str, answer: str) -> str:
+    overlap = f1_score(prediction, answer)
+    return "exact" if exact_match_score(prediction, answer) else "partial" if overlap > 0 else "without overlap"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
