@@ -29,15 +29,21 @@ def plugin_path(name: str, folder: Path) -> str:
 
 
 def recipe_names(folders: Sequence[Path]) -> list[str]:
-    """The names of the recipes in these folders."""
-    return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+    """The names of the recipes in these folders; those in a folder of theirs are called `folder/name`."""
+    files = ((folder, path) for folder in folders for path in folder.rglob("*.yaml"))
+    return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files})
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether the file of a recipe ships with the package."""
+    return any(path.resolve().is_relative_to(folder) for folder in recipe_folders())
 
 
 def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relative_to: Path | None = None) -> Path:
     """The file of a recipe.
 
-    Text with a path separator or a YAML suffix is a path (relative to `relative_to`, else to the current folder);
-    anything else is a name in `folders`.
+    A name in `folders` comes first. Other text with a path separator, and all with a YAML suffix, is a path (relative
+    to `relative_to`, else to the current folder).
 
     Raises:
         ConfigError: there is no such file or name.
@@ -45,15 +51,18 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
     folders = recipe_folders() if folders is None else folders
     text = str(recipe)
     names = recipe_names(folders)
-    if isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(SUFFIXES):
-        path = (relative_to or Path.cwd()) / os.path.expanduser(text)
-        if not path.is_file():
-            known = f", or one of the recipes {', '.join(names)}" if names else ""
-            raise ConfigError(f"there is no recipe and no run at {path}; give the path of a YAML file or a run{known}")
+    if not isinstance(recipe, Path) and text in names:
+        return next(path for folder in folders if (path := folder / f"{text}.yaml").is_file())
+    path = (relative_to or Path.cwd()) / os.path.expanduser(text)
+    is_path = isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(SUFFIXES)
+    if is_path and path.is_file():
         return path
-    for folder in folders:
-        if (folder / f"{text}.yaml").is_file():
-            return folder / f"{text}.yaml"
     close = nearest(text, names)
+    known = ", ".join(names) or "none"
+    if is_path and (close is None or "/" not in close):
+        raise ConfigError(
+            f"there is no recipe and no run at {path}; give the path of a YAML file or a run, or one of the recipes "
+            f"{known}"
+        )
     hint = f"did you mean {close}? The" if close else "the"
-    raise ConfigError(f"there is no recipe named '{text}'; {hint} recipes are {', '.join(names) or 'none'}")
+    raise ConfigError(f"there is no recipe named '{text}'; {hint} recipes are {known}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_r1_core.config.draft import Source
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.lookup import find_recipe, plugin_path, recipe_folders
+from agent_r1_core.config.lookup import find_recipe, is_shipped, plugin_path
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
 
@@ -84,8 +84,7 @@ def _read(path: Path) -> tuple[Layer, str | None]:
     if recorded is not None and not isinstance(recorded, dict):
         raise ConfigError(f"sources ({file}) is {recorded!r}; it belongs to a run's config.yaml: remove it")
     _anchor_plugins(values, path.parent)
-    shipped = path.resolve().parent in recipe_folders()
-    return Layer(file, values, document.lines, recorded, shipped), extends
+    return Layer(file, values, document.lines, recorded, is_shipped(path)), extends
 
 
 def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:

@@ -155,7 +155,11 @@ def _lies_in_a_run(recipe: str | Path | None) -> bool:
 
 def _means_a_run(recipe: str | Path) -> bool:
     """Whether a missing path was meant as a run, not a recipe."""
+    from agent_r1_core.config import recipe_folders, recipe_names
+
     path = Path(recipe)
+    if str(recipe) in recipe_names(recipe_folders()):
+        return False
     looks_like_a_path = len(path.parts) > 1 and path.suffix not in (".yaml", ".yml") and not path.is_file()
     return path.is_dir() or looks_like_a_path
 

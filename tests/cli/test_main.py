@@ -208,6 +208,7 @@ def test_the_tab_key_completes_commands_recipes_runs_and_components(
     assert offered("agent-r1 pl") == ["play", "plugins"]
     assert offered("agent-r1 train --re") == ["--resume"]
     assert offered("agent-r1 train calc") == ["calculator"]
+    assert offered("agent-r1 train paper/miniwiki-p") == ["paper/miniwiki-ppo"]
     assert offered("agent-r1 train ru") == offered("agent-r1 eval --model ru") == ["runs/mine"]
     assert "algorithm=grpo" in offered("agent-r1 train default algo")
     assert offered("agent-r1 train default algorithm = pp") == ["ppo"], "bash splits words at ="

@@ -26,7 +26,8 @@ def test_the_wheel_holds_all_that_runs_and_nothing_else(built: dict[str, Path], 
     assert tops == {"agent_r1_core", "agent_r1_cli", *(path.name for path in (root / "plugins").glob("agent_r1_*"))} | {
         name for name in tops if name.endswith(".dist-info")
     }
-    assert {f"agent_r1_cli/_recipes/{path.name}" for path in (root / "recipes").glob("*.yaml")} <= names
+    recipes = {path.relative_to(root).as_posix() for path in (root / "recipes").rglob("*.yaml")}
+    assert {f"agent_r1_cli/_{path}" for path in recipes} <= names
     for kind in KINDS:
         assert f"agent_r1_cli/_templates/{kind}/src/{{{{package}}}}/plugin.py" in names
     assert "agent_r1_cli/_templates/common/.gitignore" in names

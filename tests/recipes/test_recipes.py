@@ -13,14 +13,15 @@ NAMES = recipe_names(recipe_folders())
 
 def test_the_recipes_that_the_documents_name_are_there() -> None:
     named = {"default", "ppo", "reinforce_pp", "calculator", "hotpotqa-tiny", "qwen2.5-1.5b-hotpotqa", "frozen_lake"}
-    assert named <= set(NAMES)
+    methods = ("grpo", "ppo", "reinforce_pp", "reinforce_pp_baseline", "rloo")
+    assert named | {f"paper/miniwiki-{method}" for method in methods} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_resolves_without_a_warning_and_is_read_back_equal(name: str, tmp_path: Path) -> None:
     resolved = load_config(name)
     assert resolved.warnings == ()
-    assert resolved.recipe == name
+    assert resolved.recipe == name.rpartition("/")[2]
     file = tmp_path / "config.yaml"
     file.write_text(resolved.yaml())
     assert load_config(file).dump() == resolved.dump()

@@ -137,6 +137,25 @@ def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.Mon
         find_recipe("none.yaml", [folder])
 
 
+def test_a_recipe_may_lie_in_a_folder_whose_name_is_part_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "more.yaml").write_text("extends: small\ntraining: {steps: 5}\n")
+    (folder / "deeper" / "most.yaml").write_text("extends: deeper/more\nseed: 3\n")
+    assert recipe_names([folder]) == ["deeper/more", "deeper/most", "small"]
+    assert find_recipe("deeper/more", [folder]) == folder / "deeper" / "more.yaml"
+    resolved = load_config("deeper/most", folders=[folder])
+    assert (resolved.recipe, resolved.config.training.steps, resolved.config.seed) == ("most", 5, 3)
+    with pytest.raises(ConfigError, match=r"no recipe named 'deeper/mor'; did you mean deeper/more\? The recipes are"):
+        find_recipe("deeper/mor", [folder])
+    with pytest.raises(ConfigError, match=r"there is no recipe and no run at .*elsewhere/thing; give the path"):
+        find_recipe("elsewhere/thing", [folder])
+    (folder / "deeper" / "plain").write_text("seed: 1\n")
+    monkeypatch.chdir(folder)
+    assert find_recipe("deeper/plain", [folder]).is_file(), "a path without a suffix"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
