@@ -88,6 +88,7 @@ _HOMES = {
     "hookimpl": "hookspecs",
     "normalize_answer": "evaluation.scorers",
     "read_records": "records",
+    "stream_records": "records",
     "text_field": "records",
     "tool": "contracts.tool",
     "train": "training.api",

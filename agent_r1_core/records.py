@@ -1,13 +1,15 @@
 """Reads the records of a data set: a local JSON, JSON Lines or Parquet file, a folder, or a hub data set.
 
-A whole split is held in memory; folders and hub data sets need the package `datasets`, from version 4 on, which runs no
-code of a data set.
+`read_records` holds a whole split in memory, `stream_records` a small part of a file. Folders and hub data sets need
+the package `datasets`, from version 4 on, which runs no code of a data set.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,13 +23,15 @@ from agent_r1_core.errors import TaskError
 
 _HUB_TIMEOUT = 10.0
 """Seconds to wait for the hub's first answer."""
+_PARQUET_ROWS = 10_000
+"""Rows of a Parquet file that are in memory at a time."""
 
 
 class RecordsConfig(ComponentConfig):
     """Options of a task source that reads records; a subclass sets `hub` (and `subset`)."""
 
     path: LocalPath | None = None
-    """A local file (.json, .jsonl, .parquet) or folder; null: the hub."""
+    """A local file (.json, .jsonl, .jsonl.gz, .parquet) or folder; null: the hub."""
     hub: str = ""
     """Name of the data set on the hub."""
     subset: str | None = None
@@ -63,15 +67,15 @@ class RecordsConfig(ComponentConfig):
         if self.path is None:
             return {}
         idle = dict.fromkeys(("hub", "subset"), "path names a local source")
-        single = Path(self.path).suffix.lower() in _READERS
+        single = self.path.lower().endswith(tuple(_READERS))
         return idle | ({"split": "path names a single file, which has no splits"} if single else {})
 
 
 def read_records(path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train") -> list[Any]:
     """The records of the file or folder `path`, or of the hub data set `hub` where `path` is None.
 
-    `.json` holds a list, `.jsonl` one record a line, `.parquet` columns; a folder is whatever `datasets.load_dataset`
-    reads. `subset` and `split` select within a hub data set; `split` within a folder, too.
+    A file is read as by `stream_records`; a folder is whatever `datasets.load_dataset` reads. `subset` and `split`
+    select within a hub data set; `split` within a folder, too.
 
     Raises:
         TaskError: the source is missing, unreadable, or holds no record.
@@ -79,10 +83,9 @@ def read_records(path: str | Path | None, *, hub: str, subset: str | None = None
     if path is None:
         records = _load_dataset(hub, subset, split)
     else:
-        source = Path(os.path.expanduser(path))  # as Path.expanduser, which raises where there is no such user
-        if not source.exists():
-            raise TaskError(f"there is no data set at {source}; give the path of an existing file or folder")
-        records = _load_dataset(str(source), None, split) if source.is_dir() else _read_file(source)
+        source = _existing(path)
+        folder = source.is_dir()
+        records = _load_dataset(str(source), None, split) if folder else [one for _, one in stream_records(source)]
     if not records:
         raise TaskError(f"{path or hub} holds no record; give a file or split that is not empty")
     return records
@@ -101,44 +104,65 @@ def text_field(record: Any, key: str, where: str) -> str:
     return encodable(value.strip())
 
 
-def _read_file(path: Path) -> list[Any]:
-    reader = _READERS.get(path.suffix.lower())
+def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """The records of a file, one at a time, each with its place (`line 3 of FILE`) for messages.
+
+    `.jsonl` (also `.jsonl.gz`) holds one record a line, `.parquet` columns; `.json` holds a list, which is read whole.
+
+    Raises:
+        TaskError: the file is missing or unreadable.
+    """
+    source = _existing(path)
+    name = source.name.lower()
+    reader = next((reader for suffix, reader in _READERS.items() if name.endswith(suffix)), None)
     if reader is None:
-        raise TaskError(f"{path} is not one of {', '.join(_READERS)}; convert it, or give it the suffix of its format")
+        raise TaskError(
+            f"{source} is not one of {', '.join(_READERS)}; convert it, or give it the suffix of its format"
+        )
     try:
-        return reader(path)
+        yield from reader(source)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TaskError(f"{source} is damaged or cut off ({_first_line(error)}); fetch it again") from error
     except OSError as error:
-        raise TaskError(f"cannot read {path} ({error.strerror or error}); check its permissions") from error
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
+        raise TaskError(f"cannot read {source} ({error.strerror or error}); check its permissions") from error
 
 
-def _read_json(path: Path) -> list[Any]:
-    text = path.read_text(encoding="utf-8-sig")
+def _existing(path: str | Path) -> Path:
+    source = Path(os.path.expanduser(path))  # as Path.expanduser, which raises where there is no such user
+    if not source.exists():
+        raise TaskError(f"there is no data set at {source}; give the path of an existing file or folder")
+    return source
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        records = json.loads(text)
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         raise TaskError(f"{path} is not JSON at line {error.lineno} ({error.msg}); repair or fetch it again") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{path} {_beyond(error)}; repair or fetch it again") from error
     if not isinstance(records, list):
         raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
-    return records
+    for index, record in enumerate(records):
+        yield f"record {index} of {path}", record
 
 
-def _read_jsonl(path: Path) -> list[Any]:
-    records = []
-    with path.open(encoding="utf-8-sig") as lines:
+def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
+            place = f"line {number} of {path}"
             try:
-                records.append(json.loads(line))
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield place, json.loads(text)
             except json.JSONDecodeError as error:
-                raise TaskError(f"line {number} of {path} is not JSON ({error.msg}); repair or remove it") from error
+                raise TaskError(f"{place} is not JSON ({error.msg}); repair or remove it") from error
+            except UnicodeDecodeError as error:
+                raise TaskError(f"{place} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
             except (ValueError, RecursionError) as error:
-                raise TaskError(f"line {number} of {path} {_beyond(error)}; repair or remove it") from error
-    return records
+                raise TaskError(f"{place} {_beyond(error)}; repair or remove it") from error
 
 
 def _beyond(error: ValueError | RecursionError) -> str:
@@ -146,19 +170,25 @@ def _beyond(error: ValueError | RecursionError) -> str:
     return "is nested too deeply" if isinstance(error, RecursionError) else "holds a number with too many digits"
 
 
-def _read_parquet(path: Path) -> list[Any]:
+def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 
+    index = 0
     try:
-        return pyarrow.parquet.read_table(path).to_pylist()
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_PARQUET_ROWS):
+                for record in batch.to_pylist():
+                    yield f"record {index} of {path}", record
+                    index += 1
     except pyarrow.ArrowException as error:
         raise TaskError(f"{path} is not a readable Parquet file ({_first_line(error)}); fetch it again") from error
 
 
-_READERS: dict[str, Callable[[Path], list[Any]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
     ".parquet": _read_parquet,
 }
 

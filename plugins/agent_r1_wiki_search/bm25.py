@@ -20,6 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_wiki_search.corpus import corpus_hash
 from agent_r1_wiki_search.searcher import Hit
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Bm25:
     bm25: Any
     origin: str
     """Where the passages come from, for reports."""
+    hash: str
+    """Of the passages."""
 
     def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
         """For each query at most `top_k` passages that share a word with it, best first."""
@@ -75,7 +78,7 @@ class Bm25:
 
     def facts(self) -> dict[str, Any]:
         """How many passages there are, and where they come from."""
-        return {"passages": len(self.passages), "corpus": self.origin, "backend": "bm25"}
+        return {"passages": len(self.passages), "corpus": self.origin, "backend": "bm25", "hash": self.hash}
 
     def close(self) -> None:
         """Nothing to do: what is in memory goes with the object."""
@@ -94,7 +97,8 @@ class Bm25:
 
 def open_bm25(passages: Sequence[Passage], words: Words, cache_dir: str, origin: str) -> Bm25:
     """The index of the passages, from the cache if that holds an intact one."""
-    folder = Path(cache_dir) / "wiki_search" / _digest(passages, words)
+    digest = corpus_hash(passages)
+    folder = Path(cache_dir) / "wiki_search" / _key(digest, words)
     bm25 = _load(folder)
     if bm25 is None:
         bm25 = _build(passages, words)
@@ -102,7 +106,7 @@ def open_bm25(passages: Sequence[Passage], words: Words, cache_dir: str, origin:
             _store(bm25, folder)
         except OSError as error:
             logger.warning("the search index is not cached, since %s cannot be written (%s)", folder, error)
-    return Bm25(passages, words, bm25, origin)
+    return Bm25(passages, words, bm25, origin, digest)
 
 
 def _build(passages: Sequence[Passage], words: Words) -> Any:
@@ -148,15 +152,11 @@ def _load(folder: Path) -> Any:
         return None
 
 
-def _digest(passages: Sequence[Passage], words: Words) -> str:
+def _key(corpus: str, words: Words) -> str:
+    """The name of the index of a corpus in the cache."""
     import bm25s
 
-    digest = blake2b(f"{bm25s.__version__} {words.key}".encode(), digest_size=16)
-    for passage in passages:
-        for text in (passage.title, passage.text):
-            encoded = text.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hexdigest()
+    return blake2b(f"{bm25s.__version__} {words.key} {corpus}".encode(), digest_size=16).hexdigest()
 
 
 def _checksum(file: Path) -> str:

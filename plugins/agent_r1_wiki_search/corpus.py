@@ -1,26 +1,64 @@
 """Reads the passages that `wiki_search` indexes, from a file or from the run's task sources.
 
-It holds the whole corpus in memory.
+`read_corpus` and `source_corpus` hold the whole corpus in memory, `stream_corpus` one passage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
-from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, read_records, text_field
+from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, stream_records, text_field
 
 
-def read_corpus(path: str) -> list[Passage]:
-    """The passages of a `.jsonl`, `.json` or `.parquet` file, without repetitions.
+class CorpusHash:
+    """Identifies a corpus by its passages and their order, whatever file they stand in."""
+
+    def __init__(self) -> None:
+        self._digest = blake2b(digest_size=16)
+
+    def update(self, passage: Passage) -> None:
+        """Count a further passage in."""
+        for text in (passage.title, passage.text):
+            encoded = text.encode("utf-8", "surrogatepass")
+            self._digest.update(len(encoded).to_bytes(8, "little") + encoded)
+
+    def hexdigest(self) -> str:
+        """The hash of the passages so far."""
+        return self._digest.hexdigest()
+
+
+def corpus_hash(passages: Iterable[Passage]) -> str:
+    """The hash of these passages."""
+    found = CorpusHash()
+    for passage in passages:
+        found.update(passage)
+    return found.hexdigest()
+
+
+def stream_corpus(path: str) -> Iterator[tuple[str, Passage]]:
+    """The passages of a `.jsonl`, `.jsonl.gz`, `.json` or `.parquet` file, each with its place for messages.
 
     A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
 
     Raises:
         TaskError: the file is missing, malformed or empty.
     """
-    records = read_records(path, hub="")
-    return list(dict.fromkeys(_passage(record, f"record {index} of {path}") for index, record in enumerate(records)))
+    place = None
+    for place, record in stream_records(path):
+        yield place, _passage(record, place)
+    if place is None:
+        raise TaskError(f"{path} holds no record; give a file that is not empty")
+
+
+def read_corpus(path: str) -> list[Passage]:
+    """The passages of a file, as `stream_corpus` reads them, without repetitions.
+
+    Raises:
+        TaskError: the file is missing, malformed or empty.
+    """
+    return list(dict.fromkeys(passage for _, passage in stream_corpus(path)))
 
 
 def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Passage]:

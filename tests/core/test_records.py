@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -9,13 +10,15 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from agent_r1_core import RecordsConfig, TaskError, read_records, text_field
+from agent_r1_core import RecordsConfig, TaskError, read_records, stream_records, text_field
 
 RECORDS = [{"question": "Où?", "n": 1}, {"question": "Who?", "n": 2}]
 
 
 def write(path: Path, records: list[Any]) -> Path:
-    if path.suffix == ".json":
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(write(path.with_suffix(""), records).read_bytes()))
+    elif path.suffix == ".json":
         path.write_text(json.dumps(records), encoding="utf-8")
     elif path.suffix == ".jsonl":
         path.write_text("\n\n".join(json.dumps(record) for record in records), encoding="utf-8")
@@ -24,7 +27,7 @@ def write(path: Path, records: list[Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".jsonl.gz", ".parquet"])
 def test_every_file_format_gives_the_same_records(tmp_path: Path, suffix: str) -> None:
     assert read_records(write(tmp_path / f"data{suffix}", RECORDS), hub="") == RECORDS
 
@@ -55,13 +58,27 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
         ("data.json", b"[" * 100_000, "data.json is nested too deeply; repair or fetch it again"),
         ("data.json", b"[" + b"9" * 10_000 + b"]", "data.json holds a number with too many digits"),
         ("data.parquet", b"PAR0", "is not a readable Parquet file"),
-        ("data.csv", b"a,b", "is not one of .json, .jsonl, .parquet"),
+        ("data.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99)[:-12], r"data.jsonl.gz is damaged or cut off"),
+        ("data.jsonl.gz", b"plain", r"data.jsonl.gz is damaged or cut off"),
+        ("data.csv", b"a,b", "is not one of .json, .jsonl, .jsonl.gz, .parquet"),
     ],
 )
 def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TaskError, match=sentence):
         read_records(tmp_path / name, hub="")
+
+
+def test_records_come_one_at_a_time_with_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('\n{"n": 1}\n{"n": 2}\nbroken')
+    stream = stream_records(path)
+    assert [next(stream), next(stream)] == [(f"line 2 of {path}", {"n": 1}), (f"line 3 of {path}", {"n": 2})]
+    with pytest.raises(TaskError, match=r"line 4 of .* is not JSON"):
+        next(stream)
+    assert (
+        list(stream_records(write(tmp_path / "data.parquet", RECORDS)))[1][0] == f"record 1 of {tmp_path}/data.parquet"
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

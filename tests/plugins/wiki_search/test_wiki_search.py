@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from agent_r1_wiki_search import bm25 as bm25_module
 from agent_r1_wiki_search.bm25 import Words, open_bm25
+from agent_r1_wiki_search.corpus import corpus_hash
 from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import ConfigError, Passage, TaskError, ToolError, ToolResources
@@ -128,11 +129,23 @@ def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: di
 def test_a_malformed_corpus_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"title": "Oslo"}', encoding="utf-8")
-    with pytest.raises(TaskError, match=r"record 0 of .* has no text under 'text'"):
+    with pytest.raises(TaskError, match=r"line 1 of .* has no text under 'text'"):
         opened(tmp_path, corpus=str(path))
     path.write_text('{"contents": "Oslo"}', encoding="utf-8")
     with pytest.raises(TaskError, match="no text after the title"):
         opened(tmp_path, corpus=str(path))
+
+
+def test_an_empty_corpus_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text("\n")
+    with pytest.raises(TaskError, match=r"corpus\.jsonl holds no record"):
+        opened(tmp_path, corpus=str(tmp_path / "corpus.jsonl"))
+
+
+def test_the_hash_of_a_corpus_knows_order_and_where_a_title_ends() -> None:
+    twisted = [Passage("a", "bc"), Passage("ab", "c")]
+    assert corpus_hash(twisted) == corpus_hash(iter(twisted)) != corpus_hash(twisted[::-1])
+    assert len({corpus_hash([passage]) for passage in twisted}) == 2
 
 
 def test_a_corpus_file_leaves_the_source_idle() -> None:
@@ -150,7 +163,8 @@ def test_a_searcher_answers_each_query_with_scored_hits_and_says_what_it_searche
     assert [hit.passage.title for hit in city] == ["Lyon", "France"]
     assert city[0].score > city[1].score > 0
     assert (nothing, [hit.passage for hit in country]) == ([], [PASSAGES[1]])
-    assert searcher.facts() == {"passages": 5, "corpus": "here", "backend": "bm25"}
+    facts = searcher.facts()
+    assert facts == {"passages": 5, "corpus": "here", "backend": "bm25", "hash": corpus_hash(PASSAGES)}
 
 
 class Builds:
