@@ -62,10 +62,22 @@ def score(
     if as_json:
         print_json({**evaluation.result.to_json(), "file": str(path)})
         return
-    print_table(("metric", "mean", "95 % interval", "method", "n"), evaluation.result.rows())
-    for line in _footer(evaluation.result):
-        show(line)
+    _show(evaluation.result)
     say(f"written to {path}")
+
+
+def _show(result: EvaluationResult) -> None:
+    """Print the scores, their breakdown where tasks differ, and what a reader needs with them."""
+    from agent_r1_core.evaluation.report import BREAKDOWN_COLUMNS
+
+    print_table(("metric", "mean", "95 % interval", "method", "n"), result.rows())
+    parts = result.breakdown_rows()
+    if parts:
+        show()
+        print_table(("tasks", "n", *BREAKDOWN_COLUMNS), parts)
+        show()
+    for line in _footer(result):
+        show(line)
 
 
 def _footer(result: EvaluationResult) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import TaskError
+from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.rollout import RolloutRequest
 
@@ -26,6 +27,8 @@ class Evaluation:
     result: EvaluationResult
     trajectories: list[Trajectory]
     """All episodes; the failed ones come last."""
+    episodes: list[EpisodeRecord]
+    """What the result was computed from: a record of each episode."""
 
 
 async def evaluate_tasks(
@@ -38,6 +41,8 @@ async def evaluate_tasks(
     sampling: Mapping[str, Any] | None = None,
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
+    asked: Sequence[Task] = (),
+    set_name: str = "",
     on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
     """Play episodes and score them.
@@ -51,6 +56,8 @@ async def evaluate_tasks(
         sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
         tools: How the tools describe themselves, to state in the report.
         conditions: What else a reader of the report must know.
+        asked: The tasks as their source gave them, if `tasks` ask them in other words; the records keep these.
+        set_name: The name of the set, for the records; empty if it has none.
         on_episode: Called as each episode ends.
 
     Raises:
@@ -60,15 +67,9 @@ async def evaluate_tasks(
         raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
     rollout = await collect(RolloutRequest(tasks, samples, ROUND, greedy, split), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
+    episodes = episode_records(rollout.groups, rollout.dropped, {task.id: task for task in asked}, set_name)
     try:
-        result = report(
-            rollout.groups,
-            sampling=stated,
-            samples=samples,
-            dropped=rollout.dropped,
-            tools=tools,
-            conditions=conditions,
-        )
+        result = report(episodes, sampling=stated, samples=samples, tools=tools, conditions=conditions)
     except ValueError as error:
         raise TaskError(str(error)) from error
-    return Evaluation(result, rollout.trajectories + rollout.dropped)
+    return Evaluation(result, rollout.trajectories + rollout.dropped, episodes)

@@ -7,18 +7,20 @@ budget is scored; it has no answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agent_r1_core.evaluation.intervals import Estimate, estimate, pass_at_k
-from agent_r1_core.evaluation.scorers import SCORERS, exact_match_score, f1_score
+from agent_r1_core.evaluation.breakdowns import Breakdowns, breakdowns
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.intervals import Estimate
+from agent_r1_core.evaluation.scorers import SCORERS
+from agent_r1_core.evaluation.scores import estimates, finished_tasks, scores_of
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import EndStatus
 
-Score = Callable[[Trajectory], float | None]
-"""The score of an episode; None if it has none."""
-_FINISHED = (EndStatus.TERMINATED, EndStatus.TRUNCATED)
+BREAKDOWN_COLUMNS = (metric.EXACT_MATCH, metric.F1, metric.RETRIEVAL_RECALL, metric.REWARD_MEAN)
+"""The scores that the printed breakdown has; the JSON has all main scores."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,12 @@ class EvaluationResult:
     samples: int
     """Episodes asked for per task."""
     metrics: dict[str, Estimate]
-    """By name: `exact_match` and `f1` (for tasks with answers), `success` (if the environment reports it), `pass@k`,
+    """By name: `exact_match`, `f1` and `substring_match` (for tasks with answers), `retrieval_recall` and
+    `retrieval_all` (for those that name their supporting passages), `success` (if the environment says it), `pass@k`,
     `reward/<name>` (unweighted; a process reward summed over turns), `reward/mean` (the return),
-    `status/<end status>`, `answered`, and per episode `turns`, `tokens`, `action_tokens`."""
+    `status/<end status>`, `answered`, and per episode `turns`, `tool_calls`, `tokens`, `action_tokens`."""
     scorers: dict[str, str]
-    """What `exact_match` and `f1` mean."""
+    """What the scores of answers and of retrieval mean."""
     sampling: dict[str, Any]
     """How actions were sampled: greedy or not, temperature, budgets, seed."""
     statuses: dict[str, int]
@@ -43,6 +46,9 @@ class EvaluationResult:
     """How each tool describes itself: a search tool names its corpus and the number of passages."""
     conditions: tuple[str, ...] = ()
     """What else a reader must know: a baseline, silenced tools, a checkpoint that these same tasks chose."""
+    breakdowns: Breakdowns = field(default_factory=dict)
+    """The main scores by source, hops and question type, where the tasks say theirs; of several sets, each has its
+    own."""
     sets: dict[str, EvaluationResult] = field(default_factory=dict)
     """The results by set if there are several; the other fields are then means and sums over the sets."""
     choosing_set: str | None = None
@@ -54,13 +60,15 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_json` wrote; other keys are ignored."""
-        plain = {name: data[name] for name in cls.__dataclass_fields__}
+        """The result that `to_json` wrote; other keys are ignored, and one of before breakdowns has none."""
+        plain = {name: data[name] for name in cls.__dataclass_fields__ if name != "breakdowns"}
+        by = data.get("breakdowns", {})
         return cls(
             **plain
             | {
-                "metrics": {name: Estimate(**value) for name, value in data["metrics"].items()},
+                "metrics": _estimates(data["metrics"]),
                 "conditions": tuple(data["conditions"]),
+                "breakdowns": {key: {at: _estimates(part) for at, part in by[key].items()} for key in by},
                 "sets": {name: cls.from_json(result) for name, result in data["sets"].items()},
             }
         )
@@ -91,6 +99,20 @@ class EvaluationResult:
         ]
         return rows + [row for name, result in self.sets.items() for row in result.rows(f"{name}/")]
 
+    def breakdown_rows(self, label: str = "") -> list[tuple[str, ...]]:
+        """Rows of a compact table: which tasks, n, and their main scores; only where the tasks differ."""
+        rows = [
+            (
+                f"{label}{key} {value}",
+                str(max(one.n for one in scores.values())),
+                *(_cell(scores, name) for name in BREAKDOWN_COLUMNS),
+            )
+            for key, parts in self.breakdowns.items()
+            if len(parts) > 1
+            for value, scores in parts.items()
+        ]
+        return rows + [row for name, result in self.sets.items() for row in result.breakdown_rows(f"{name}/")]
+
     def headline(self) -> str:
         """The main score as a sentence: exact match, or the return if tasks have no answers."""
         return self.sentence(metric.EXACT_MATCH if metric.EXACT_MATCH in self.metrics else metric.REWARD_MEAN)
@@ -111,97 +133,49 @@ class EvaluationResult:
 
 
 def report(
-    groups: Sequence[Group],
+    episodes: Sequence[EpisodeRecord],
     *,
     sampling: Mapping[str, Any],
     samples: int = 1,
-    dropped: Sequence[Trajectory] = (),
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
 ) -> EvaluationResult:
-    """Score finished episodes.
+    """Score episodes.
 
     Args:
-        groups: The trajectories of each task.
+        episodes: All of them; failed ones are counted and not scored.
         sampling: The sampling settings to state.
         samples: Episodes asked for per task.
-        dropped: Episodes that failed permanently and are not in the groups.
         tools: How the tools describe themselves, to state.
         conditions: What else a reader must know.
 
     Raises:
         ValueError: no episode finished.
     """
-    everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
-    tasks = [[t for t in group.trajectories if t.status is not EndStatus.FAILED] for group in groups]
-    tasks = [trajectories for trajectories in tasks if trajectories]
+    tasks = finished_tasks(episodes)
     if not tasks:
-        raise ValueError(f"no episode of the evaluation finished: {_why(everything)}")
-    metrics: dict[str, Estimate] = {}
-    for name, (score, proportion) in _scores(tasks).items():
-        values = [[value for t in task if (value := score(t)) is not None] for task in tasks]
-        values = [task for task in values if task]
-        if values:
-            metrics[name] = estimate(values, _shares(values) if proportion is None else proportion)
-            if name == metric.EXACT_MATCH and samples > 1:
-                metrics |= _pass_at(values, samples)
+        raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
+    metrics = estimates(tasks, scores_of([episode for task in tasks for episode in task]), samples)
     return EvaluationResult(
         n=len(tasks),
         samples=samples,
         metrics=metrics,
         scorers={name: text for name, text in SCORERS.items() if name in metrics},
         sampling=dict(sampling),
-        statuses=dict(Counter(trajectory.status.value for trajectory in everything)),
+        statuses=dict(Counter(episode.status for episode in episodes)),
         tools=dict(tools or {}),
         conditions=tuple(conditions),
+        breakdowns=breakdowns(tasks),
     )
 
 
-def _scores(tasks: Sequence[Sequence[Trajectory]]) -> dict[str, tuple[Score, bool | None]]:
-    """Every score, and whether it is a share; None: decided by its values."""
-    episodes = [trajectory for task in tasks for trajectory in task]
-    outcome = {name for trajectory in episodes for name in trajectory.rewards}
-    process = {name for trajectory in episodes for turn in trajectory.turns for name in turn.rewards}
-    scores: dict[str, tuple[Score, bool | None]] = {
-        metric.EXACT_MATCH: (lambda t: exact_match_score(t.answer, t.task.answers) if t.task.answers else None, True),
-        metric.F1: (lambda t: f1_score(t.answer, t.task.answers) if t.task.answers else None, False),
-        metric.SUCCESS: (lambda t: None if t.success is None else float(t.success), True),
-        metric.REWARD_MEAN: (lambda t: t.total_reward, False),
-    }
-    scores |= {metric.REWARD.of(name): (_process_reward(name), False) for name in sorted(process)}
-    scores |= {metric.REWARD.of(name): (_outcome_reward(name), None) for name in sorted(outcome)}
-    scores |= {metric.STATUS.of(status.value): (_ended(status), True) for status in _FINISHED}
-    return scores | {
-        metric.ANSWERED: (lambda t: float(t.answer is not None), True),
-        metric.TURNS: (lambda t: float(len(t.steps)), False),
-        metric.TOKENS: (lambda t: float(t.tokens), False),
-        metric.ACTION_TOKENS: (lambda t: float(t.action_tokens), False),
-    }
-
-
-def _outcome_reward(name: str) -> Score:
-    return lambda trajectory: trajectory.rewards.get(name)
-
-
-def _process_reward(name: str) -> Score:
-    """The sum over the episode's turns."""
-    return lambda trajectory: sum(turn.rewards.get(name, 0.0) for turn in trajectory.turns)
-
-
-def _ended(status: EndStatus) -> Score:
-    return lambda trajectory: float(trajectory.status is status)
-
-
-def _shares(values: Sequence[Sequence[float]]) -> bool:
-    return all(value in (0.0, 1.0) for task in values for value in task)
-
-
-def _pass_at(values: Sequence[Sequence[float]], samples: int) -> dict[str, Estimate]:
-    """pass@k for k = samples, over the tasks none of whose episodes failed."""
-    whole = [task for task in values if len(task) >= samples]
-    scores = [[pass_at_k(len(task), round(sum(task)), samples)] for task in whole]
-    return {metric.PASS_AT.of(str(samples)): estimate(scores, proportion=True)} if scores else {}
-
-
-def _why(failed: Sequence[Trajectory]) -> str:
+def _why(failed: Sequence[EpisodeRecord]) -> str:
     return failed[0].reason or "no reason given" if failed else "there were no tasks"
+
+
+def _estimates(data: Mapping[str, Mapping[str, Any]]) -> dict[str, Estimate]:
+    return {name: Estimate(**value) for name, value in data.items()}
+
+
+def _cell(scores: Mapping[str, Estimate], name: str) -> str:
+    return str(scores[name]) if name in scores else ""

@@ -19,6 +19,9 @@ SCORERS = {
     "exact_match": "HotpotQA's official normalisation (lower case, no ASCII punctuation, no a/an/the), then equality",
     "f1": "HotpotQA's official normalisation, then F1 over tokens; yes, no and noanswer count only when equal",
     "substring_match": "HotpotQA's official normalisation, then an accepted answer anywhere in the prediction",
+    "retrieval_recall": "the task's supporting titles that stood on a line of their own in the prompt or in what the "
+    "environment said, without what the policy wrote",
+    "retrieval_all": "1 when retrieval_recall is 1",
 }
 """What each score means, as reports state it (LAW 12)."""
 

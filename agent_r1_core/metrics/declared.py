@@ -191,18 +191,31 @@ EXACT_MATCH = Metric(
 EXACT_MATCH_LOW = Metric("exact_match_low", "lower end of the 95 % interval of exact_match")
 EXACT_MATCH_HIGH = Metric("exact_match_high", "upper end of the 95 % interval of exact_match")
 F1 = Metric("f1", "token overlap with the best accepted answer, HotpotQA's F1", better="higher")
+SUBSTRING_MATCH = Metric(
+    "substring_match", "answers that contain an accepted one after that normalisation; laxer", better="higher"
+)
+RETRIEVAL_RECALL = Metric(
+    "retrieval_recall",
+    "supporting titles that the prompt or the tools showed, of tasks that name theirs",
+    unit="share",
+    better="higher",
+)
+RETRIEVAL_ALL = Metric(
+    "retrieval_all", "episodes that were shown every supporting title of their task", unit="share", better="higher"
+)
 SUCCESS = Metric("success", "episodes that the environment called a success", unit="share", better="higher")
 PASS_AT = Metric("pass@<k>", "tasks that at least one of k samples solves", unit="share", better="higher")
 ANSWERED = Metric("answered", "episodes with a final answer", unit="share", better="higher")
 STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
 TURNS = Metric("turns", "turns of an episode, without summaries of its context")
+TOOL_CALLS_OF_EPISODE = Metric("tool_calls", "tool calls of an episode")
 TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
 ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
 N = Metric("n", "tasks that were scored")
 
 SCORES: tuple[Metric, ...] = (
-    *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUCCESS, PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS),
-    *(TURNS, TOKENS, ACTION_TOKENS, N),
+    *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUBSTRING_MATCH, RETRIEVAL_RECALL, RETRIEVAL_ALL, SUCCESS),
+    *(PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS, TURNS, TOOL_CALLS_OF_EPISODE, TOKENS, ACTION_TOKENS, N),
 )
 """What an evaluation reports, under these bare names in its own file."""
 

@@ -90,6 +90,8 @@ async def evaluate_splits(
             sampling=assembly.sampling,
             tools=questions[split.name].tools,
             conditions=questions[split.name].conditions,
+            asked=split.tasks,
+            set_name=split.name if isinstance(config.tasks.eval, dict) else "",
             on_episode=on_episode,
         )
         for split in splits
@@ -98,7 +100,8 @@ async def evaluate_splits(
         return evaluations[splits[0].name]
     results = {name: evaluation.result for name, evaluation in evaluations.items()}
     trajectories = [trajectory for evaluation in evaluations.values() for trajectory in evaluation.trajectories]
-    return Evaluation(combine(results, config.evaluation.choose_on), trajectories)
+    episodes = [episode for evaluation in evaluations.values() for episode in evaluation.episodes]
+    return Evaluation(combine(results, config.evaluation.choose_on), trajectories, episodes)
 
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Evaluation, Path]:

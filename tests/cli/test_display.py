@@ -8,9 +8,9 @@ import re
 import pytest
 
 from agent_r1_cli.display import TrainDisplay, duration, summary
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing import make_trajectory
-from agent_r1_core.trajectory import Group
 
 METRICS = {
     "reward/mean": 0.5123,
@@ -73,7 +73,7 @@ def test_a_file_or_pipe_gets_plain_lines() -> None:
 
 def test_an_evaluation_is_told_with_interval_and_number() -> None:
     trajectory = make_trajectory([([1, 2], [3, 4])])
-    result = report([Group(trajectory.task, [trajectory])], sampling={"greedy": True})
+    result = report([EpisodeRecord.of(trajectory)], sampling={"greedy": True})
     stream = io.StringIO()
     with TrainDisplay(stream=stream, live=False) as display:
         display.evaluation(0, result)

@@ -860,9 +860,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "failures-scored-as-wrong",
-        "agent_r1_core/evaluation/report.py",
-        "[[t for t in group.trajectories if t.status is not EndStatus.FAILED] for group in groups]",
-        "[list(group.trajectories) for group in groups] + [[t] for t in dropped]",
+        "agent_r1_core/evaluation/scores.py",
+        "        if not episode.failed:\n",
+        "        if True:\n",
         "failed_episodes",
     ),
     Mutation(

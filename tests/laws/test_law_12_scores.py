@@ -14,6 +14,7 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall
+from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
@@ -40,7 +41,7 @@ def result() -> EvaluationResult:
         task = make_task(f"task-{index}", "Where?", ("Rome",))
         groups.append(Group(task, [make_trajectory(task=task, answer=answer, rewards={"shaped": index / 200})]))
     lost = make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")
-    return report(groups, sampling=SAMPLING, dropped=[lost])
+    return report(episode_records(groups, [lost]), sampling=SAMPLING)
 
 
 def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name() -> None:
@@ -77,8 +78,9 @@ def test_shares_carry_wilson_and_other_scores_a_bootstrap_over_tasks(result: Eva
 
 
 def test_nothing_seen_is_not_nothing_there() -> None:
-    task = make_task("a", "Where?", ("Rome",))
-    never = report([Group(task, [make_trajectory(task=task)])] * 20, sampling=SAMPLING).metrics["exact_match"]
+    tasks = [make_task(f"task-{index}", "Where?", ("Rome",)) for index in range(20)]
+    episodes = [EpisodeRecord.of(make_trajectory(task=task)) for task in tasks]
+    never = report(episodes, sampling=SAMPLING).metrics["exact_match"]
     assert (never.mean, never.low, never.high) == pytest.approx((0.0, 0.0, 0.1611), abs=1e-4)
 
 
@@ -94,7 +96,7 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
     data = json.loads(path.read_text())
     assert (data["step"], data["n"], data["samples"], data["sampling"]) == (30, 200, 1, SAMPLING)
     assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n"}
-    assert data["scorers"].keys() == {"exact_match", "f1"}
+    assert data["scorers"].keys() == {"exact_match", "f1", "substring_match"}
     assert data["statuses"]["failed"] == 1
 
 
@@ -126,7 +128,7 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
 
 
 def test_the_set_that_chooses_checkpoints_enters_no_mean(result: EvaluationResult) -> None:
-    other = report([Group(make_task("a"), [make_trajectory(answer="Rome")])], sampling=SAMPLING)
+    other = report([EpisodeRecord.of(make_trajectory(answer="Rome"))], sampling=SAMPLING)
     both = combine({"report": result, "choose": other}, choosing_set="choose")
     assert both.metrics["exact_match"] == result.metrics["exact_match"]
 

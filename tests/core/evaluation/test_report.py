@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from agent_r1_core.evaluation.episode_record import LONGEST_QUESTION, EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
 
 GREEDY = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64}
 
@@ -20,12 +23,17 @@ def group(task_id: str, *answers: str | None, accepted: tuple[str, ...] = ("Pari
     return Group(task, made)
 
 
+def scored(groups: list[Group], dropped: Sequence[Trajectory] = (), **facts: Any) -> EvaluationResult:
+    """The report of these groups."""
+    return report(episode_records(groups, dropped), **facts)
+
+
 def failed(task_id: str = "lost") -> Trajectory:
     return make_trajectory(task=make_task(task_id), status=EndStatus.FAILED, reason="the simulator is gone")
 
 
 def test_answers_are_scored_officially_with_intervals() -> None:
-    result = report([group("a", "the Paris."), group("b", "Paris, France"), group("c", None)], sampling=GREEDY)
+    result = scored([group("a", "the Paris."), group("b", "Paris, France"), group("c", None)], sampling=GREEDY)
     assert result.n == 3
     assert result.metrics["exact_match"].mean == pytest.approx(1 / 3)
     assert result.metrics["exact_match"].method == "wilson"
@@ -33,13 +41,13 @@ def test_answers_are_scored_officially_with_intervals() -> None:
     assert result.metrics["f1"].method == "bootstrap over tasks"
     assert (result.metrics["answered"].mean, result.metrics["answered"].method) == (pytest.approx(2 / 3), "wilson")
     assert result.metrics["turns"].mean == 2.0
-    assert set(result.scorers) == {"exact_match", "f1"}
+    assert set(result.scorers) == {"exact_match", "f1", "substring_match"}
 
 
 def test_failed_episodes_enter_no_score_and_are_counted() -> None:
     lost = group("b", "Paris")
     lost.trajectories[0].status = EndStatus.FAILED
-    result = report([group("a", "Paris"), lost], sampling=GREEDY, dropped=[failed()])
+    result = scored([group("a", "Paris"), lost], sampling=GREEDY, dropped=[failed()])
     assert result.n == 1
     assert result.metrics["exact_match"].mean == 1.0
     assert result.statuses == {"terminated": 1, "failed": 2}
@@ -48,23 +56,23 @@ def test_failed_episodes_enter_no_score_and_are_counted() -> None:
 
 def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> None:
     late = [group(name, None, status=EndStatus.TRUNCATED) for name in "bcd"]
-    result = report([group("a", "Paris"), *late], sampling=GREEDY)
+    result = scored([group("a", "Paris"), *late], sampling=GREEDY)
     assert result.metrics["exact_match"].mean == 0.25
     assert result.metrics["status/truncated"].mean == 0.75
 
 
 def test_an_evaluation_in_which_nothing_finished_says_why() -> None:
     with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone"):
-        report([], sampling=GREEDY, dropped=[failed()])
+        scored([], sampling=GREEDY, dropped=[failed()])
     with pytest.raises(ValueError, match="no episode of the evaluation finished: there were no tasks"):
-        report([], sampling=GREEDY)
+        scored([], sampling=GREEDY)
 
 
 def test_every_reward_is_reported_by_name() -> None:
-    scored = group("a", "Paris", rewards={"exact_match": 1.0, "format": 0.5}, reward=1.1, turn_rewards=[0.2, 0.2])
-    for turn in scored.trajectories[0].turns:
+    rewarded = group("a", "Paris", rewards={"exact_match": 1.0, "format": 0.5}, reward=1.1, turn_rewards=[0.2, 0.2])
+    for turn in rewarded.trajectories[0].turns:
         turn.rewards = {"valid_tool_call": 1.0}
-    result = report([scored], sampling=GREEDY)
+    result = scored([rewarded], sampling=GREEDY)
     metrics = result.metrics
     assert metrics["reward/mean"].mean == pytest.approx(1.5)
     assert metrics["reward/format"].mean == 0.5
@@ -77,40 +85,40 @@ def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environ
     won, lost = group("a", None, accepted=()), group("b", None, accepted=())
     won.trajectories[0].turns[-1].success = True
     lost.trajectories[0].turns[-1].success = False
-    metrics = report([won, lost], sampling=GREEDY).metrics
+    metrics = scored([won, lost], sampling=GREEDY).metrics
     assert "exact_match" not in metrics
     assert metrics["success"].mean == 0.5
 
 
 def test_the_headline_is_exact_match_or_the_return_where_no_task_has_answers() -> None:
-    asked = report([group("a", "Paris", rewards={"found": 0.0})], sampling=GREEDY)
-    played = report([group("b", None, accepted=(), reward=0.25)], sampling=GREEDY)
+    asked = scored([group("a", "Paris", rewards={"found": 0.0})], sampling=GREEDY)
+    played = scored([group("b", None, accepted=(), reward=0.25)], sampling=GREEDY)
     assert asked.headline().startswith("exact_match 1.000 ")
     assert played.headline().startswith("reward/mean 0.250 ")
     assert asked.metrics["reward/found"].method == "wilson"
 
 
 def test_of_mixed_tasks_only_those_with_answers_count_for_exact_match() -> None:
-    result = report([group("a", "Paris"), group("b", None, accepted=())], sampling=GREEDY)
+    result = scored([group("a", "Paris"), group("b", None, accepted=())], sampling=GREEDY)
     assert (result.n, result.metrics["exact_match"].n, result.metrics["exact_match"].mean) == (2, 1, 1.0)
 
 
 def test_several_samples_give_pass_at_k() -> None:
     groups = [group("a", "Paris", "Rome"), group("b", "Rome", "Rome"), group("c", "Paris", "Paris")]
-    metrics = report(groups, sampling={"temperature": 1.0}, samples=2).metrics
+    metrics = scored(groups, sampling={"temperature": 1.0}, samples=2).metrics
     assert metrics["exact_match"].mean == pytest.approx(0.5)
     assert metrics["pass@2"].mean == pytest.approx(2 / 3)
     assert metrics["exact_match"].n == 3
 
 
 def test_a_task_that_lost_samples_does_not_count_for_pass_at_k() -> None:
-    metrics = report([group("a", "Paris", "Rome"), group("b", "Paris")], sampling={}, samples=2).metrics
+    metrics = scored([group("a", "Paris", "Rome"), group("b", "Paris")], sampling={}, samples=2).metrics
     assert metrics["pass@2"].n == 1
-    assert "pass@2" not in report([group("b", "Paris")], sampling={}, samples=2).metrics
+    assert "pass@2" not in scored([group("b", "Paris")], sampling={}, samples=2).metrics
 
 
 def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:
-    result = report([group("a", "Paris"), group("b", "Rome")], sampling=GREEDY)
+    result = scored([group("a", "Paris"), group("b", "Rome")], sampling=GREEDY)
     assert EvaluationResult.from_json(json.loads(json.dumps({"schema": 1, **result.to_json()}))) == result
     metrics = result.to_metrics()
     assert metrics["eval/exact_match"] == 0.5
@@ -118,3 +126,82 @@ def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:
     assert metrics["eval/n"] == 2
     assert result.rows()[0] == ("exact_match", "0.500", "[0.095, 0.905]", "wilson", "2")
     assert result.sentence() == "exact_match 0.500 [0.095, 0.905] (95 %, wilson, n = 2, greedy)"
+
+
+def test_answers_that_contain_the_accepted_one_count_under_a_name_of_their_own() -> None:
+    metrics = scored([group("a", "It is Paris"), group("b", "Rome")], sampling=GREEDY).metrics
+    assert (metrics["exact_match"].mean, metrics["substring_match"].mean) == (0.0, 0.5)
+
+
+def searched(task_id: str, *found: str, **metadata: object) -> Group:
+    """A task that needs the passages X and Y, whose episode was shown those that are `found`."""
+    task = make_task(task_id, "Where?", ("Paris",), metadata={"path": ["X", "Y"], **metadata})
+    made = make_trajectory(task=task, answer="Paris" if len(found) == 2 else None)
+    made.closing = [{"role": "tool", "content": "\n".join(found)}]
+    return Group(task, [made])
+
+
+def test_retrieval_is_scored_for_tasks_that_name_their_passages_alone() -> None:
+    result = scored([searched("a", "X", "Y", "Z"), searched("b", "Y"), group("c", "Paris")], sampling=GREEDY)
+    recall, every = result.metrics["retrieval_recall"], result.metrics["retrieval_all"]
+    assert (recall.mean, recall.n, recall.method) == (0.75, 2, "bootstrap over tasks")
+    assert (every.mean, every.method) == (0.5, "wilson")
+    assert "retrieval_recall" in result.scorers
+    assert "retrieval_recall" not in scored([group("c", "Paris")], sampling=GREEDY).metrics
+
+
+def test_tool_calls_are_counted_per_episode() -> None:
+    called = group("a", "Paris")
+    called.trajectories[0].turns[0].calls = [CallRecord("x"), CallRecord("y")]
+    assert scored([called, group("b", None)], sampling=GREEDY).metrics["tool_calls"].mean == 1.0
+
+
+def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> None:
+    groups = [
+        searched("a", "X", "Y", hops=2, kind="bridge"),
+        searched("b", "Y", hops=2, kind="comparison"),
+        searched("c", "X", hops=10),
+        group("d", "Paris"),
+    ]
+    result = scored(groups, sampling=GREEDY)
+    assert {key: list(parts) for key, parts in result.breakdowns.items()} == {
+        "hops": ["2", "10", "unknown"],
+        "kind": ["bridge", "comparison", "unknown"],
+    }
+    two = result.breakdowns["hops"]["2"]
+    assert two["exact_match"] == scored(groups[:2], sampling=GREEDY).metrics["exact_match"]
+    assert (two["retrieval_recall"].mean, two["retrieval_recall"].n) == (0.75, 2)
+    assert not {"turns", "answered"} & set(two)
+    assert EvaluationResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert [row[:2] for row in result.breakdown_rows()][:3] == [
+        ("hops 2", "2"),
+        ("hops 10", "1"),
+        ("hops unknown", "1"),
+    ]
+    assert not any("hops" in name for name in result.to_metrics())
+    same = scored(groups[:2], sampling=GREEDY)
+    assert [row[0] for row in same.breakdown_rows()] == ["kind bridge", "kind comparison"], "all have two hops"
+
+
+def test_a_result_from_before_breakdowns_is_read() -> None:
+    result = scored([group("a", "Paris")], sampling=GREEDY)
+    old = {key: value for key, value in result.to_json().items() if key != "breakdowns"}
+    assert EvaluationResult.from_json(old) == result
+
+
+def test_a_record_of_an_episode_survives_json_and_gives_the_same_scores() -> None:
+    rewarded = searched("a", "X", hops=2, kind="bridge", source="wiki")
+    rewarded.trajectories[0].rewards = {"exact_match": 0.1 + 0.2}
+    rewarded.trajectories[0].turns[0].rewards = {"valid_tool_call": 1.0}
+    records = episode_records([rewarded, group("b", "Paris\ud800", None)], [failed()])
+    back = [EpisodeRecord.from_json(json.loads(json.dumps(record.to_json()))) for record in records]
+    assert back == records
+    assert report(back, sampling=GREEDY, samples=2) == report(records, sampling=GREEDY, samples=2)
+
+
+def test_a_record_keeps_the_question_as_its_source_asked_it() -> None:
+    asked = make_task("a", [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where? " * 999}])
+    played = make_trajectory(task=make_task("a", "Title\nText\n\nWhere?"))
+    (record,) = episode_records([Group(played.task, [played])], asked={"a": asked})
+    assert record.question == ("Where? " * 999)[:LONGEST_QUESTION]
+    assert EpisodeRecord.of(played).question == "Title\nText\n\nWhere?"

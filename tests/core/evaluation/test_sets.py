@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from agent_r1_core.evaluation.episode_record import episode_records
 from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets, wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.sets import combine
@@ -21,7 +22,7 @@ def scored(right: int, n: int, **facts: object) -> EvaluationResult:
         Group(task, [make_trajectory(task=task, answer="Rome" if index < right else None)])
         for index, task in enumerate(tasks)
     ]
-    return report(groups, sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
+    return report(episode_records(groups), sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
 
 
 def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:

@@ -6,11 +6,11 @@ import io
 
 import pytest
 
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.progress import Progress, default_listener, is_watched
-from agent_r1_core.trajectory import Group
 
 
 def screen(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def test_steps_write_over_one_line_and_notes_stay_above_it() -> None:
     progress.episodes(8, 8, "evaluation")
     task = make_task("a", "Where?", ("Rome",))
     progress.evaluation(
-        1, report([Group(task, [make_trajectory(task=task, answer="Rome")])], sampling={"greedy": True})
+        1, report([EpisodeRecord.of(make_trajectory(task=task, answer="Rome"))], sampling={"greedy": True})
     )
     progress.step(2, {"reward/mean": 0.5, "reward/exact_match": 1.0})
     first, failed, evaluated, line, end = screen(stream.getvalue())

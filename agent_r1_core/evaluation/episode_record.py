@@ -1,0 +1,137 @@
+"""EpisodeRecord: what scores need of an episode, small enough to keep; every score is computed from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
+from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+
+LONGEST_QUESTION = 2000
+"""Characters of a question that a record keeps; it is there for people, and to tell questions apart."""
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """An episode without its ids and texts."""
+
+    task: str
+    """The task's id."""
+    sample: int
+    question: str
+    """The task's prompt, or its last user message, as the task source gave it; a longer one is cut."""
+    answers: tuple[str, ...]
+    """The accepted ones; empty where the environment alone decides."""
+    prediction: str | None
+    """The final answer; None: the episode gave none."""
+    status: str
+    """`terminated`, `truncated` or `failed`."""
+    reason: str
+    success: bool | None
+    total: float
+    """The return."""
+    rewards: dict[str, float]
+    """Each outcome reward, unweighted."""
+    process_rewards: dict[str, float]
+    """Each process reward, unweighted, summed over the turns; only those that a turn got."""
+    turns: int
+    tool_calls: int
+    tokens: int
+    action_tokens: int
+    supporting: tuple[str, ...] = ()
+    """The titles of the passages that the answer needs; empty where the task names none."""
+    shown: tuple[str, ...] = ()
+    """Those of them that the prompt or the environment showed."""
+    hops: int | None = None
+    kind: str | None = None
+    source: str | None = None
+    """Metadata of the task: passages to combine, question type, name of the source among several."""
+    set: str = ""
+    """The evaluation set; empty if there is one without a name."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether infrastructure broke the episode: it is counted, and not scored (LAW 5)."""
+        return self.status == EndStatus.FAILED
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, asked: Task | None = None, set_name: str = "") -> EpisodeRecord:
+        """The record of an episode.
+
+        Args:
+            trajectory: a complete episode.
+            asked: the task as its source gave it; None: the episode's own, whose prompt a baseline may have changed.
+            set_name: the evaluation set.
+        """
+        task, turns, metadata = trajectory.task, trajectory.steps, trajectory.task.metadata
+        process: dict[str, float] = {}
+        for turn in trajectory.turns:
+            for name, value in turn.rewards.items():
+                process[name] = process.get(name, 0.0) + value
+        hops = metadata.get("hops")
+        return cls(
+            task=task.id,
+            sample=trajectory.sample,
+            question=_question(asked or task)[:LONGEST_QUESTION],
+            answers=tuple(task.answers),
+            prediction=trajectory.answer,
+            status=trajectory.status.value,
+            reason=trajectory.reason,
+            success=trajectory.success,
+            total=float(trajectory.total_reward),
+            rewards={name: float(value) for name, value in trajectory.rewards.items()},
+            process_rewards={name: float(value) for name, value in process.items()},
+            turns=len(turns),
+            tool_calls=sum(len(turn.calls) for turn in turns),
+            tokens=trajectory.tokens,
+            action_tokens=trajectory.action_tokens,
+            supporting=tuple(supporting_titles(task)),
+            shown=tuple(shown_titles(trajectory)),
+            hops=hops if isinstance(hops, int) else None,
+            kind=_text(metadata.get("kind")),
+            source=_text(metadata.get("source")),
+            set=set_name,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: a line of an evaluation's file of episodes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EpisodeRecord:
+        """What `to_json` wrote; raises KeyError, TypeError or ValueError if it is malformed."""
+        plain = {field.name: data[field.name] for field in fields(cls)}
+        lists = {name: tuple(plain[name]) for name in ("answers", "supporting", "shown")}
+        EndStatus(plain["status"])
+        return cls(**plain | lists)
+
+
+def episode_records(
+    groups: Iterable[Group],
+    dropped: Iterable[Trajectory] = (),
+    asked: Mapping[str, Task] | None = None,
+    set_name: str = "",
+) -> list[EpisodeRecord]:
+    """The records of a rollout's episodes: those of the groups, then those that failed permanently.
+
+    Args:
+        groups: the episodes of each task.
+        dropped: episodes that failed permanently.
+        asked: by id, the tasks as their source gave them, before a baseline changed their prompts.
+        set_name: the evaluation set.
+    """
+    everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
+    return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
+
+
+def _question(task: Task) -> str:
+    if isinstance(task.prompt, str):
+        return str(task.prompt)
+    users = [message["content"] for message in task.prompt if message.get("role") == "user"]
+    return str(users[-1]) if users else ""
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None
