@@ -80,6 +80,7 @@ _HOMES = {
     "TrackerSpec": "specs",
     "Trajectory": "trajectory",
     "Turn": "trajectory",
+    "cache_dir": "folders",
     "check_request": "contracts.engine",
     "context_digest": "contracts.engine",
     "describe_schema": "contracts.tool_format",

@@ -1,0 +1,124 @@
+"""The FastAPI app: POST /search, GET /health, GET /metrics.
+
+Every refusal is JSON with one sentence under `error`. A request that comes too early, too late or too often gets 503
+and may be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_r1_core import __version__
+from agent_r1_wiki_search.service.batching import Cut, QueueFull
+from agent_r1_wiki_search.service.counters import CONTENT_TYPE
+from agent_r1_wiki_search.service.messages import SearchRequest, search_answer
+from agent_r1_wiki_search.service.service import Service, State
+
+LONGEST_BODY = 1 << 21
+"""Bytes of a request; the longest queries that are allowed need less."""
+RETRY_AFTER = 1
+"""Seconds after which a refused request may be repeated."""
+
+_MOST_COMPLAINTS = 5
+_LOG = logging.getLogger(__name__)
+_WHY = {
+    State.LOADING: "the index is still being loaded; try again later",
+    State.STOPPING: "the service is stopping; ask another one, or this one after its restart",
+}
+
+
+def build_app(service: Service) -> FastAPI:
+    """The app of a service, which somebody else loads and closes."""
+    app = FastAPI(title="agent-r1 wiki_search", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(_Door, service=service)
+    app.add_exception_handler(StarletteHTTPException, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_invalid)
+
+    @app.post("/search")
+    async def search(request: SearchRequest) -> Response:
+        """The passages that match each query best."""
+        _check_ready(service)
+        try:
+            results = await service.search(request.queries, request.top_k)
+        except QueueFull:
+            raise _unavailable("too many queries wait already; try again later") from None
+        except Cut:
+            raise _unavailable(_WHY[State.STOPPING], close=True) from None
+        except Exception as error:
+            service.counters.error()
+            _LOG.exception("the searcher failed")
+            raise HTTPException(500, f"the searcher failed with {type(error).__name__}: {error}") from error
+        return Response(search_answer(results, service.index), media_type="application/json")
+
+    @app.get("/health")
+    async def health() -> Response:
+        """Whether searches are answered, and what is searched."""
+        status = {"status": service.state.value, "index": service.index, "facts": service.facts}
+        return JSONResponse(status, 200 if service.state is State.READY else 503)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """The metrics in Prometheus' text format."""
+        return Response(service.counters.text(), media_type=CONTENT_TYPE)
+
+    return app
+
+
+def _check_ready(service: Service) -> None:
+    if service.state is not State.READY:
+        raise _unavailable(_WHY[service.state], close=service.state is State.STOPPING)
+
+
+def _unavailable(why: str, close: bool = False) -> HTTPException:
+    return HTTPException(503, why, {"Retry-After": str(RETRY_AFTER)} | ({"Connection": "close"} if close else {}))
+
+
+async def _refuse(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+
+async def _refuse_invalid(request: Request, error: Any) -> Response:
+    """One sentence about what is wrong with the request."""
+    complaints = []
+    for item in error.errors()[:_MOST_COMPLAINTS]:
+        place = ".".join(str(part) for part in item["loc"][1:] if item["type"] != "json_invalid") or "the body"
+        message = item["msg"].removeprefix("Value error, ")
+        complaints.append(f"{place}: {message[:1].lower()}{message[1:]}")
+    return JSONResponse({"error": f"the request is wrong: {'; '.join(complaints)}"}, 422)
+
+
+class _Door:
+    """Measures searches, and refuses bodies that are too long before they are in memory."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/search":
+            return await self._app(scope, receive, send)
+        begun, received = time.perf_counter(), 0
+
+        async def bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > LONGEST_BODY:
+                raise HTTPException(413, f"the request is longer than {LONGEST_BODY} bytes; send fewer queries")
+            return message
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._service.counters.request(message["status"], time.perf_counter() - begun)
+            await send(message)
+
+        await self._app(scope, bounded, counted)
+        return None

@@ -1,0 +1,75 @@
+"""Service: one searcher behind a queue, and what its health is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from agent_r1_wiki_search.searcher import Searcher
+from agent_r1_wiki_search.service.batching import Batcher, BatchLimits, Found
+from agent_r1_wiki_search.service.counters import Counters
+from agent_r1_wiki_search.service.messages import index_identity
+
+_LOG = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """What the service does."""
+
+    LOADING = "loading"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+class Service:
+    """Loads a searcher and answers searches; used from one event loop."""
+
+    def __init__(self, load: Callable[[], Searcher], limits: BatchLimits) -> None:
+        self.state = State.LOADING
+        self.facts: dict[str, Any] = {}
+        """What the searcher says about itself, once it is loaded."""
+        self.index = ""
+        """The identity of the index."""
+        self.counters = Counters(lambda: self._batcher.waiting)
+        self._batcher = Batcher(load, limits, self.counters.batch)
+
+    async def load(self) -> None:
+        """Load the searcher, and be ready.
+
+        Raises:
+            Exception: it cannot be loaded.
+        """
+        self.facts = await self._batcher.start()
+        self.index = index_identity(self.facts)
+        if self.state is State.LOADING:
+            self.state = State.READY
+
+    async def search(self, queries: Sequence[str], top_k: int) -> Found:
+        """Search, unless the service is not ready.
+
+        Raises:
+            QueueFull: too many queries wait.
+            Cut: the service ends first.
+            Exception: whatever the searcher raises.
+        """
+        return await self._batcher.search(queries, top_k)
+
+    async def stop(self) -> None:
+        """Accept nothing more; returns when everything that was accepted is answered."""
+        self.state = State.STOPPING
+        await self._batcher.idle()
+
+    def cut(self) -> int:
+        """Refuse what was accepted and is not answered yet; returns the number of its queries."""
+        return self._batcher.cut()
+
+    async def close(self, patience: float) -> None:
+        """Close the searcher; one that is still loaded, or at work after `patience` seconds, is left to the end of the
+        process."""
+        self.state = State.STOPPING
+        self._batcher.end()
+        if not await asyncio.to_thread(self._batcher.join, patience if self.facts else 0.0) and self.facts:
+            _LOG.warning("the searcher is still at work and is left behind")

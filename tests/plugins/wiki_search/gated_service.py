@@ -1,0 +1,45 @@
+"""A service whose searcher waits for a line on stdin before it loads and before every call; prints its URL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from agent_r1_wiki_search.searcher import Hit
+from agent_r1_wiki_search.service.batching import BatchLimits
+from agent_r1_wiki_search.service.server import Address, listen, serve, url_of
+
+from agent_r1_core import AgentR1Error, Passage
+
+
+class Gated:
+    """Finds every query as a passage."""
+
+    def __init__(self) -> None:
+        sys.stdin.readline()
+
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
+        """One hit for each query."""
+        sys.stdin.readline()
+        if "bad" in queries:
+            raise ValueError("a bad query")
+        return [[Hit(Passage(query, f"among {top_k}"), 1.0)] for query in queries]
+
+    def facts(self) -> dict[str, Any]:
+        """How it searches."""
+        return {"backend": "gated"}
+
+    def close(self) -> None:
+        """Say so."""
+        print("closed", flush=True)
+
+
+if __name__ == "__main__":
+    listening = listen(Address(port=0))
+    print(url_of(listening), flush=True)
+    limits = BatchLimits(waiting=int(sys.argv[1]))
+    try:
+        sys.exit(serve(Gated, listening, limits, float(sys.argv[2]), lambda service: print("ready", flush=True)) - 15)
+    except AgentR1Error as error:
+        sys.exit(str(error))

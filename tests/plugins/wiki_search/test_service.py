@@ -1,0 +1,132 @@
+"""The service, as a program that is asked over HTTP."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+GATED = Path(__file__).with_name("gated_service.py")
+
+
+def wait_until(condition: Any) -> None:
+    """Ask until it is so; the service answers each question."""
+    while not condition():
+        pass
+
+
+@pytest.fixture
+def gated(start):
+    """A loaded service whose searcher waits before every call; 2 queries may wait."""
+    service = start(GATED, 2, 60)
+    service.open_gate()
+    assert service.line() == "ready"
+    return service
+
+
+@pytest.fixture
+def others():
+    """Asks from other threads."""
+    with ThreadPoolExecutor() as threads:
+        yield threads
+
+
+def asked(service: Any, others: ThreadPoolExecutor, *queries: str, top_k: int = 1) -> Future[httpx2.Response]:
+    """A request that the service has accepted."""
+    before = service.metric("wiki_search_waiting_queries")
+    answer = others.submit(service.post, *queries, top_k=top_k)
+    wait_until(lambda: service.metric("wiki_search_waiting_queries") == before + len(queries))
+    return answer
+
+
+def titles(answer: httpx2.Response) -> list[list[str]]:
+    assert answer.status_code == 200, answer.text
+    return [[hit["title"] for hit in hits] for hits in answer.json()["results"]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "sentence"),
+    [
+        ({"json": {"queries": []}}, 422, "the request is wrong: queries: list should have at least 1 item"),
+        ({"json": {"queries": ["a", " "]}}, 422, "the request is wrong: queries.1: a query is empty"),
+        ({"json": {"queries": ["a" * 2001]}}, 422, "queries.0: string should have at most 2000 characters"),
+        ({"json": {"queries": ["a"] * 65}}, 422, "queries: list should have at most 64 items"),
+        ({"json": {"queries": ["a"], "top_k": 0}}, 422, "top_k: input should be greater than or equal to 1"),
+        ({"json": {"query": "a"}}, 422, "queries: field required; query: extra inputs are not permitted"),
+        ({"content": b"{", "headers": {"content-type": "application/json"}}, 422, "the body: JSON decode error"),
+        ({"content": b" " * (1 << 22), "headers": {"content-type": "application/json"}}, 413, "longer than"),
+    ],
+)
+def test_a_wrong_request_gets_one_sentence(gated, request_: dict[str, Any], status: int, sentence: str) -> None:
+    answer = httpx2.post(f"{gated.url}/search", **request_)
+    assert answer.status_code == status
+    assert sentence.lower() in answer.json()["error"].lower()
+    assert gated.metric(f'wiki_search_requests_total{{code="{status}"}}') == 1
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back(gated, others) -> None:
+    first, second = (asked(gated, others, name) for name in ("first", "second"))
+    refused = gated.post("third")
+    assert refused.status_code == 503
+    assert int(refused.headers["Retry-After"]) > 0
+    assert refused.json()["error"] == "too many queries wait already; try again later"
+    gated.open_gate(2)
+    assert titles(first.result()) == [["first"]]
+    assert titles(second.result()) == [["second"]]
+
+
+def test_a_searcher_that_fails_is_an_error_of_its_request_alone(gated, others) -> None:
+    first = asked(gated, others, "bad")
+    gated.open_gate()
+    assert first.result().status_code == 500
+    assert first.result().json()["error"] == "the searcher failed with ValueError: a bad query"
+    assert gated.metric("wiki_search_errors_total") == 1
+    gated.open_gate()
+    assert titles(gated.post("good")) == [["good"]]
+
+
+def test_it_is_not_ready_before_its_index_is_loaded(start) -> None:
+    service = start(GATED, 8, 60)
+    health, refused = service.health(), service.post("early")
+    assert (health.status_code, health.json()["status"]) == (503, "loading")
+    assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+    service.process.terminate()
+    assert service.end() == (0, "")
+
+
+def test_sigterm_finishes_what_was_accepted_and_refuses_the_rest(gated, others) -> None:
+    accepted = asked(gated, others, "accepted")
+    gated.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: gated.health().json()["status"] == "stopping")
+    late = gated.post("late")
+    assert (late.status_code, late.headers["connection"]) == (503, "close")
+    assert "stopping" in late.json()["error"]
+    gated.open_gate()
+    assert titles(accepted.result()) == [["accepted"]]
+    assert gated.line() == "closed"
+    assert gated.end() == (0, "")
+
+
+def test_a_second_signal_ends_it_at_once_and_says_what_was_cut(gated, others) -> None:
+    cut = asked(gated, others, "cut")
+    gated.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: gated.health().json()["status"] == "stopping")
+    gated.process.send_signal(signal.SIGTERM)
+    assert (cut.result().status_code, "stopping" in cut.result().text) == (503, True)
+    code, errors = gated.end()
+    assert (code, "ended before 1 queries that it had accepted were answered" in errors) == (1, True), errors
+    assert "Traceback" not in errors
+
+
+def test_what_the_grace_does_not_suffice_for_is_cut(start, others) -> None:
+    service = start(GATED, 2, 0.1)
+    service.open_gate()
+    assert service.line() == "ready"
+    cut = asked(service, others, "cut")
+    service.process.send_signal(signal.SIGTERM)
+    assert cut.result().status_code == 503
+    assert service.end()[0] == 1
