@@ -50,6 +50,7 @@ _HOMES = {
     "Passage": "contracts.tasks",
     "Preset": "specs",
     "Request": "contracts.engine",
+    "Record": "records",
     "RecordsConfig": "records",
     "RewardFn": "contracts.reward",
     "RewardSpec": "specs",

@@ -6,7 +6,6 @@ Reads the original JSON Lines files and the hub's copy. Answers are numbers: sco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from agent_r1_core import RecordsConfig, Task, TaskError, TaskSource, text_field
@@ -23,7 +22,7 @@ class GSM8K(TaskSource):
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
-        """With a local path, the options of the hub have no effect."""
+        """Those of the hub beside a local path, and those of a sample where none is drawn."""
         return config.idle()
 
     def load(self) -> Sequence[Task]:
@@ -33,11 +32,7 @@ class GSM8K(TaskSource):
             TaskError: the data set is missing or malformed.
         """
         config = self.config
-        stem = Path(config.path).stem if config.path else config.split
-        return [
-            _task(record, f"{stem}.{index}", where)
-            for index, (where, record) in enumerate(config.read(), config.offset)
-        ]
+        return [_task(record.content, f"{config.stem}.{record.index}", record.where) for record in config.read()]
 
 
 def _task(record: Any, key: str, where: str) -> Task:

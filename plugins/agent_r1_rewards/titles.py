@@ -27,6 +27,6 @@ class SupportingTitles(RewardFn):
         if not titles:
             raise ValueError(
                 f"task {trajectory.task.id} names no supporting passages in metadata['path']; use tasks that do, such "
-                f"as those of miniwiki or hotpotqa, or another reward"
+                f"as those of miniwiki, hotpotqa, 2wikimultihopqa or musique, or another reward"
             )
         return len(new_lines(turn, trajectory).intersection(titles)) / len(titles)

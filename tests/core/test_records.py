@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from agent_r1_core import RecordsConfig, TaskError, read_records, stream_records, text_field
+from agent_r1_core import Record, RecordsConfig, TaskError, read_records, stream_records, text_field
 
 RECORDS = [{"question": "Où?", "n": 1}, {"question": "Who?", "n": 2}]
 
@@ -60,7 +60,9 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
         ("data.parquet", b"PAR0", "is not a readable Parquet file"),
         ("data.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99)[:-12], r"data.jsonl.gz is damaged or cut off"),
         ("data.jsonl.gz", b"plain", r"data.jsonl.gz is damaged or cut off"),
-        ("data.csv", b"a,b", "is not one of .json, .jsonl, .jsonl.gz, .parquet"),
+        ("data.json", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
+        ("data.tsv", b"a,b", "is not one of .json, .jsonl, .jsonl.gz, .parquet, .csv"),
+        ("data.csv", b"a,b\n1,\xff", "is not UTF-8 text at byte 6"),
     ],
 )
 def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
@@ -115,17 +117,39 @@ def test_the_hub_without_its_package_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_size_and_offset_choose_and_places_are_named(tmp_path: Path) -> None:
     path = str(write(tmp_path / "data.json", [*RECORDS, {"n": 3}]))
-    assert RecordsConfig(path=path, offset=1, size=1).read() == [(f"record 1 of {path}", RECORDS[1])]
-    assert [record["n"] for _, record in RecordsConfig(path=path, offset=1).read()] == [2, 3]
+    assert RecordsConfig(path=path, offset=1, size=1).read() == [Record(1, f"record 1 of {path}", RECORDS[1])]
+    assert [record.content["n"] for record in RecordsConfig(path=path, offset=1).read()] == [2, 3]
     for config in (RecordsConfig(path=path, size=4), RecordsConfig(path=path, offset=3)):
         with pytest.raises(TaskError, match="holds 3 records but"):
             config.read()
 
 
-def test_options_of_the_hub_are_idle_beside_a_path() -> None:
-    assert RecordsConfig().idle() == {}
-    assert set(RecordsConfig(path="data.json").idle()) == {"hub", "subset", "split"}
-    assert set(RecordsConfig(path="folder").idle()) == {"hub", "subset"}
+def test_a_random_sample_is_the_seeds_and_keeps_the_files_order(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "data.json", [{"n": n} for n in range(100)]))
+
+    def drawn(seed: int, **options: int) -> list[int]:
+        config = RecordsConfig(path=path, size=10, sample="random", seed=seed, **options)
+        records = config.read(lambda record: record.content["n"] % 2 == 0)
+        assert all(record.index == record.content["n"] for record in records), "a place is that in the file"
+        return [record.content["n"] for record in records]
+
+    assert drawn(0) == drawn(0) == sorted(set(drawn(0)))
+    assert len(drawn(0)) == 10
+    assert drawn(0) != drawn(1)
+    assert drawn(0) != list(range(0, 20, 2))
+    assert all(n % 2 == 0 for n in drawn(0))
+    assert min(drawn(0, offset=40)) >= 80, "the offset counts usable records, as the size does"
+    with pytest.raises(TaskError, match="holds 50 records but offset=41 and size=10 was asked for"):
+        drawn(0, offset=41)
+
+
+def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw() -> None:
+    draw = {"sample", "seed"}
+    assert set(RecordsConfig().idle()) == draw
+    assert set(RecordsConfig(size=3).idle()) == {"seed"}
+    assert RecordsConfig(size=3, sample="random").idle() == {}
+    assert set(RecordsConfig(path="data.json").idle()) == {"hub", "subset", "split", *draw}
+    assert set(RecordsConfig(path="folder").idle()) == {"hub", "subset", *draw}
 
 
 @pytest.mark.parametrize("record", [{"question": " "}, {"question": 3}, {}, "text", None])
@@ -143,4 +167,4 @@ def test_a_relative_path_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     config = RecordsConfig(path="data.json")
     monkeypatch.chdir("/")
-    assert [record for _, record in config.read()] == RECORDS
+    assert [record.content for record in config.read()] == RECORDS

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_r1_hotpotqa.source import HotpotQA
+from agent_r1_questions.hotpotqa import HotpotQA
 
 from agent_r1_core import Passage, TaskError
 
@@ -40,7 +40,7 @@ def test_both_formats_give_the_same_task_and_passages(tmp_path: Path, record: di
     hotpotqa = source(tmp_path, record)
     (task,) = hotpotqa.load()
     assert (task.id, task.prompt, task.answers) == ("5a", ORIGINAL["question"], ("Paris",))
-    assert task.metadata == {"type": "bridge", "level": "easy", "path": ["Lyon", "France"]}
+    assert task.metadata == {"kind": "bridge", "level": "easy", "hops": 2, "path": ["Lyon", "France"]}
     passages = [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")]
     assert list(hotpotqa.corpus() or ()) == passages
 
@@ -52,14 +52,17 @@ def test_a_shared_paragraph_stands_once_in_the_corpus(tmp_path: Path) -> None:
 def test_without_paragraphs_there_is_no_corpus(tmp_path: Path) -> None:
     bare = {key: ORIGINAL[key] for key in ("_id", "question", "answer")}
     hotpotqa = source(tmp_path, bare)
-    assert len(hotpotqa.load()) == 1
+    (task,) = hotpotqa.load()
+    assert task.metadata == {"hops": 2}, "what a record does not tell is not in its metadata"
     assert hotpotqa.corpus() is None
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"answer": None}, "record 0 of .* has no text under 'answer'"),
+        ({"answer": None}, "record 0 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
+        ({"answer": 5}, "record 0 of .* has no text under 'answer'"),
+        ({"type": ["bridge", {}]}, "record 0 of .* has {} under type; give a text"),
         ({"question": ""}, "no text under 'question'"),
         ({"_id": 5}, "no text under '_id'"),
         ({"supporting_facts": [3]}, "supporting_facts of record 0 of .* are malformed"),

@@ -1,0 +1,93 @@
+"""RecordsConfig: where the records of a task source come from, and which of them to take."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agent_r1_core.contracts.component import ComponentConfig, LocalPath
+from agent_r1_core.errors import TaskError
+from agent_r1_core.records.files import READERS, read_records
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record, and where it stands."""
+
+    index: int
+    """Its place in the file or split, counted from 0."""
+    where: str
+    """`record 3 of FILE`, for messages."""
+    content: Any
+
+
+class RecordsConfig(ComponentConfig):
+    """Options of a task source that reads records; a subclass sets `hub` (and `subset`)."""
+
+    path: LocalPath | None = None
+    """A local file (.json, .jsonl, .jsonl.gz, .parquet, .csv) or folder; null: the hub."""
+    hub: str = ""
+    """Name of the data set on the hub."""
+    subset: str | None = None
+    split: str = "train"
+    """Of the hub's data set or of a local folder."""
+    size: int | None = Field(None, ge=1)
+    """Records to take; null: all."""
+    offset: int = Field(0, ge=0)
+    """Records to skip at the beginning."""
+    sample: Literal["first", "random"] = "first"
+    """Which records behind the offset: the first ones, or a random choice that `seed` decides, in the file's order."""
+    seed: int = 0
+    """Seed of the random choice; the run's own seed has no part in it."""
+
+    @property
+    def origin(self) -> str:
+        """Where the records come from, for messages."""
+        return self.path or f"{self.hub} ({self.split})"
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its suffix, or the split, for the ids of records that have none."""
+        return Path(self.path).stem if self.path else self.split
+
+    def read(self, usable: Callable[[Record], bool] = lambda _: True) -> list[Record]:
+        """The chosen records.
+
+        Args:
+            usable: which records count; the others are passed over before offset and size apply.
+
+        Raises:
+            TaskError: the source is missing, unreadable, or does not hold that many records.
+        """
+        contents = read_records(self.path, hub=self.hub, subset=self.subset, split=self.split)
+        every = (Record(index, f"record {index} of {self.origin}", one) for index, one in enumerate(contents))
+        records = [record for record in every if usable(record)]
+        stop = len(records) if self.size is None else self.offset + self.size
+        if stop > len(records) or self.offset >= len(records):
+            asked = f"offset={self.offset}" + ("" if self.size is None else f" and size={self.size}")
+            raise TaskError(
+                f"{self.origin} holds {len(records)} records but {asked} was asked for; lower offset or size"
+            )
+        if self.size is None or self.sample == "first":
+            return records[self.offset : stop]
+        chosen = random.Random(f"{self.seed}/records").sample(range(self.offset, len(records)), self.size)
+        return [records[place] for place in sorted(chosen)]
+
+    def idle(self) -> dict[str, str]:
+        """Options without effect, for `idle_options`: a local path needs no hub, a single file has no splits, and what
+        is not drawn needs no seed."""
+        idle: dict[str, str] = {}
+        if self.path is not None:
+            idle = dict.fromkeys(("hub", "subset"), "path names a local source")
+            if self.path.lower().endswith(tuple(READERS)):
+                idle["split"] = "path names a single file, which has no splits"
+        if self.size is None:
+            idle["sample"] = "size is not set, so that every record is taken"
+        if self.size is None or self.sample == "first":
+            idle["seed"] = "no records are drawn; it needs size and sample=random"
+        return idle

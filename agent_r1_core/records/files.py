@@ -1,0 +1,167 @@
+"""Reads the records of a data set: a local JSON, JSON Lines, Parquet or CSV file, a folder, or a hub data set.
+
+`read_records` holds a whole split in memory, `stream_records` a small part of a file. Folders and hub data sets need
+the package `datasets`, from version 4 on, which runs no code of a data set.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.errors import TaskError
+from agent_r1_core.records.hub import first_line, load_dataset
+
+_PARQUET_ROWS = 10_000
+"""Rows of a Parquet file that are in memory at a time."""
+
+
+def read_records(path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train") -> list[Any]:
+    """The records of the file or folder `path`, or of the hub data set `hub` where `path` is None.
+
+    A file is read as by `stream_records`; a folder is whatever `datasets.load_dataset` reads. `subset` and `split`
+    select within a hub data set; `split` within a folder, too.
+
+    Raises:
+        TaskError: the source is missing, unreadable, or holds no record.
+    """
+    if path is None:
+        if not hub:
+            raise TaskError("no data set is named; set path to a file or folder, or hub to a data set's name")
+        records = load_dataset(hub, subset, split)
+    else:
+        source = _existing(path)
+        folder = source.is_dir()
+        records = load_dataset(str(source), None, split) if folder else [one for _, one in stream_records(source)]
+    if not records:
+        raise TaskError(f"{path or hub} holds no record; give a file or split that is not empty")
+    return records
+
+
+def text_field(record: Any, key: str, where: str) -> str:
+    """The non-empty string under `key`, with `?` for what UTF-8 cannot encode.
+
+    Raises:
+        TaskError: it is missing, empty or no string; `where` names the record.
+    """
+    value = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(value, str) or not value.strip():
+        what = type(record).__name__ if not isinstance(record, Mapping) else f"keys {sorted(map(str, record))}"
+        raise TaskError(f"{where} has no text under {key!r} (it has {what}); give a file in the original format")
+    return encodable(value.strip())
+
+
+def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """The records of a file, one at a time, each with its place (`line 3 of FILE`) for messages.
+
+    `.jsonl` (also `.jsonl.gz`) holds one record a line, `.parquet` columns, `.csv` texts below a line of keys; `.json`
+    holds a list, or records as `.jsonl` does, and is read whole.
+
+    Raises:
+        TaskError: the file is missing or unreadable.
+    """
+    source = _existing(path)
+    name = source.name.lower()
+    reader = next((reader for suffix, reader in READERS.items() if name.endswith(suffix)), None)
+    if reader is None:
+        raise TaskError(f"{source} is not one of {', '.join(READERS)}; convert it, or give it the suffix of its format")
+    try:
+        yield from reader(source)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TaskError(f"{source} is damaged or cut off ({first_line(error)}); fetch it again") from error
+    except OSError as error:
+        raise TaskError(f"cannot read {source} ({error.strerror or error}); check its permissions") from error
+
+
+def _existing(path: str | Path) -> Path:
+    source = Path(os.path.expanduser(path))  # as Path.expanduser, which raises where there is no such user
+    if not source.exists():
+        raise TaskError(f"there is no data set at {source}; give the path of an existing file or folder")
+    return source
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and error.lineno > 1:  # a second document
+            yield from _read_jsonl(path)
+            return
+        raise TaskError(f"{path} is not JSON at line {error.lineno} ({error.msg}); repair or fetch it again") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{path} {_beyond(error)}; repair or fetch it again") from error
+    if not isinstance(records, list):
+        raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
+    for index, record in enumerate(records):
+        yield f"record {index} of {path}", record
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            place = f"line {number} of {path}"
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield place, json.loads(text)
+            except json.JSONDecodeError as error:
+                raise TaskError(f"{place} is not JSON ({error.msg}); repair or remove it") from error
+            except UnicodeDecodeError as error:
+                raise TaskError(f"{place} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
+            except (ValueError, RecursionError) as error:
+                raise TaskError(f"{place} {_beyond(error)}; repair or remove it") from error
+
+
+def _beyond(error: ValueError | RecursionError) -> str:
+    """What Python does not read, though it is JSON."""
+    return "is nested too deeply" if isinstance(error, RecursionError) else "holds a number with too many digits"
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    index = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_PARQUET_ROWS):
+                for record in batch.to_pylist():
+                    yield f"record {index} of {path}", record
+                    index += 1
+    except pyarrow.ArrowException as error:
+        raise TaskError(f"{path} is not a readable Parquet file ({first_line(error)}); fetch it again") from error
+
+
+def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines, strict=True)
+        try:
+            keys = next(rows, [])
+            for row in filter(None, rows):
+                place = f"line {rows.line_num} of {path}"
+                if len(row) != len(keys):
+                    raise TaskError(f"{place} has {len(row)} values, but the first line names {len(keys)}; repair it")
+                yield place, dict(zip(keys, row, strict=True))
+        except csv.Error as error:
+            raise TaskError(f"line {rows.line_num} of {path} is not CSV ({error}); repair it") from error
+        except UnicodeDecodeError as error:
+            raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
+
+
+READERS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
+    ".parquet": _read_parquet,
+    ".csv": _read_csv,
+}
+"""Readers of single files by the end of their names."""

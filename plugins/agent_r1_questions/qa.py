@@ -1,0 +1,71 @@
+"""The task source `qa`: questions and answers of one's own, under the keys that data sets of the field use.
+
+| what | keys, the first that a record has | values |
+|---|---|---|
+| question | `question` | text |
+| answers | `answers`, `answer`, `golden_answers` | a text or whole number, or a list of them; each is accepted |
+| further answers | `aliases`, `answer_aliases` | the same |
+| id | `id`, `_id`, `qid` | text or whole number; without one it is the file's (or split's) name and the place in it |
+| hops | `hops` | whole number |
+| kind | `kind`, `type` | text |
+| level | `level` | text |
+| supporting titles | `path` | list of texts |
+| paragraphs | `passages`, `ctxs` | list of objects with `title` and `text` |
+
+Only question and answers must be there; other keys are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, text_field
+from agent_r1_questions.fields import first_of, known, label_of, texts_of
+from agent_r1_questions.questions import Questions
+
+_ANSWERS = ("answers", "answer", "golden_answers")
+
+
+class QA(Questions):
+    """Questions and answers of your own, from a file or the hub, with paragraphs if the records have them.
+
+    Keys: `question`; `answers`, `answer` or `golden_answers`; where known `aliases` or `answer_aliases`, `id`, `_id` or
+    `qid`, `hops`, `kind` or `type`, `level`, `path` (supporting titles), `passages` or `ctxs`.
+    """
+
+    class Config(RecordsConfig):
+        hub: str = ""
+        """A data set on the Hugging Face hub, read if `path` is null."""
+
+    def task(self, record: Record) -> Task:
+        """Metadata: kind, level, hops, path."""
+        where = record.where
+        question = text_field(record.content, "question", where)
+        answers = [*texts_of(record, *_ANSWERS), *texts_of(record, "aliases", "answer_aliases")]
+        if not answers:
+            raise TaskError(f"{where} has no answer under {', '.join(_ANSWERS)}; add one, or leave the record out")
+        hops = first_of(record, "hops")
+        if hops is not None and type(hops) is not int:
+            raise TaskError(f"the hops of {where} are {hops!r}, no whole number; correct them")
+        return Task(
+            id=label_of(record, "id", "_id", "qid") or f"{self.config.stem}.{record.index}",
+            prompt=question,
+            answers=tuple(dict.fromkeys(answers)),
+            metadata=known(
+                kind=label_of(record, "kind", "type"),
+                level=label_of(record, "level"),
+                hops=hops,
+                path=list(dict.fromkeys(texts_of(record, "path"))),
+            ),
+        )
+
+    def passages(self, record: Record) -> Iterable[Passage]:
+        """Its `passages` or `ctxs`."""
+        found = first_of(record, "passages", "ctxs") or []
+        if not isinstance(found, list):
+            raise TaskError(f"the passages of {record.where} are no list; give a list of objects with title and text")
+        return [
+            Passage(text_field(one, "title", where), text_field(one, "text", where))
+            for index, one in enumerate(found)
+            for where in [f"passage {index} of {record.where}"]
+        ]

@@ -1,0 +1,74 @@
+"""Questions: the base of task sources that read one question, with its answers and paragraphs, from each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, TaskSource
+
+
+class Questions(TaskSource):
+    """A subclass says what a record asks, and which paragraphs it has.
+
+    The corpus is the union of the chosen questions' paragraphs, so `size` determines the size of the corpus.
+    """
+
+    Config = RecordsConfig
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Those of the hub beside a local path, and those of a sample where none is drawn."""
+        return config.idle()
+
+    def usable(self, record: Record) -> bool:
+        """Whether a record counts at all; called before offset and size apply."""
+        return True
+
+    def task(self, record: Record) -> Task:
+        """The task of a record.
+
+        Raises:
+            TaskError: the record is malformed, or has no answer.
+        """
+        raise NotImplementedError
+
+    def passages(self, record: Record) -> Iterable[Passage]:
+        """The paragraphs of a record, also those that do not help to answer it.
+
+        Raises:
+            TaskError: they are malformed.
+        """
+        return ()
+
+    def load(self) -> Sequence[Task]:
+        """The tasks in the file's order; metadata where known: kind, level, hops, path (titles of the supporting
+        paragraphs).
+
+        Raises:
+            TaskError: the data set is missing or malformed, or an id occurs twice.
+        """
+        tasks: dict[str, Task] = {}
+        for record in self.records:
+            task = self.task(record)
+            if task.id in tasks:
+                raise TaskError(f"{record.where} has the id {task.id!r} of an earlier one; remove it")
+            tasks[task.id] = task
+        return list(tasks.values())
+
+    def corpus(self) -> Iterable[Passage] | None:
+        """The paragraphs of the tasks, each once, or None if the records hold none.
+
+        Raises:
+            TaskError: the data set is missing or malformed.
+        """
+        passages: dict[Passage, None] = {}
+        for record in self.records:
+            passages |= dict.fromkeys(self.passages(record))
+        return list(passages) or None
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The chosen records."""
+        return self.config.read(self.usable)

@@ -1,0 +1,77 @@
+"""`qa` reads the keys that data sets of the field use, from every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from agent_r1_questions.qa import QA
+
+from agent_r1_core import Passage, TaskError
+
+PLAIN = {"question": "Who directed Karimo?", "answer": "Vesano"}
+FULL = {
+    "id": 17,
+    "question": "Who directed Karimo?",
+    "golden_answers": ["Vesano", "Vesano I"],
+    "aliases": ["Vesano", "the Old"],
+    "hops": 2,
+    "type": "bridge",
+    "level": "hard",
+    "path": ["Karimo", "Vesano"],
+    "passages": [{"title": "Karimo", "text": "A film by Vesano."}, {"title": "Boru", "text": "A river."}],
+    "metadata": {"anything": 1},
+}
+
+
+def source(folder: Path, *records: Any, **options: Any) -> QA:
+    path = folder / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return QA(QA.Config(path=str(path), **options))
+
+
+def test_a_question_and_an_answer_are_enough(tmp_path: Path) -> None:
+    qa = source(tmp_path, PLAIN, PLAIN | {"answer": 42})
+    first, second = qa.load()
+    assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", PLAIN["question"], ("Vesano",), {})
+    assert (second.id, second.answers) == ("own.1", ("42",))
+    assert qa.corpus() is None
+
+
+def test_everything_else_that_a_record_tells_is_kept(tmp_path: Path) -> None:
+    qa = source(tmp_path, FULL, PLAIN)
+    task = qa.load()[0]
+    assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))
+    assert task.metadata == {"kind": "bridge", "level": "hard", "hops": 2, "path": ["Karimo", "Vesano"]}
+    assert list(qa.corpus() or ()) == [Passage("Karimo", "A film by Vesano."), Passage("Boru", "A river.")]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([FULL]), tmp_path / "own.parquet")
+    columns = QA(QA.Config(path=str(tmp_path / "own.parquet")))
+    assert (columns.load()[0], columns.corpus()) == (task, qa.corpus())
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"question": "Who?"}, "record 0 of .* has no answer under answers, answer, golden_answers; add one"),
+        ({"question": "Who?", "answers": [""]}, "has no answer under answers"),
+        ({"question": "Who?", "answers": [{"text": "Vesano"}]}, "has {'text': 'Vesano'} under answers or answer or"),
+        ({"answer": "Vesano"}, "record 0 of .* has no text under 'question'"),
+        (PLAIN | {"hops": "two"}, "the hops of record 0 of .* are 'two', no whole number"),
+        (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 0 of record 0 of .* has no text under 'text'"),
+        (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of record 0 of .* are no list"),
+        ("Who?", "record 0 of .* has no text under 'question'"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path: Path, record: Any, sentence: str) -> None:
+    qa = source(tmp_path, record)
+    with pytest.raises(TaskError, match=sentence):
+        qa.load(), qa.corpus()
+
+
+def test_without_a_place_to_read_from_it_asks_for_one() -> None:
+    with pytest.raises(TaskError, match="no data set is named; set path to a file or folder, or hub"):
+        QA().load()
