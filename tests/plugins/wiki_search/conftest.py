@@ -1,4 +1,4 @@
-"""A small corpus, and services in processes of their own."""
+"""Small corpora, what needs the extra `search`, and services in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+
+from agent_r1_core import Passage
 
 Start = Callable[..., "Served"]
 
@@ -93,3 +95,23 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"title": title, "text": text}) + "\n" for title, text in passages.items()))
     return path
+
+
+@pytest.fixture
+def _tantivy() -> None:
+    """The package of the extra `search`; in CI its absence fails a test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("tantivy")
+
+
+@pytest.fixture
+def write_corpus(tmp_path: Path) -> Callable[[Iterable[Passage]], Path]:
+    """Writes passages as JSON Lines."""
+
+    def write(passages: Iterable[Passage], name: str = "corpus.jsonl") -> Path:
+        path = tmp_path / name
+        lines = (json.dumps({"title": passage.title, "text": passage.text}) for passage in passages)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write

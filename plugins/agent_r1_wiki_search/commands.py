@@ -1,0 +1,135 @@
+"""`python -m agent_r1_wiki_search`: builds, queries and measures indexes for the tool `wiki_search`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_r1_core import AgentR1Error
+
+INTERRUPTED = 130
+
+
+class Backend(StrEnum):
+    """Ways to search an index folder."""
+
+    TANTIVY = "tantivy"
+
+
+Index = Annotated[Path, typer.Argument(help="An index folder.", show_default=False)]
+TopK = Annotated[int, typer.Option(min=1, max=1000, help="Passages per query.")]
+
+
+def build_app() -> typer.Typer:
+    """The Typer app."""
+    app = typer.Typer(
+        help=__doc__,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    for command in (build, query, bench):
+        app.command()(guarded(command))
+    return app
+
+
+def build(
+    corpus: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz, .json or .parquet file.", show_default=False)],
+    index: Annotated[Path, typer.Argument(help="The folder to build; it must not exist.", show_default=False)],
+    backend: Annotated[Backend, typer.Option(help="How the index will be searched.")] = Backend.TANTIVY,
+    stemmer: Annotated[bool, typer.Option("--stemmer", help="Match English words by their stems.")] = False,
+) -> None:
+    """Build an index of a corpus: records with title and text, or contents whose first line is the title.
+
+    The corpus is read as a stream. The same command continues a build that was interrupted.
+    """
+    from agent_r1_wiki_search.building import build_index, file_source
+    from agent_r1_wiki_search.tantivy_part import TantivyPart
+
+    manifest = build_index(file_source(corpus.absolute()), [TantivyPart(stemmer)], index.absolute(), say)
+    size = sum(count for count, _ in manifest.files.values())
+    print(f"{index}: {manifest.passages:,} passages for {' and '.join(manifest.parts)}, {size / 1e6:,.1f} MB")
+
+
+def query(
+    index: Index,
+    question: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
+    backend: Annotated[Backend, typer.Option(help="How to search.")] = Backend.TANTIVY,
+    top_k: TopK = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print the passages of an index that answer a question best."""
+    from agent_r1_core.errors import ConfigError
+    from agent_r1_wiki_search.folder import open_folder
+
+    if not question.strip():
+        raise ConfigError("the question is empty; say what to look for")
+    searcher = open_folder(index, backend)
+    (hits,) = searcher.search([question], top_k)
+    if as_json:
+        found = [{"title": hit.passage.title, "text": hit.passage.text, "score": hit.score} for hit in hits]
+        print(json.dumps({"schema": 1, "facts": searcher.facts(), "hits": found}, ensure_ascii=False))
+    elif hits:
+        print("\n\n".join(f"{hit.score:.3f}  {hit.passage.title}\n{hit.passage.text}" for hit in hits))
+    else:
+        say("no passage found")
+    searcher.close()
+
+
+def bench(
+    index: Index,
+    backend: Annotated[Backend, typer.Option(help="How to search.")] = Backend.TANTIVY,
+    top_k: TopK = 10,
+    queries: Annotated[int, typer.Option(min=1, help="Queries to time.")] = 500,
+) -> None:
+    """Measure an index: time per query, one by one and 64 at once, and how many passages are found by their titles.
+
+    The queries are titles of passages at equal distances.
+    """
+    from agent_r1_wiki_search.folder import open_folder
+    from agent_r1_wiki_search.measuring import measure
+
+    searcher = open_folder(index, backend)
+    for name, value in measure(searcher, index, queries, top_k).items():
+        print(f"{name:<36} {value}")
+    searcher.close()
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a command so that an expected failure prints one sentence; with AGENT_R1_DEBUG=1 the traceback, too."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (AgentR1Error, KeyboardInterrupt) as error:
+            if os.environ.get("AGENT_R1_DEBUG", "") not in ("", "0"):
+                traceback.print_exc()
+            if isinstance(error, KeyboardInterrupt):
+                say("interrupted")
+                raise typer.Exit(INTERRUPTED) from None
+            say(f"error: {error}")
+            raise typer.Exit(error.exit_code) from None
+
+    return run
+
+
+def say(text: str) -> None:
+    """Tell the user on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the command line."""
+    build_app()(prog_name="python -m agent_r1_wiki_search")

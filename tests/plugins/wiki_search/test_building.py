@@ -1,0 +1,247 @@
+"""Indexes are built whole or not at all, and continued after whatever stopped them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_wiki_search import packages
+from agent_r1_wiki_search import passages as passages_module
+from agent_r1_wiki_search.building import build_index, file_source
+from agent_r1_wiki_search.corpus import corpus_hash
+from agent_r1_wiki_search.folder import open_folder
+from agent_r1_wiki_search.manifest import FILE, Manifest
+from agent_r1_wiki_search.passages import Passages
+from agent_r1_wiki_search.tantivy_part import TantivyPart
+
+from agent_r1_core import ConfigError, Passage, TaskError
+
+pytestmark = pytest.mark.usefixtures("_tantivy")
+
+
+def numbered(count: int) -> list[Passage]:
+    return [Passage(f"Town {number}", f"A place of kind {number % 7}, founded {number}.") for number in range(count)]
+
+
+def built(corpus: Path, stemmer: bool = False) -> tuple[Path, list[str]]:
+    """The index of a corpus, and what was said."""
+    said: list[str] = []
+    target = corpus.with_name("index")
+    build_index(file_source(corpus), [TantivyPart(stemmer)], target, said.append)
+    return target, said
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent_r1_wiki_search import passages, tantivy_part
+from agent_r1_wiki_search.building import build_index, file_source
+from agent_r1_wiki_search.progress import Progress
+
+passages.MOST_PASSAGES, tantivy_part._COMMIT = 1000, 2000
+corpus, label, moment = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+class Killing(Progress):
+    def advance(self, count):
+        super().advance(count)
+        if self._label == label and self._done >= moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+build_index(file_source(corpus), [tantivy_part.TantivyPart()], corpus.with_name("index"), print, Killing)
+"""
+
+
+def killed(corpus: Path, label: str, moment: int) -> None:
+    """Build in a process that is killed when so many passages are done."""
+    command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize(
+    "moments", [[("reading passages", 2500)], [("indexing words", 4500), ("indexing words", 4900)]]
+)
+def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
+    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int]]
+) -> None:
+    towns = numbered(5000)
+    corpus = write_corpus(towns)
+    for moment in moments:
+        killed(corpus, *moment)
+        assert names(tmp_path) == {"corpus.jsonl", ".index.building"}
+    monkeypatch.setattr(passages_module, "MOST_PASSAGES", 1000)
+    shards = tmp_path / ".index.building" / "passages"
+    before = {file: file.stat().st_ino for file in shards.glob("*.arrow")}
+    assert len(before) >= 2
+    folder, _ = built(corpus)
+    assert names(tmp_path) == {"corpus.jsonl", "index"}
+    assert {folder / "passages" / file.name: inode for file, inode in before.items()}.items() <= {
+        file: file.stat().st_ino for file in (folder / "passages").glob("*.arrow")
+    }.items(), "finished files are kept"
+    assert list(Passages(folder / "passages")) == towns
+    assert Manifest.read(folder).hash == corpus_hash(towns)
+    searcher = open_folder(folder, "tantivy")
+    for number in (0, 1999, 2000, 4000, 4999):
+        (hits,) = searcher.search([f"town {number} founded"], 5)
+        assert [hit.passage for hit in hits][:1] == [towns[number]]
+        assert sum(hit.passage == towns[number] for hit in hits) == 1
+
+
+def test_a_corpus_that_was_repaired_keeps_what_stands_before_the_fault(
+    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passages_module, "MOST_PASSAGES", 10)
+    towns = numbered(40)
+    corpus = write_corpus(towns)
+    lines = corpus.read_text().splitlines()
+    corpus.write_text("\n".join([*lines[:25], '{"title": "Town 25"}', *lines[26:]]))
+    said: list[str] = []
+    with pytest.raises(TaskError, match=r"line 26 of .*corpus\.jsonl has no text under 'text'"):
+        build_index(file_source(corpus), [TantivyPart()], tmp_path / "index", said.append)
+    assert said == [f"what is finished is kept in {tmp_path}/.index.building; the same command continues there"]
+    finished = {file.name: file.stat().st_ino for file in (tmp_path / ".index.building" / "passages").iterdir()}
+    assert set(finished) == {"00000.arrow", "00001.arrow"}
+    write_corpus(towns)
+    folder, _ = built(corpus)
+    assert finished.items() <= {file.name: file.stat().st_ino for file in (folder / "passages").iterdir()}.items()
+    assert list(Passages(folder / "passages")) == towns
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", r"corpus\.jsonl holds no record"),
+        ('{"title": "A", "text": "a"}\n{"title": ', r"line 2 of .*corpus\.jsonl is not JSON"),
+        ('{"text": "a"}', r"line 1 of .*corpus\.jsonl has no text under 'title'"),
+        ('{"title": "A", "text": " "}', r"line 1 of .*corpus\.jsonl has no text under 'text'"),
+    ],
+)
+def test_a_faulty_corpus_is_one_sentence_and_leaves_nothing(tmp_path: Path, content: str, sentence: str) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(content)
+    with pytest.raises(TaskError, match=sentence):
+        built(corpus)
+    assert names(tmp_path) == {"corpus.jsonl"}
+    with pytest.raises(TaskError, match="there is no corpus at"):
+        built(tmp_path / "absent.jsonl")
+
+
+def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages_module, "MOST_PASSAGES", 4)
+    towns = numbered(6)
+    corpus = write_corpus([*towns[:3], towns[0], *towns[1:], towns[5]])
+    folder, said = built(corpus)
+    assert list(Passages(folder / "passages")) == towns
+    assert said == [f"4 repeated passages are left out; the first is line 4 of {corpus}"]
+    manifest = Manifest.read(folder)
+    assert (manifest.passages, manifest.repeated, manifest.hash) == (6, 4, corpus_hash(towns))
+
+
+def test_another_build_with_other_options_is_not_continued(tmp_path: Path, write_corpus: Any) -> None:
+    corpus = write_corpus(numbered(3000))
+    killed(corpus, "indexing words", 2500)
+    with pytest.raises(ConfigError, match=r"has other options .stemmer False, not True.; give the same ones"):
+        built(corpus, stemmer=True)
+    assert built(corpus)[0].is_dir()
+    with pytest.raises(ConfigError, match="index exists; name a folder that does not"):
+        built(corpus)
+
+
+def test_two_processes_do_not_build_one_index(tmp_path: Path, write_corpus: Any) -> None:
+    source = file_source(write_corpus(numbered(3)))
+
+    class Meanwhile(TantivyPart):
+        def build(self, *arguments: Any) -> dict[str, Any]:
+            with pytest.raises(TaskError, match=r"another process builds .*index; wait for it"):
+                build_index(source, [TantivyPart()], tmp_path / "index")
+            return super().build(*arguments)
+
+    build_index(source, [Meanwhile()], tmp_path / "index")
+    assert open_folder(tmp_path / "index", "tantivy").facts()["passages"] == 3
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB; skipped where mounting is not allowed."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize(("towns", "kept"), [(100_000, False), (50_000, True)])
+def test_a_full_disk_is_one_sentence_and_only_whole_parts_stay(
+    small_disk: Path, write_corpus: Any, towns: int, kept: bool
+) -> None:
+    corpus, said = file_source(write_corpus(numbered(towns))), []
+    with pytest.raises(TaskError, match=r"building cannot be written .No space left on device.; free space"):
+        build_index(corpus, [TantivyPart()], small_disk / "index", said.append)
+    assert names(small_disk) == ({".index.building"} if kept else set())
+    assert bool(said) is kept
+    assert [file.name for file in (small_disk / ".index.building" / "passages").glob("*")] == ["00000.arrow"] * kept
+
+
+def test_a_file_that_must_not_grow_is_one_sentence(tmp_path: Path, write_corpus: Any) -> None:
+    before, corpus = resource.getrlimit(resource.RLIMIT_FSIZE), write_corpus(numbered(20_000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.raises(TaskError, match=r"cannot be written .File too large.; free space"):
+            built(corpus)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == {"corpus.jsonl"}
+
+
+def test_damage_to_any_file_is_seen_when_the_index_is_opened(write_corpus: Any) -> None:
+    folder, _ = built(write_corpus(numbered(50)))
+    open_folder(folder, "tantivy")
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size):
+        content = file.read_bytes()
+        broken = bytearray(content)
+        broken[len(broken) // 2] ^= 0xFF
+        for damaged in (bytes(broken), content[:-1]):
+            file.write_bytes(damaged)
+            with pytest.raises(TaskError, match=r"is damaged: .*; build|cannot be read .*; build"):
+                open_folder(folder, "tantivy")
+        file.write_bytes(content)
+    (folder / "tantivy" / "meta.json").unlink()
+    with pytest.raises(TaskError, match=r"meta\.json is missing"):
+        open_folder(folder, "tantivy")
+
+
+def test_what_is_no_index_or_of_another_format_is_named(tmp_path: Path, write_corpus: Any) -> None:
+    with pytest.raises(
+        TaskError, match=r"there is no index in .*; build one with `python -m agent_r1_wiki_search build`"
+    ):
+        open_folder(tmp_path, "tantivy")
+    folder, _ = built(write_corpus(numbered(3)))
+    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; set backend=tantivy"):
+        open_folder(folder, "dense")
+    manifest = json.loads((folder / FILE).read_text())
+    (folder / FILE).write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(TaskError, match="has format 99, not 1; build it again"):
+        open_folder(folder, "tantivy")
+
+
+def test_a_missing_package_is_named(tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = write_corpus(numbered(3))
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"the package tantivy is missing; run `pip install 'agent-r1\[search\]'`"):
+        built(corpus)
+    assert names(tmp_path) == {"corpus.jsonl"}
