@@ -16,6 +16,6 @@ def register_tools() -> Iterable[ToolSpec]:
         ToolSpec(
             "wiki_search",
             "agent_r1_wiki_search.tool:WikiSearch",
-            "Finds passages by BM25 in a JSON Lines corpus or in the corpus of a task source",
+            "Finds passages by BM25 in a file or in the corpus of a task source, or through a search service",
         )
     ]

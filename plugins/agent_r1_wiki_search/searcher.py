@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from agent_r1_core import Passage
 
+LONGEST_QUERY = 2000
+"""Characters; every word of a query costs time, and longer ones are no questions."""
+MOST_PASSAGES = 100
+"""For one query."""
+
 
 @dataclass(frozen=True)
 class Hit:

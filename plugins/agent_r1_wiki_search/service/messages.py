@@ -9,14 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from agent_r1_wiki_search.searcher import Hit
+from agent_r1_wiki_search.searcher import LONGEST_QUERY, MOST_PASSAGES, Hit
 
 MOST_QUERIES = 64
 """Of one request."""
-LONGEST_QUERY = 2000
-"""Characters."""
-MOST_PASSAGES = 100
-"""Of one query."""
 
 
 def _not_blank(query: str) -> str:

@@ -1,0 +1,152 @@
+"""Connection: requests to one search service, over pooled connections, repeated while they may be.
+
+Requests go straight to the service, through no proxy. An answer that comes in slowly may take longer than the time that
+was left when its request was sent, but no longer than twice that time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+CALL_SECONDS = 10.0
+"""For a call without a deadline."""
+_CONNECT_SECONDS = 3.0
+_CONNECTIONS = 64
+"""At once; further requests wait for a free one."""
+_FIRST_PAUSE = 0.25
+"""Seconds before the first repetition; each further one waits twice as long, up to `_LONGEST_PAUSE`."""
+_LONGEST_PAUSE = 4.0
+_RESERVE = 0.05
+"""Share of the time that is left for handing on the answer."""
+
+
+class NoAnswer(Exception):
+    """The service did not answer in the time and with the repetitions that were allowed; says why."""
+
+
+@dataclass
+class Call:
+    """A call of the tool: until when it may last, and what it took."""
+
+    deadline: float = math.inf
+    """`time.monotonic()`; where there is none, `CALL_SECONDS` from now."""
+    repeats: int = 0
+    """Requests beyond the first."""
+    cached: float = 0.0
+    """Share of the queries that the cache answered."""
+    away: bool = False
+    """The service did not answer, or only for another index."""
+
+    def __post_init__(self) -> None:
+        if math.isinf(self.deadline):
+            self.deadline = time.monotonic() + CALL_SECONDS
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.deadline - time.monotonic()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the service answered."""
+
+    status: int
+    body: Any
+    """Its JSON; None: it is none."""
+
+    def get(self, name: str) -> Any:
+        """A field of the answer; None: there is no such field."""
+        return self.body.get(name) if isinstance(self.body, dict) else None
+
+    @property
+    def error(self) -> str:
+        """The sentence of a refusal."""
+        return str(self.get("error") or f"status {self.status}")
+
+
+class Connection:
+    """Sends requests; safe to use from several threads."""
+
+    def __init__(self, url: str) -> None:
+        """Nothing is sent yet.
+
+        Raises:
+            ValueError: this is no URL.
+        """
+        import httpx2
+
+        self._closed = threading.Event()
+        self._jitter = random.Random()
+        limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
+        try:
+            self._client = httpx2.Client(base_url=url, limits=limits, trust_env=False)
+        except httpx2.InvalidURL as error:
+            raise ValueError(str(error)) from error
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        call: Call,
+        retries: int,
+        repeatable: Collection[int] = (502, 503, 504),
+    ) -> Reply:
+        """Send a request, again after connection errors and these status codes.
+
+        Raises:
+            NoAnswer: it was not answered.
+        """
+        reserve = _RESERVE * call.left()
+        reason, pause = "no time was left", 0.0
+        for attempt in range(1 + retries):
+            if pause >= call.left() - reserve or self._closed.wait(pause):
+                break
+            call.repeats += attempt > 0
+            pause = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) * self._jitter.uniform(0.5, 1.0)
+            outcome = self._send(method, path, body, call.left() - reserve)
+            if isinstance(outcome, str):
+                reason = outcome
+                continue
+            reply, retry_after = outcome
+            if reply.status not in repeatable:
+                return reply
+            reason, pause = reply.error, max(pause, retry_after)
+        raise NoAnswer(reason)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless the connection is closed."""
+        self._closed.wait(seconds)
+
+    def close(self) -> None:
+        """Close all connections; requests that wait for a repetition give up."""
+        self._closed.set()
+        self._client.close()
+
+    def _send(self, method: str, path: str, body: Any, seconds: float) -> tuple[Reply, float] | str:
+        """The reply, with the seconds after which it may be asked for again; or why there is none."""
+        import httpx2
+
+        timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
+        try:
+            response = self._client.request(method, path, json=body, timeout=timeout)
+        except (httpx2.RequestError, RuntimeError) as error:  # RuntimeError: the client was closed
+            return f"{type(error).__name__}: {error}".rstrip(": ")
+        return Reply(response.status_code, _json(response)), _seconds(response.headers.get("Retry-After"))
+
+
+def _json(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+def _seconds(header: str | None) -> float:
+    return float(header) if header is not None and header.isdigit() else 0.0

@@ -1,0 +1,263 @@
+"""The backend `remote` against a service that does what a test says."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from agent_r1_wiki_search import connection, remote
+from agent_r1_wiki_search.connection import Call
+from agent_r1_wiki_search.remote import RemoteSearcher, Unavailable
+from agent_r1_wiki_search.searcher import Hit
+
+from agent_r1_core import Passage, ToolError
+
+Reply = tuple[int, Any]
+FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
+HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
+
+
+def answer(request: dict[str, Any], index: str = "1") -> Reply:
+    """What a service answers: every query is a passage."""
+    hits = [[{"title": query, "text": "", "score": 1}] * request["top_k"] for query in request["queries"]]
+    return 200, {"results": hits, "index": index}
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers with the next reply of its script, and properly where there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.script: list[Reply | None] = []
+        """None: the connection ends without a reply."""
+        self.healths: list[Reply] = []
+        self.requests: list[dict[str, Any]] = []
+        self.lock = threading.Lock()
+        self.answer: Callable[[dict[str, Any]], Reply] = answer
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Scripted
+
+    def do_GET(self) -> None:
+        with self.server.lock:
+            self._send(self.server.healths.pop(0) if self.server.healths else (200, HEALTH))
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with self.server.lock:
+            self.server.requests.append(request)
+            self._send(self.server.script.pop(0) if self.server.script else self.server.answer(request))
+
+    def _send(self, reply: Reply | None) -> None:
+        if reply is None:
+            self.close_connection = True
+            return
+        content = reply[1] if isinstance(reply[1], bytes) else json.dumps(reply[1]).encode()
+        self.send_response(reply[0])
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(remote, "_POLL_SECONDS", 0.0)
+
+
+@pytest.fixture
+def service() -> Iterator[Scripted]:
+    with Scripted() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def connect(service: Scripted) -> Iterator[Callable[..., RemoteSearcher]]:
+    opened: list[RemoteSearcher] = []
+
+    def begin(**options: Any) -> RemoteSearcher:
+        opened.append(RemoteSearcher(service.url, **options))
+        return opened[-1]
+
+    yield begin
+    for searcher in opened:
+        searcher.close()
+
+
+def titles(found: list[list[Hit]]) -> list[list[str]]:
+    return [[hit.passage.title for hit in hits] for hits in found]
+
+
+def test_it_finds_what_the_service_finds_and_says_what_that_searches(connect, service: Scripted) -> None:
+    searcher = connect()
+    assert searcher.search(["a", "b"], 2) == [[Hit(Passage(query, ""), 1.0)] * 2 for query in "ab"]
+    assert service.requests == [{"queries": ["a", "b"], "top_k": 2}]
+    assert searcher.facts() == FACTS | {"backend": "remote", "served": "bm25", "url": service.url, "index": "1"}
+
+
+def test_a_service_that_still_loads_is_waited_for(connect, service: Scripted) -> None:
+    loading = {"status": "loading", "index": "", "facts": {}}
+    service.healths += [(503, loading), (503, loading)]
+    assert connect().facts()["passages"] == 4
+
+
+@pytest.mark.parametrize(
+    ("health", "sentence"),
+    [
+        ((404, b"<html>"), r"what answers at http://\S+ is no search service; correct the option url"),
+        ((200, {"status": "ready"}), "is no search service"),
+        ((200, ["ready"]), "is no search service"),
+        ((503, {"status": "stopping", "index": "1", "facts": FACTS}), "is stopping; try again"),
+        ((502, b""), r"does not answer \(status 502\); start it with"),
+        ((200, HEALTH | {"index": "2"}), r"serves the index 2 \(backend bm25, .*hash c0\) and not 1; serve that one"),
+    ],
+)
+def test_what_is_not_the_service_is_one_sentence(connect, service: Scripted, health: Reply, sentence: str) -> None:
+    service.healths += [health] * 2
+    with pytest.raises(ToolError, match=sentence):
+        connect(serves="1", retries=1)
+
+
+def test_a_service_that_is_not_there_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ToolError, match=rf"{url} does not answer \(ConnectError: .*\); start it with `python -m"):
+        RemoteSearcher(url, retries=1)
+
+
+@pytest.mark.parametrize("failure", [None, (503, {"error": "busy"}), (502, b""), (504, b"")])
+def test_a_search_that_failed_on_the_way_is_repeated(connect, service: Scripted, failure: Reply | None) -> None:
+    searcher, call = connect(retries=2), Call()
+    service.script += [failure, failure]
+    assert titles(searcher.search(["a"], 1, call)) == [["a"]]
+    assert (call.repeats, call.away) == (2, False)
+
+
+def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
+    connect, service: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    searcher = connect(retries=2)
+    service.script += [(503, {"error": "busy"})] * 4
+    for requests in (3, 4):
+        with pytest.raises(Unavailable, match="does not answer; go on without it"):
+            searcher.search(["a"], 1, call := Call())
+        assert call.away
+        assert len(service.requests) == requests
+    assert [record.message for record in caplog.records] == [
+        f"the search service at {service.url} does not answer (busy): its calls get an error"
+    ]
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
+    assert caplog.messages[1:] == [f"the search service at {service.url} answers again"]
+    service.script += [None]
+    assert titles(searcher.search(["a"], 1, call := Call())) == [["a"]]
+    assert call.repeats == 1
+
+
+def test_what_the_service_refuses_is_told_and_not_repeated(connect, service: Scripted) -> None:
+    searcher = connect()
+    service.script.append((422, {"error": "the request is wrong: queries.0: a query is empty"}))
+    with pytest.raises(ToolError, match="refused the search: the request is wrong") as refusal:
+        searcher.search([" "], 1)
+    assert not isinstance(refusal.value, Unavailable)
+    assert len(service.requests) == 1
+
+
+def test_what_another_index_answers_is_withheld_until_the_first_is_back(
+    connect, service: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    searcher = connect(cache=10)
+    searcher.search(["known"], 1)
+    service.answer = lambda request: answer(request, index="2")
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="another corpus than at the start"):
+            searcher.search(["new"], 1)
+    (warning,) = caplog.messages
+    assert "now serves the index 2, not 1 (backend bm25, passages 4, corpus corpus.jsonl, hash c0)" in warning
+    assert titles(searcher.search(["known"], 1)) == [["known"]]
+    service.answer = answer
+    assert titles(searcher.search(["new"], 1)) == [["new"]]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"results": [], "index": "1"},
+        {"results": [[{"title": "a"}]], "index": "1"},
+        {"results": None, "index": "1"},
+        {"index": "1"},
+        [],
+        b"<html>",
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_an_error(connect, service: Scripted, reply: Any) -> None:
+    searcher = connect()
+    service.script.append((200, reply))
+    with pytest.raises(Unavailable, match="does not fit the question"):
+        searcher.search(["a"], 1)
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
+
+
+def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> None:
+    searcher = connect(cache=10)
+    searcher.search(["a", "b", "a"], 1, first := Call())
+    assert titles(searcher.search(["b", "c"], 1, second := Call())) == [["b"], ["c"]]
+    searcher.search(["a"], 2)
+    assert [request["queries"] for request in service.requests] == [["a", "b"], ["c"], ["a"]]
+    assert (first.cached, second.cached) == (0.0, 0.5)
+
+
+def test_without_a_cache_everything_is_asked(connect, service: Scripted) -> None:
+    searcher = connect(cache=0)
+    assert searcher.search(["a"], 1) == searcher.search(["a"], 1)
+    assert len(service.requests) == 2
+
+
+def test_text_that_is_no_unicode_reaches_the_service(connect, service: Scripted) -> None:
+    connect().search(["a\ud800"], 1)
+    assert service.requests[0]["queries"] == ["a?"]
+
+
+def test_a_service_that_never_answers_costs_the_call_no_more_than_its_time(connect, service: Scripted) -> None:
+    searcher = connect()
+    with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
+        searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
+
+
+def test_closing_leaves_no_connection_and_no_thread(service: Scripted) -> None:
+    def sockets() -> int:
+        links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))
+
+    before, threads = sockets(), set(threading.enumerate())
+    searcher = RemoteSearcher(service.url)
+    asking = [threading.Thread(target=searcher.search, args=([str(number)], 1)) for number in range(8)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert sockets() > before
+    searcher.close()
+    service.shutdown()
+    while set(threading.enumerate()) - threads:  # of the server's side, which see their connections end
+        pass
+    assert sockets() == before
+    with pytest.raises(Unavailable):
+        searcher.search(["a"], 1)
