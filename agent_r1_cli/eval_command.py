@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -37,6 +38,14 @@ def score(
     silence_tools: Annotated[
         bool, typer.Option("--silence-tools", help="Let tools answer that they found nothing: does the policy guess?")
     ] = False,
+    rescore: Annotated[
+        Path | None,
+        typer.Option(
+            "--rescore",
+            metavar="RESULT",
+            help="Score the recorded episodes of a result file or run again, without a model.",
+        ),
+    ] = None,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
     trust: TrustFiles = False,
@@ -48,7 +57,15 @@ def score(
     agent-r1 eval runs/default-1                a run's best policy on its recipe
     agent-r1 eval --model runs/default-1 ppo    the same policy on another recipe
     agent-r1 eval --model tiny --silence-tools  does the bundled model guess?
+    agent-r1 eval --rescore runs/default-1      its last result, scored anew
+
+    Every evaluation is a file, NAME.json, with its episodes beside it, NAME.jsonl; `agent-r1 compare` tests whether two
+    of them differ.
     """
+    if rescore is not None:
+        idle = (arguments, model, baseline, silence_tools, plugin, disable_plugin, trust)
+        _rescore(rescore, as_json, idle=any(idle) or samples != 1)
+        return
     from agent_r1_cli.display import TrainDisplay
 
     with TrainDisplay() as display:
@@ -64,6 +81,25 @@ def score(
         return
     _show(evaluation.result)
     say(f"written to {path}")
+
+
+def _rescore(name: Path, as_json: bool, idle: bool) -> None:
+    """Score recorded episodes again, and say what differs from the record."""
+    from agent_r1_core.errors import ConfigError
+    from agent_r1_core.evaluation.result_file import ResultFile, differences
+
+    if idle:
+        raise ConfigError("--rescore plays no episode, so it takes no recipe, model or other option besides --json")
+    file = ResultFile.open(name)
+    result = file.rescored()
+    differing = differences(file.recorded, result)
+    if as_json:
+        print_json({**result.to_json(), "file": str(file.path), "differs": differing})
+        return
+    _show(result)
+    for sentence in differing:
+        show(sentence)
+    say(f"scored again from the {len(file.episodes)} episodes of {file.path}: {len(differing) or 'no'} differences")
 
 
 def _show(result: EvaluationResult) -> None:

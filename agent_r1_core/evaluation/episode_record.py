@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
+from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
 from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
@@ -26,8 +29,7 @@ class EpisodeRecord:
     """The accepted ones; empty where the environment alone decides."""
     prediction: str | None
     """The final answer; None: the episode gave none."""
-    status: str
-    """`terminated`, `truncated` or `failed`."""
+    status: Literal["terminated", "truncated", "failed"]
     reason: str
     success: bool | None
     total: float
@@ -72,13 +74,13 @@ class EpisodeRecord:
                 process[name] = process.get(name, 0.0) + value
         hops = metadata.get("hops")
         return cls(
-            task=task.id,
+            task=encodable(task.id),
             sample=trajectory.sample,
-            question=_question(asked or task)[:LONGEST_QUESTION],
-            answers=tuple(task.answers),
-            prediction=trajectory.answer,
+            question=encodable(_question(asked or task)[:LONGEST_QUESTION]),
+            answers=tuple(map(encodable, task.answers)),
+            prediction=None if trajectory.answer is None else encodable(trajectory.answer),
             status=trajectory.status.value,
-            reason=trajectory.reason,
+            reason=encodable(trajectory.reason),
             success=trajectory.success,
             total=float(trajectory.total_reward),
             rewards={name: float(value) for name, value in trajectory.rewards.items()},
@@ -87,8 +89,8 @@ class EpisodeRecord:
             tool_calls=sum(len(turn.calls) for turn in turns),
             tokens=trajectory.tokens,
             action_tokens=trajectory.action_tokens,
-            supporting=tuple(supporting_titles(task)),
-            shown=tuple(shown_titles(trajectory)),
+            supporting=tuple(map(encodable, supporting_titles(task))),
+            shown=tuple(map(encodable, shown_titles(trajectory))),
             hops=hops if isinstance(hops, int) else None,
             kind=_text(metadata.get("kind")),
             source=_text(metadata.get("source")),
@@ -101,11 +103,11 @@ class EpisodeRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EpisodeRecord:
-        """What `to_json` wrote; raises KeyError, TypeError or ValueError if it is malformed."""
-        plain = {field.name: data[field.name] for field in fields(cls)}
-        lists = {name: tuple(plain[name]) for name in ("answers", "supporting", "shown")}
-        EndStatus(plain["status"])
-        return cls(**plain | lists)
+        """What `to_json` wrote; raises ValueError if it is malformed."""
+        return _ADAPTER.validate_python(data)
+
+
+_ADAPTER = TypeAdapter(EpisodeRecord)
 
 
 def episode_records(
@@ -134,4 +136,4 @@ def _question(task: Task) -> str:
 
 
 def _text(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int) and value != "" else None
+    return encodable(str(value)) if isinstance(value, str | int) and value != "" else None

@@ -30,6 +30,10 @@ class Evaluation:
     episodes: list[EpisodeRecord]
     """What the result was computed from: a record of each episode."""
 
+    def rows(self) -> list[dict[str, Any]]:
+        """The records as plain data, for the run's files."""
+        return [episode.to_json() for episode in self.episodes]
+
 
 async def evaluate_tasks(
     collect: Collect,

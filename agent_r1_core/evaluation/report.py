@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from agent_r1_core.evaluation.breakdowns import Breakdowns, breakdowns
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate
@@ -60,18 +62,12 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_json` wrote; other keys are ignored, and one of before breakdowns has none."""
-        plain = {name: data[name] for name in cls.__dataclass_fields__ if name != "breakdowns"}
-        by = data.get("breakdowns", {})
-        return cls(
-            **plain
-            | {
-                "metrics": _estimates(data["metrics"]),
-                "conditions": tuple(data["conditions"]),
-                "breakdowns": {key: {at: _estimates(part) for at, part in by[key].items()} for key in by},
-                "sets": {name: cls.from_json(result) for name, result in data["sets"].items()},
-            }
-        )
+        """The result that `to_json` wrote; other keys are ignored, and one of before breakdowns has none.
+
+        Raises:
+            ValueError: it is malformed.
+        """
+        return TypeAdapter(cls).validate_python(data)
 
     def to_metrics(self, prefix: str = metric.EVALUATION) -> dict[str, float]:
         """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`. Those of each set
@@ -171,10 +167,6 @@ def report(
 
 def _why(failed: Sequence[EpisodeRecord]) -> str:
     return failed[0].reason or "no reason given" if failed else "there were no tasks"
-
-
-def _estimates(data: Mapping[str, Mapping[str, Any]]) -> dict[str, Estimate]:
-    return {name: Estimate(**value) for name, value in data.items()}
 
 
 def _cell(scores: Mapping[str, Estimate], name: str) -> str:

@@ -6,7 +6,7 @@
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
-    evaluations/*.json                       score, n, interval, scorer, settings
+    evaluations/*.json, *.jsonl              score, n, interval, scorer, settings; what each episode was scored by
     model_files/                             tokenizer and whatever else belongs to the model, but weights
     calls_in_process.txt                     while it trains: which tools run inside its process
     model/                                   the final policy, a plain Hugging Face folder
@@ -26,6 +26,7 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.directory import checked_name
+from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
@@ -173,16 +174,23 @@ class Run(RunReader):
         self._writable()
         write_json(self.path / "evaluation_tasks.json", tasks.to_json())
 
-    def write_evaluation(self, name: str, result: Mapping[str, Any], step: int | None = None) -> Path:
+    def write_evaluation(
+        self,
+        name: str,
+        result: Mapping[str, Any],
+        step: int | None = None,
+        episodes: Sequence[Mapping[str, Any]] = (),
+    ) -> Path:
         """Write an evaluation. Any process may do this, even while another one trains.
 
         Args:
             name: The file's name without `.json`; an existing file is replaced.
             result: JSON-serialisable.
             step: The training step of the evaluated policy; a resume from an earlier step removes the file.
+            episodes: What the result was computed from, one JSON-serialisable object per episode.
         """
         path = self.path / "evaluations" / f"{checked_name(name)}.json"
-        write_json(path, {"schema": 1, "step": step} | dict(result))
+        write_evaluation(path, {"schema": 1, "step": step} | dict(result), episodes)
         return path
 
     def keep_model_files(self, model: Path) -> None:
@@ -210,7 +218,7 @@ class Run(RunReader):
                 remove(self._step_file(later))
         for name, result in self.evaluations().items():
             if result["step"] is not None and result["step"] > step:
-                remove(self.path / "evaluations" / f"{name}.json")
+                remove_evaluation(self.path / "evaluations" / f"{name}.json")
         self.checkpoints.discard_after(step)
         self._metrics.truncate_after(step)
 

@@ -16,6 +16,7 @@ from agent_r1_core.runs import directory
 from agent_r1_core.runs.alarm_file import AlarmFile
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
+from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
@@ -61,9 +62,9 @@ class RunReader:
         try:
             value = parse(self._text(path.name), str(path)).value
         except ConfigError as error:
-            raise _damaged(path) from error
+            raise damaged_file(path) from error
         if not isinstance(value, dict):
-            raise _damaged(path)
+            raise damaged_file(path)
         return value
 
     def setting(self, key: str) -> Any:
@@ -117,13 +118,21 @@ class RunReader:
         try:
             return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
         except (KeyError, TypeError, AttributeError) as error:
-            raise _damaged(path) from error
+            raise damaged_file(path) from error
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """All evaluations by name, ordered by step."""
         files = self.path.glob("evaluations/*.json")
-        results = {path.stem: self._evaluation(path) for path in files}
+        results = {path.stem: read_evaluation(path) for path in files}
         return dict(sorted(results.items(), key=lambda item: (item[1]["step"] is None, item[1]["step"] or 0, item[0])))
+
+    def newest_evaluation(self) -> Path | None:
+        """The file of the last evaluation that `agent-r1 eval` made of this run, else of the last one in training;
+        None: there is none."""
+        evaluations = self.evaluations()
+        later = [name for name, result in evaluations.items() if result["step"] is None]
+        numbered = sorted(later, key=lambda name: (len(name), name)) or list(evaluations)
+        return self.path / "evaluations" / f"{numbered[-1]}.json" if numbered else None
 
     def policy(self, damaged: Mapping[Path, str] = MappingProxyType({})) -> RunPolicy:
         """The policy that represents this run: the best checkpoint's, else the final one, else the newest.
@@ -171,17 +180,11 @@ class RunReader:
     def _step_file(self, step: int) -> Path:
         return self.path / "trajectories" / f"step_{step:06d}.parquet"
 
-    def _evaluation(self, path: Path) -> dict[str, Any]:
-        result = _parsed(path, self._text(f"evaluations/{path.name}"), dict)
-        if not isinstance(result.get("step", ""), int | None):
-            raise _damaged(path)
-        return dict(result)
-
     def _text(self, name: str) -> str:
         try:
             return (self.path / name).read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise _damaged(self.path / name) from error
+            raise damaged_file(self.path / name) from error
         except FileNotFoundError as error:
             raise RunError(
                 f"run {self.path} has no {name}; it was stopped too early, start it again with --force"
@@ -197,11 +200,7 @@ def _parsed(path: Path, text: str, kind: type) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path) from error
+        raise damaged_file(path) from error
     if not isinstance(value, kind):
-        raise _damaged(path)
+        raise damaged_file(path)
     return value
-
-
-def _damaged(path: Path) -> RunError:
-    return RunError(f"{path} is damaged: it is not what agent-r1 wrote; restore it from a copy, or delete it")

@@ -178,7 +178,7 @@ def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) ->
         "config": assembly.resolved.dump(),
     }
     if assembly.model.run is not None:
-        return _write(Run.open(assembly.model.run), result)
+        return _write(Run.open(assembly.model.run), result, evaluation)
     settings = assembly.config.run
     with Run.create(
         settings.dir,
@@ -188,10 +188,10 @@ def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) ->
         stem=f"eval-{assembly.resolved.recipe}",
     ) as run:
         run.write_trajectories(0, evaluation.trajectories)
-        return _write(run, result)
+        return _write(run, result, evaluation)
 
 
-def _write(run: Run, result: dict[str, object]) -> Path:
+def _write(run: Run, result: dict[str, object], evaluation: Evaluation) -> Path:
     names = set(run.evaluations())
     number = next(index for index in range(1, len(names) + 2) if f"eval_{index}" not in names)
-    return run.write_evaluation(f"eval_{number}", result)
+    return run.write_evaluation(f"eval_{number}", result, episodes=evaluation.rows())

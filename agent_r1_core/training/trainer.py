@@ -248,7 +248,7 @@ class Trainer:
 
     async def _evaluate(self, step: int) -> EvaluationResult:
         evaluation = await evaluate_splits(self.assembly, self.listener)
-        self.run.write_evaluation(f"step_{step:06d}", evaluation.result.to_json(), step)
+        self.run.write_evaluation(f"step_{step:06d}", evaluation.result.to_json(), step, evaluation.rows())
         if step == 0:
             self.trackers.log(0, evaluation.result.to_metrics(), [])
         self.listener.evaluation(step, evaluation.result)

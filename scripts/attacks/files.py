@@ -19,6 +19,7 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import TrainingConfig, load_config
 from agent_r1_core.config.yaml_text import dump, parse
 from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
@@ -133,6 +134,8 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (run.path / "health.jsonl", lambda _: opened.health()),
         (run.path / "evaluation_tasks.json", lambda _: opened.evaluation_tasks()),
         (next(run.path.glob("evaluations/*.json")), lambda _: opened.evaluations()),
+        (next(run.path.glob("evaluations/*.json")), lambda path: ResultFile.open(path).rescored()),
+        (next(run.path.glob("evaluations/*.jsonl")), lambda path: ResultFile.open(path).rescored()),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_trajectories(step)),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_advantages(step)),
         (checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),

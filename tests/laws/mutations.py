@@ -889,4 +889,20 @@ MUTATIONS: tuple[Mutation, ...] = (
         "}",
         "enters_no_mean",
     ),
+    Mutation(
+        12,
+        "scored-again-from-the-record",
+        "agent_r1_core/evaluation/result_file.py",
+        "                return _again(self.recorded, self.episodes)\n",
+        "                return self.recorded\n",
+        "enough_to_score_it_again",
+    ),
+    Mutation(
+        12,
+        "searched-for-by-the-policy-itself",
+        "agent_r1_core/evaluation/shown.py",
+        " - _written(turn) - seen\n",
+        " - seen\n",
+        "a_policy_finds_nothing",
+    ),
 )

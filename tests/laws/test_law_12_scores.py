@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import string
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,17 +19,19 @@ from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings, ToolRunner
+from agent_r1_core.runs.evaluation_file import write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.training.model_source import ModelSource
 from agent_r1_core.training.task_sets import load_tasks, record
-from agent_r1_core.trajectory import EndStatus, Group
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
 
@@ -100,6 +104,25 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
     assert data["statuses"]["failed"] == 1
 
 
+def test_the_file_of_an_evaluation_is_enough_to_score_it_again_without_a_model(tmp_path: Path) -> None:
+    episodes = [
+        EpisodeRecord.of(make_trajectory(task=make_task(name, "Where?", ("Rome",)), answer="Rome")) for name in "ab"
+    ]
+    with Run.create(tmp_path, "run", {}, []) as run:
+        result = report(episodes, sampling=SAMPLING)
+        path = run.write_evaluation("eval_1", result.to_json(), episodes=[one.to_json() for one in episodes])
+    code = (
+        "import sys; from agent_r1_core.evaluation.result_file import ResultFile\n"
+        f"print(ResultFile.open({str(path)!r}).rescored().metrics['exact_match'], 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{result.metrics['exact_match']} False\n"
+    lines = path.with_suffix(".jsonl").read_text().replace('"prediction": "Rome"', '"prediction": "Oslo"', 1)
+    write_evaluation(path, json.loads(path.read_text()), [json.loads(line) for line in lines.splitlines()])
+    assert ResultFile.open(path).recorded == result
+    assert ResultFile.open(path).rescored().metrics["exact_match"].mean == 0.5
+
+
 def test_only_held_out_tasks_are_scored_whatever_an_evaluation_asks_for(tmp_path: Path) -> None:
     def recipe(*overrides: str) -> ResolvedConfig:
         return load_config("default", ["tasks.train={name: arithmetic, size: 300}", "tasks.eval=null", *overrides])
@@ -169,3 +192,14 @@ def test_no_tool_knows_the_answers() -> None:
     assert len(seen) == 1
     assert "Where?" in seen[0]
     assert "Rome" not in seen[0]
+
+
+def test_a_policy_finds_nothing_by_writing_a_title_into_its_call() -> None:
+    task = make_task("t", "Where?", ("Rome",), metadata={"path": ["Rome"]})
+    called = make_trajectory(task=task)
+    called.turns[0].calls = [CallRecord("wiki_search", {"query": "x\nRome"})]
+    called.turns[1].observation = [{"role": "tool", "content": 'Results for "x\nRome\n":\nNo passage found.'}]
+    found = make_trajectory(task=make_task("u", "Where?", ("Rome",), metadata={"path": ["Rome"]}))
+    found.turns[1].observation = [{"role": "tool", "content": "Rome\nRome is a city."}]
+    metrics = report([EpisodeRecord.of(called), EpisodeRecord.of(found)], sampling=SAMPLING).metrics
+    assert metrics["retrieval_recall"].mean == 0.5

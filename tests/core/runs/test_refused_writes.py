@@ -67,7 +67,7 @@ def train_resume_and_replace(home: Path, model: Path) -> None:
         run.write_metric_catalogue([])
         for step in (1, 2):
             run.write_trajectories(step, [make_trajectory()])
-            run.write_evaluation(f"step_{step:06d}", {}, step)
+            run.write_evaluation(f"step_{step:06d}", {}, step, [{"task": "a"}])
             run.append_metrics(step, {})
             run.append_alarms([ALARM])
             run.checkpoints.save(step, save, keep=1)

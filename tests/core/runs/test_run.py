@@ -34,7 +34,7 @@ def train_some(run: Run, first: int, last: int) -> None:
     for step in range(first, last + 1):
         run.write_trajectories(step, [make_trajectory(reward=float(step))])
         if step % 2 == 0:
-            run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step)
+            run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step, episodes=[{"task": "a"}])
         run.append_metrics(step, {"reward/mean": step})
         if step % 2 == 0:
             run.checkpoints.save(step, save_policy, keep=9)
@@ -203,6 +203,7 @@ def test_resuming_cuts_off_what_came_after_the_checkpoint(tmp_path: Path) -> Non
         assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4]
         run.truncate_after(3)
         assert list(run.evaluations()) == ["step_000002", "final-check"]
+        assert [path.name for path in run.path.glob("evaluations/*.jsonl")] == ["step_000002.jsonl"]
         train_some(run, 4, 6)
     assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4, 5, 6]
     assert [trajectory.reward for trajectory in run.read_trajectories(5)] == [5.0]

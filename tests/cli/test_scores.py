@@ -1,0 +1,75 @@
+"""Recorded evaluations from the command line: scored again, and compared, without a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.report import report
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+
+Invoke = Callable[..., Any]
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """`make("a", 30)`: the run `a` with an evaluation that answers the first 30 of 40 questions."""
+    monkeypatch.chdir(tmp_path)
+
+    def record(name: str, right: int, n: int = 40, metadata: Mapping[str, Any] | None = None, **facts: Any) -> Path:
+        tasks = [
+            make_task(f"q{index}", f"Where is {index}?", ("Rome",), metadata=metadata or {"hops": 1 + index % 2})
+            for index in range(n)
+        ]
+        made = [make_trajectory(task=task, answer="Rome" if i < right else "Oslo") for i, task in enumerate(tasks)]
+        episodes = [EpisodeRecord.of(one) for one in made]
+        with Run.create("runs", name, {}, []) as run:
+            result = report(episodes, **{"sampling": {"greedy": True}} | facts)
+            run.write_evaluation("eval_1", result.to_json(), episodes=[one.to_json() for one in episodes])
+        return Path("runs", name)
+
+    return record
+
+
+def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
+    make("a", 30)
+    done = agent_r1("eval", "--rescore", "runs/a")
+    assert done.exit_code == 0, done.stderr
+    assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
+    assert "hops 1  20  0.750" in done.stdout
+    assert "scored again from the 40 episodes of runs/a/evaluations/eval_1.json: no differences" in done.stderr
+    answer = json.loads(agent_r1("eval", "--rescore", "runs/a/eval_1", "--json").stdout)
+    assert (answer["schema"], answer["differs"], answer["n"]) == (1, [], 40)
+    assert answer["breakdowns"]["hops"]["2"]["exact_match"]["n"] == 20
+
+
+def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
+    file = make("a", 30) / "evaluations" / "eval_1.json"
+    file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
+    done = agent_r1("eval", "--rescore", file)
+    assert "exact_match: 0.800 [0.598, 0.858] (n = 40, wilson) was recorded, now it is 0.750 [0.598" in done.stdout
+    assert json.loads(agent_r1("eval", "--rescore", file, "--json").stdout)["differs"]
+
+
+@pytest.mark.parametrize(
+    "extra", [("default",), ("--model", "tiny"), ("--samples", 2), ("--silence-tools",), ("--baseline", "closed_book")]
+)
+def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make, extra: tuple[object, ...]) -> None:
+    make("a", 30)
+    done = agent_r1("eval", "--rescore", "runs/a", *extra)
+    assert done.exit_code == 2
+    assert "--rescore plays no episode, so it takes no recipe, model or other option besides --json" in done.stderr
+
+
+def test_a_missing_result_is_named(agent_r1: Invoke, make: Make) -> None:
+    make("a", 30)
+    done = agent_r1("eval", "--rescore", "runs/b")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in done.stderr

@@ -1,0 +1,62 @@
+"""An evaluation's two files belong together, and are read whole or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.evaluation_file import read_episodes, read_evaluation, remove_evaluation, write_evaluation
+
+ODD = [{"prediction": "a\u2028b\x85c\nd \ud800 É"}, {"prediction": None, "tokens": 3}]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write_evaluation(tmp_path / "eval_1.json", {"step": None, "n": 2}, ODD)
+    return tmp_path / "eval_1.json"
+
+
+def test_episodes_come_back_as_they_were_whatever_characters_they_hold(file: Path) -> None:
+    result = read_evaluation(file)
+    assert (result["n"], result["episodes"]["n"], result["episodes"]["file"]) == (2, 2, "eval_1.jsonl")
+    assert read_episodes(file, result) == ODD
+    assert "É" in (file.with_suffix(".jsonl")).read_text(encoding="utf-8")
+
+
+def test_an_evaluation_is_replaced_and_removed_with_its_episodes(file: Path) -> None:
+    write_evaluation(file, {"step": None, "n": 1}, ODD[:1])
+    assert read_episodes(file, read_evaluation(file)) == ODD[:1]
+    write_evaluation(file, {"step": None, "n": 0})
+    assert not file.with_suffix(".jsonl").exists()
+    with pytest.raises(RunError, match="keeps no episodes, so it cannot be scored again; evaluate again"):
+        read_episodes(file, read_evaluation(file))
+    write_evaluation(file, {"step": None, "n": 1}, ODD)
+    remove_evaluation(file)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_episodes_of_another_evaluation_are_refused(file: Path) -> None:
+    lines = file.with_suffix(".jsonl")
+    lines.write_text(lines.read_text(encoding="utf-8").replace("É", "E"), encoding="utf-8")
+    with pytest.raises(RunError, match=r"eval_1\.jsonl does not hold the episodes that eval_1\.json was computed from"):
+        read_episodes(file, read_evaluation(file))
+    lines.unlink()
+    with pytest.raises(RunError, match=r"there is no file .*eval_1\.jsonl \(eval_1\.json names it"):
+        read_episodes(file, read_evaluation(file))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"step": "2"}', "{" * 9, '{"n": "\udcff"}'])
+def test_a_damaged_result_is_named(file: Path, text: str) -> None:
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
+        read_evaluation(file)
+
+
+@pytest.mark.parametrize("about", [[], {"file": "../eval_1.jsonl", "sha256": ""}, {"file": 3}])
+def test_a_result_names_a_file_beside_it_or_is_damaged(file: Path, about: object) -> None:
+    file.write_text(json.dumps({"step": None, "episodes": about}))
+    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
+        read_episodes(file, read_evaluation(file))
