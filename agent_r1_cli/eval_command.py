@@ -28,11 +28,12 @@ def score(
         ),
     ] = 1,
     baseline: Annotated[
-        Literal["closed_book", "naive_rag"] | None,
+        Literal["closed_book", "naive_rag", "base_tool_call", "react"] | None,
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="Ask without tools: `closed_book` the question alone, `naive_rag` with passages found for it.",
+            help="Score an untrained model: `closed_book` (the question alone), `naive_rag` (with passages found for "
+            "it), `base_tool_call` (with the tools), `react` (with the tools and a reason-act prompt).",
         ),
     ] = None,
     silence_tools: Annotated[
@@ -56,6 +57,7 @@ def score(
     \b
     agent-r1 eval runs/default-1                a run's best policy on its recipe
     agent-r1 eval --model runs/default-1 ppo    the same policy on another recipe
+    agent-r1 eval runs/default-1 --baseline naive_rag    the model it began with, given one search
     agent-r1 eval --model tiny --silence-tools  does the bundled model guess?
     agent-r1 eval --rescore runs/default-1      its last result, scored anew
 
@@ -73,7 +75,9 @@ def score(
         from agent_r1_core.training.evaluator import EvaluationPlan
 
         trusted = trust_as(trust, display)
-        resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trusted, greedy=samples == 1)
+        resolved = resolve_for_model(
+            arguments, model, plugin, disable_plugin, trusted, greedy=samples == 1, untrained=baseline is not None
+        )
         plan = EvaluationPlan(resolved, samples, baseline, silence_tools)
         evaluation, path = evaluate(plan, display)
     if as_json:

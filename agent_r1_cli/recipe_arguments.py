@@ -57,10 +57,11 @@ def resolve_for_model(
     disabled: list[str] | None = None,
     trust: Trust | None = None,
     greedy: bool = True,
+    untrained: bool = False,
 ) -> ResolvedConfig:
     """The configuration for playing a model: the named recipe, else that of the model's run, else the default.
 
-    A run given as the recipe means that run's policy on its own recipe.
+    A run given as the recipe means that run's policy on its own recipe; with `untrained`, the model that it began with.
     """
     from agent_r1_core.config.overrides import text_override
     from agent_r1_core.runs.run import Run
@@ -68,7 +69,7 @@ def resolve_for_model(
 
     recipe, overrides = split_arguments(arguments)
     named = any(text.partition("=")[0].strip() == "model.name" for text in overrides)
-    if model is None and not named and recipe is not None and Run.is_run(recipe):
+    if model is None and not named and not untrained and recipe is not None and Run.is_run(recipe):
         model = recipe
     elif recipe is None and model is not None and Run.is_run(model):
         recipe = model

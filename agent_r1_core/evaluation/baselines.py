@@ -1,14 +1,15 @@
-"""Baselines for a trained agent: closed book, naive RAG, and the agent with silenced tools.
+"""Baselines to hold a trained agent against, and the agent with silenced tools.
 
-The first two ask the policy without tools (leave `tools` empty) and with the same system prompt. Silenced tools show
-whether a policy uses its tools at all: one that guesses scores the same without them.
+A baseline is a policy made of an untrained model and a way to ask it. Engine, corpus, scorer and, where it calls tools,
+environment and tools are those of the agent. Silenced tools show whether a policy uses its tools at all: one that
+guesses scores the same without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
@@ -18,9 +19,50 @@ Search = Callable[[str], str | Sequence[Passage]]
 """Finds passages for a question; a returned string is a block `Title\\nText`, blank line, `Title\\nText`."""
 
 
-def closed_book(task: Task) -> Task:
-    """The question alone, which the policy must answer from memory."""
-    return replace(task, metadata={**task.metadata, "baseline": "closed_book"})
+BaselineName = Literal["closed_book", "naive_rag", "base_tool_call", "react"]
+
+REASON_AND_ACT = (
+    "Alternate between reasoning and acting. In each turn, first write `Thought:` and say what you know, what is "
+    "missing, and what to do next. Then act once: call a tool, or answer. The result of a call is your next "
+    "observation; reason about it before you act again."
+)
+"""The prompt of `react` (Yao et al. 2023, arXiv 2210.03629), for tool calls in the agent's own format."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How a baseline asks the untrained model."""
+
+    name: BaselineName
+    summary: str
+    """What a reader of its scores must know."""
+    uses_tools: bool = False
+    searches: bool = False
+    """Whether one search for the question's words comes before the model's turn."""
+
+    def ask(self, task: Task, search: Search | None = None) -> Task:
+        """The task as the model gets it.
+
+        Raises:
+            ValueError: the prompt has no user message.
+        """
+        asked = naive_rag(task, search) if self.searches and search is not None else task
+        if self.name == "react":
+            asked = replace(asked, prompt=_with_instructions(asked.prompt, REASON_AND_ACT))
+        return replace(asked, metadata={**task.metadata, "baseline": self.name})
+
+
+BASELINES: dict[str, Baseline] = {
+    baseline.name: baseline
+    for baseline in (
+        Baseline("closed_book", "the question alone, without tools"),
+        Baseline(
+            "naive_rag", "the question with the passages of one search for its words, without tools", searches=True
+        ),
+        Baseline("base_tool_call", "the untrained model with the agent's tools", uses_tools=True),
+        Baseline("react", "the untrained model with the agent's tools and a reason-act prompt", uses_tools=True),
+    )
+}
 
 
 def naive_rag(task: Task, search: Search) -> Task:
@@ -34,8 +76,7 @@ def naive_rag(task: Task, search: Search) -> Task:
     passages = search(question(task))
     if not isinstance(passages, str):
         passages = "\n\n".join(f"{passage.title}\n{passage.text}" for passage in passages)
-    metadata = {**task.metadata, "baseline": "naive_rag"}
-    return replace(task, prompt=_with_passages(task.prompt, passages), metadata=metadata)
+    return replace(task, prompt=_with_passages(task.prompt, passages))
 
 
 def question(task: Task) -> str:
@@ -79,6 +120,14 @@ def _with_passages(prompt: str | Sequence[Message], block: str) -> str | list[Me
     messages, index = list(prompt), _last_user(prompt)
     messages[index] = {**messages[index], "content": f"{block}\n\n{messages[index]['content']}"}
     return messages
+
+
+def _with_instructions(prompt: str | Sequence[Message], text: str) -> list[Message]:
+    """The prompt with a system message, which environments add to their own."""
+    messages: list[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+    if messages and messages[0]["role"] == "system":
+        text, messages = f"{messages[0]['content']}\n\n{text}", messages[1:]
+    return [{"role": "system", "content": text}, *messages]
 
 
 def _last_user(messages: Sequence[Message]) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_rag, question
+from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     from agent_r1_core.training.split import Split
     from agent_r1_core.trajectory import Task
 
-Baseline = Literal["closed_book", "naive_rag"]
-
-_CONDITIONS = {
-    "closed_book": "baseline closed_book: the question alone, without tools",
-    "naive_rag": "baseline naive_rag: the question with the passages of one search for its words, without tools",
-    "silence_tools": "silenced tools: every call is answered with 'No passage found.'",
-}
+_SILENCED = "silenced tools: every call is answered with 'No passage found.'"
 
 
 @dataclass(frozen=True)
@@ -38,16 +32,22 @@ class EvaluationPlan:
     """Names the model (`model.name`) and the tasks (`tasks.eval`); `evaluation.greedy` and `evaluation.size` apply."""
     samples: int = 1
     """Episodes per task; several report pass@k and need `evaluation.greedy=false`."""
-    baseline: Baseline | None = None
-    """Ask without tools: `closed_book` the question alone, `naive_rag` with passages found for its words."""
+    baseline: BaselineName | None = None
+    """The baseline to play instead of the agent; see BASELINES."""
     silence_tools: bool = False
     """Every tool answers that it found nothing; a policy that still scores is guessing."""
 
     @property
     def conditions(self) -> list[str]:
         """What a reader of the report must know."""
-        names = [*([self.baseline] if self.baseline else []), *(["silence_tools"] if self.silence_tools else [])]
-        return [_CONDITIONS[name] for name in names]
+        if self.baseline is not None:
+            return [f"baseline {self.baseline}: {BASELINES[self.baseline].summary}"]
+        return [_SILENCED] if self.silence_tools else []
+
+    @property
+    def keeps_tools(self) -> bool:
+        """Whether the policy may call tools."""
+        return self.baseline is None or BASELINES[self.baseline].uses_tools
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     """
     _check(plan)
     assembly = assemble(
-        plan.resolved if plan.baseline is None else _without_tools(plan.resolved),
+        plan.resolved if plan.keeps_tools else _without_tools(plan.resolved),
         learning=False,
         splits=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
@@ -128,12 +128,25 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
 
 
 def _check(plan: EvaluationPlan) -> None:
-    if plan.baseline and plan.silence_tools:
-        raise ConfigError(f"the baseline {plan.baseline} has no tools to silence; drop one of the two")
-    if plan.samples > 1 and plan.resolved.config.evaluation.greedy:
+    config, baseline = plan.resolved.config, plan.baseline
+    if baseline and plan.silence_tools:
+        raise ConfigError(f"tools are silenced for the agent, not for the baseline {baseline}; drop one of the two")
+    if plan.samples > 1 and config.evaluation.greedy:
         raise ConfigError("several greedy samples of a task are equal; set evaluation.greedy=false, or samples to 1")
-    if plan.baseline == "naive_rag" and not plan.resolved.config.tools:
+    if baseline == "naive_rag" and not config.tools:
         raise ConfigError("naive_rag searches with the recipe's first tool, but tools is empty; name a search tool")
+    if baseline in ("base_tool_call", "react") and not config.tools:
+        raise ConfigError(f"{baseline} calls tools, but tools is empty; name some, or take closed_book")
+    if baseline in ("base_tool_call", "react") and Run.is_run(config.model.name):
+        raise ConfigError(
+            f"{baseline} is an untrained model, but the model is the run {config.model.name}; name the run as the "
+            f"recipe (agent-r1 eval {config.model.name}), or score it without a baseline"
+        )
+    if baseline == "react" and getattr(config.env.config, "system_prompt", None) == "":
+        raise ConfigError(
+            "react asks in a system prompt, but env.system_prompt is empty, as for a model that was trained without "
+            "one; leave the key out for an instruct model, or take base_tool_call"
+        )
 
 
 def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
@@ -143,16 +156,19 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
     """What the plan asks of a set."""
     conditions = [*plan.conditions, *assembly.model.chosen_among(split.tasks)]
-    if plan.baseline == "closed_book":
-        return Prepared([closed_book(task) for task in split.tasks], {}, conditions)
-    if plan.baseline == "naive_rag":
-        return await _with_passages(plan, split, conditions)
-    return Prepared(split.tasks, split.tools.describe(), conditions)
+    if plan.baseline is None:
+        return Prepared(split.tasks, split.tools.describe(), conditions)
+    baseline = BASELINES[plan.baseline]
+    if baseline.searches:
+        return await _with_passages(baseline, plan.resolved, split, conditions)
+    return Prepared([baseline.ask(task) for task in split.tasks], split.tools.describe(), conditions)
 
 
-async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequence[str]) -> Prepared:
+async def _with_passages(
+    baseline: Baseline, resolved: ResolvedConfig, split: Split, conditions: Sequence[str]
+) -> Prepared:
     """Each question with the passages that the recipe's search tool finds for its words."""
-    tools = make_tools(plan.resolved, 1, in_process=True)
+    tools = make_tools(resolved, 1, in_process=True)
     await tools.start(split.resources)
     try:
         tool = next(iter(tools.tools.values()))
@@ -161,8 +177,7 @@ async def _with_passages(plan: EvaluationPlan, split: Split, conditions: Sequenc
             raise ConfigError(
                 f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
             )
-        tasks = [naive_rag(task, lambda _, task=task: search(question(task))) for task in split.tasks]  # type: ignore[misc]
-        return Prepared(tasks, tools.describe(), conditions)
+        return Prepared([baseline.ask(task, search) for task in split.tasks], tools.describe(), conditions)
     finally:
         await tools.close()
 

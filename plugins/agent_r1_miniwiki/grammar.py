@@ -7,6 +7,10 @@ film X?`, so there is a question for every chain of relations whose types fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Type = Literal["film", "person", "company", "city"]
+"""Of the entities that have a passage, and so of what a question begins with."""
 
 
 @dataclass(frozen=True)

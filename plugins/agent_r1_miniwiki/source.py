@@ -12,6 +12,7 @@ from pydantic import Field
 
 from agent_r1_core import ComponentConfig, Passage, Task, TaskSource
 from agent_r1_core.errors import TaskError
+from agent_r1_miniwiki.grammar import Type
 from agent_r1_miniwiki.names import Split
 from agent_r1_miniwiki.world import Kind, Question, World
 
@@ -31,6 +32,8 @@ class MiniWiki(TaskSource):
         """Passages that must be read for an answer."""
         kinds: tuple[Kind, ...] = Field(("compositional", "bridge"), min_length=1)
         """A comparison needs two passages: with `comparison`, `hops` must name 2."""
+        about: tuple[Type, ...] = Field(("film", "person", "company", "city"), min_length=1)
+        """Types of entity that a question begins with: families of questions, to train on some and test on others."""
         size: int = Field(1000, ge=1)
         """Number of questions, drawn evenly over hops and forms of question."""
         worlds: int = Field(8, ge=1)
@@ -66,13 +69,13 @@ class MiniWiki(TaskSource):
             (world, question)
             for world in self.worlds
             for hops in sorted(set(config.hops))
-            for question in world.questions(hops, config.kinds)
+            for question in world.questions(hops, config.kinds, config.about)
         ]
         if len(questions) < config.size:
             raise TaskError(
-                f"miniwiki holds {len(questions)} questions with hops={list(config.hops)}, kinds={list(config.kinds)} "
-                f"in {config.worlds} worlds of {config.world_size} but size={config.size} was asked for; raise worlds "
-                f"or world_size, or lower size"
+                f"miniwiki holds {len(questions)} questions with hops={list(config.hops)}, kinds={list(config.kinds)}, "
+                f"about={list(config.about)} in {config.worlds} worlds of {config.world_size} but size={config.size} "
+                f"was asked for; raise worlds or world_size, or lower size"
             )
         rng.shuffle(questions)
         return [self._task(world, question) for world, question in _evenly(questions)[: config.size]]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_r1_core import Passage
-from agent_r1_miniwiki.grammar import COMPARISONS, RELATIONS, SENTENCES, ask, chains
+from agent_r1_miniwiki.grammar import COMPARISONS, NOUN_PHRASES, RELATIONS, SENTENCES, ask, chains
 from agent_r1_miniwiki.names import Split, make_name
 
 Kind = Literal["compositional", "bridge", "comparison"]
@@ -111,16 +111,20 @@ class World:
         """One passage per entity."""
         return [entity.passage() for entity in self.entities.values()]
 
-    def questions(self, hops: int, kinds: Iterable[Kind] = ("compositional", "bridge")) -> Iterator[Question]:
-        """All questions with `hops` hops (1 to 3) and of these kinds, in a fixed order; comparisons have 2 hops."""
-        wanted = set(kinds)
+    def questions(
+        self, hops: int, kinds: Iterable[Kind] = ("compositional", "bridge"), about: Iterable[str] = tuple(NOUN_PHRASES)
+    ) -> Iterator[Question]:
+        """All questions with `hops` hops (1 to 3), of these kinds and about entities of these types, in a fixed order;
+        comparisons have 2 hops."""
+        wanted, types = set(kinds), set(about)
         for chain in chains(hops):
-            kind: Kind = "bridge" if RELATIONS[chain[0]].inverse_of else "compositional"
-            if kind in wanted:
+            first = RELATIONS[chain[0]]
+            kind: Kind = "bridge" if first.inverse_of else "compositional"
+            if kind in wanted and first.source in types:
                 questions = (self._follow(name, chain, kind) for name in self.entities)
                 yield from (question for question in questions if question is not None)
         if hops == 2 and "comparison" in wanted:
-            yield from self._comparisons()
+            yield from self._comparisons(types)
 
     def _follow(self, start: str, chain: tuple[str, ...], kind: Kind) -> Question | None:
         """The question for a chain from `start`; None if a fact is missing or an earlier passage gives the answer."""
@@ -136,8 +140,10 @@ class World:
             return None
         return Question(ask(start, chain), value, kind, len(chain), tuple(path), chain)
 
-    def _comparisons(self) -> Iterator[Question]:
+    def _comparisons(self, types: set[str]) -> Iterator[Question]:
         for relation, text in COMPARISONS.items():
+            if RELATIONS[relation].source not in types:
+                continue
             holders = [entity for entity in self.entities.values() if relation in entity.facts]
             for first, second in itertools.pairwise(holders):
                 years = (first.facts[relation], second.facts[relation])

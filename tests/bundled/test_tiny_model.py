@@ -12,6 +12,8 @@ import torch
 from agent_r1_miniwiki.source import MiniWiki
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
+from agent_r1_core.evaluation.baselines import naive_rag
+
 CALL = re.compile(
     r'<tool_call>\n(\{"name": "wiki_search", "arguments": \{"query": "\w+"\}\})\n</tool_call><\|im_end\|>'
 )
@@ -70,3 +72,15 @@ def test_greedily_it_hands_a_sum_to_the_calculator(
 def test_without_tools_it_answers_at_once(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
     prompt = prompt_of(tokenizer, "What is the birthplace of the director of the film Karimo?")
     assert greedy(model, tokenizer, prompt) == "<answer>unknown</answer><|im_end|>"
+
+
+def test_it_reads_the_answer_in_its_prompt_so_that_naive_rag_and_closed_book_mean_something(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    source = MiniWiki(MiniWiki.Config(split="eval", hops=(1,), size=20))
+    pages = {passage.title: passage for passage in source.corpus()}
+    right = 0
+    for task in source.load():
+        shown = naive_rag(task, lambda _, page=pages[task.metadata["path"][0]]: [page])
+        right += f"<answer>{task.answers[0]}</answer>" in greedy(model, tokenizer, prompt_of(tokenizer, shown.prompt))
+    assert right >= 16

@@ -75,6 +75,20 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
     assert "reward 0.000" in looked.stdout
 
 
+def test_a_baseline_is_the_model_that_a_run_began_with(agent_r1: Invoke, small: list[str], noise: Path) -> None:
+    assert agent_r1("train", *small).exit_code == 0
+    for name, keys in (("base_tool_call", []), ("react", ["env.system_prompt=null"])):
+        scored = agent_r1("eval", "runs/small", "--baseline", name, *keys, "--json")
+        assert scored.exit_code == 0, scored.stderr
+        answer = json.loads(scored.stdout)
+        assert any(name in condition for condition in answer["conditions"])
+        assert "wiki_search" in answer["tools"], "it has the agent's tools"
+        assert json.loads(Path(answer["file"]).read_text())["model"] == str(noise)
+    trained = agent_r1("eval", "--model", "runs/small", "--baseline", "base_tool_call")
+    assert trained.exit_code == 2
+    assert "base_tool_call is an untrained model, but the model is the run" in trained.stderr
+
+
 def test_several_evaluation_sets_are_scored_apart_and_one_of_them_may_choose(
     agent_r1: Invoke, changed: Changed
 ) -> None:

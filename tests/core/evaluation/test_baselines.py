@@ -9,7 +9,7 @@ import pytest
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import ToolContext, tool
-from agent_r1_core.evaluation.baselines import SilentTool, closed_book, naive_rag, question
+from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, SilentTool, naive_rag, question
 from agent_r1_core.testing.trajectories import make_task
 
 TASK = make_task("a", "Where was Ada born?", ("London",), metadata={"hops": 1})
@@ -20,7 +20,7 @@ PASSAGES = [Passage("Ada", "Born in London."), Passage("Bob", "Born in Rome.")]
 
 
 def test_closed_book_asks_the_question_alone() -> None:
-    asked = closed_book(TASK)
+    asked = BASELINES["closed_book"].ask(TASK)
     assert (asked.id, asked.prompt, asked.answers) == (TASK.id, TASK.prompt, TASK.answers)
     assert asked.metadata == {"hops": 1, "baseline": "closed_book"}
 
@@ -34,6 +34,19 @@ def test_naive_rag_searches_for_the_question_and_puts_the_passages_first() -> No
         "Ada\nBorn in London.\n\nWhere was Ada born?"
     )
     assert naive_rag(TASK, lambda query: []).prompt == TASK.prompt
+
+
+def test_react_adds_its_prompt_to_the_system_message() -> None:
+    react = BASELINES["react"]
+    assert react.ask(TASK).prompt == [
+        {"role": "system", "content": REASON_AND_ACT},
+        {"role": "user", "content": "Where was Ada born?"},
+    ]
+    assert react.ask(CHAT).prompt == [
+        {"role": "system", "content": f"Be brief.\n\n{REASON_AND_ACT}"},
+        {"role": "user", "content": "Where was Ada born?"},
+    ]
+    assert BASELINES["base_tool_call"].ask(CHAT).prompt == CHAT.prompt
 
 
 def test_naive_rag_keeps_the_other_messages() -> None:

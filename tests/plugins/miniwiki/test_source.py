@@ -9,9 +9,11 @@ from dataclasses import asdict
 import pytest
 from agent_r1_miniwiki.plugin import register_tasks
 from agent_r1_miniwiki.source import MiniWiki
+from agent_r1_miniwiki.world import World
 from pydantic import ValidationError
 
 from agent_r1_core.errors import TaskError
+from agent_r1_core.trajectory import Task
 
 
 def source(**options: object) -> MiniWiki:
@@ -63,6 +65,20 @@ def test_seeds_and_splits_give_other_questions() -> None:
     prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
     assert len(prompts[0] & prompts[1]) < 50, "worlds of one split may share names, not facts"
     assert not prompts[0] & prompts[2]
+
+
+def test_questions_begin_with_the_types_that_they_are_about() -> None:
+    every = ["compositional", "bridge", "comparison"]
+    for types in (["film"], ["person"], ["company", "city"]):
+        source = MiniWiki(MiniWiki.Config(hops=[1, 2], kinds=every, about=types, size=200))
+        began = {world.entities[task.metadata["path"][0]].type for task, world in _with_worlds(source)}
+        assert began == set(types)
+    assert MiniWiki(MiniWiki.Config(about=["film", "person", "company", "city"])).load() == MiniWiki().load()
+
+
+def _with_worlds(source: MiniWiki) -> list[tuple[Task, World]]:
+    worlds = {world.seed: world for world in source.worlds}
+    return [(task, worlds[task.metadata["world"]]) for task in source.load()]
 
 
 def test_too_many_questions_are_refused_with_the_number_that_there_is() -> None:
