@@ -1,4 +1,4 @@
-"""`python -m agent_r1_wiki_search`: builds, queries and measures indexes for the tool `wiki_search`."""
+"""`python -m agent_r1_wiki_search`: builds, serves, queries and measures indexes for the tool `wiki_search`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_r1_core import AgentR1Error
+from agent_r1_wiki_search.serve_command import serve
 
 INTERRUPTED = 130
 
@@ -39,7 +40,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    for command in (build, query, bench):
+    for command in (build, serve, query, bench):
         app.command()(guarded(command))
     return app
 

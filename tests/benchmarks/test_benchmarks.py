@@ -26,6 +26,7 @@ SCRIPTS = (
     "turn_credit",
     "frozen_lake",
     "contexts",
+    "search_service",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -38,6 +39,7 @@ QUICK = {
     "echo_trap": ("runs",),
     "turn_credit": ("runs",),
     "contexts": ("runs",),
+    "search_service": ("search_service",),
 }
 """Where each writes rows."""
 

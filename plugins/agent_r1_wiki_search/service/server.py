@@ -66,7 +66,7 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(
+def run_service(
     load: Callable[[], Searcher],
     listening: socket.socket,
     limits: BatchLimits,

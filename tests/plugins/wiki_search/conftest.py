@@ -60,9 +60,8 @@ class Served:
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts a Python program that prints its URL first; kills it at the end of the test."""
+def _start() -> Iterator[Start]:
+    """Starts a Python program that prints its URL first; kills it at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: Any) -> Served:
@@ -81,6 +80,10 @@ def start() -> Iterator[Start]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+start = pytest.fixture(_start)
+class_start = pytest.fixture(_start, scope="class")
 
 
 @pytest.fixture

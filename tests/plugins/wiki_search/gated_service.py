@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_wiki_search.searcher import Hit
 from agent_r1_wiki_search.service.batching import BatchLimits
-from agent_r1_wiki_search.service.server import Address, listen, serve, url_of
+from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
 
 from agent_r1_core import AgentR1Error, Passage
 
@@ -39,7 +40,9 @@ if __name__ == "__main__":
     listening = listen(Address(port=0))
     print(url_of(listening), flush=True)
     limits = BatchLimits(waiting=int(sys.argv[1]))
+    grace = float(sys.argv[2])
     try:
-        sys.exit(serve(Gated, listening, limits, float(sys.argv[2]), lambda service: print("ready", flush=True)) - 15)
+        ended_by = run_service(Gated, listening, limits, grace, lambda service: print("ready", flush=True))
     except AgentR1Error as error:
         sys.exit(str(error))
+    sys.exit(ended_by != signal.SIGTERM)

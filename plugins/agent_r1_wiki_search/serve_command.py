@@ -1,0 +1,82 @@
+"""`serve`: an HTTP service that searches one corpus for many trainings."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_r1_core import ConfigError, cache_dir
+
+if TYPE_CHECKING:
+    from agent_r1_wiki_search.searcher import Searcher
+    from agent_r1_wiki_search.service.service import Service
+
+_PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
+
+
+def serve(
+    index: Annotated[
+        Path, typer.Argument(help="An index folder, or a file of passages to search in memory.", show_default=False)
+    ],
+    backend: Annotated[
+        str | None, typer.Option(help="How to search an index folder: tantivy. A file is searched by BM25.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; nobody is asked for a password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8765,
+    batch_size: Annotated[int, typer.Option(min=1, help="Most queries that are searched together.")] = 64,
+    batch_wait: Annotated[
+        float, typer.Option(min=0, max=1, help="Seconds that a request waits for others while nothing is searched.")
+    ] = 0.0,
+    queue: Annotated[
+        int, typer.Option(min=64, help="Queries that may wait; further requests are told to come back.")
+    ] = 1024,
+    grace: Annotated[
+        float, typer.Option(min=1, help="Seconds to answer what was accepted, after SIGTERM or Ctrl-C.")
+    ] = 30.0,
+) -> None:
+    """Search an index for others over HTTP, until SIGTERM or Ctrl-C. The URL is printed once searches are answered.
+
+    POST /search takes {"queries": ["..."], "top_k": 3}; GET /health says what is searched; GET /metrics is for
+    Prometheus. The tool {name: wiki_search, backend: remote, url: URL} asks it.
+    """
+    if missing := [name for name in _PACKAGES if find_spec(name) is None]:
+        raise ConfigError(f"serve needs {' and '.join(missing)}; run `pip install 'agent-r1[serve]'`")
+    from agent_r1_wiki_search.service.batching import BatchLimits
+    from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
+
+    if backend is not None and not index.is_dir():
+        raise ConfigError(f"{index} is no index folder, so --backend={backend} has no effect; leave it out")
+    listening = listen(Address(host, port))
+    url = url_of(listening)
+    _say(f"listening on {url}, loading {index}")
+
+    def on_ready(service: Service) -> None:
+        facts = ", ".join(f"{name} {value}" for name, value in service.facts.items())
+        _say(f"ready: {facts}, index {service.index}")
+        print(url, flush=True)
+
+    load = partial(_open, index, backend)
+    ended_by = run_service(load, listening, BatchLimits(batch_size, batch_wait, queue), grace, on_ready)
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+def _open(index: Path, backend: str | None) -> Searcher:
+    if index.is_dir():
+        from agent_r1_wiki_search.folder import open_folder
+
+        return open_folder(index, backend or "tantivy")
+    from agent_r1_wiki_search.bm25 import Words, open_bm25
+    from agent_r1_wiki_search.corpus import read_corpus
+
+    return open_bm25(read_corpus(str(index)), Words(stemmer=False), str(cache_dir()), str(index))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,151 @@
+"""The tool with the backend `remote`, and real services that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_wiki_search.tool import WikiSearch
+
+from agent_r1_core import Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.testing import ToolContract
+
+SERVE = ("-m", "agent_r1_wiki_search", "serve")
+AWAY = "Error: the search service does not answer; go on without it, or try again later"
+CLIENTS = 64
+TITLES = 768
+"""That they look for, together."""
+
+
+@pytest.fixture
+def serve(start: Any) -> Callable[..., Any]:
+    """Starts a service of a corpus; on any free port, or where another one was."""
+
+    def begin(corpus: Path, before: Any = None) -> Any:
+        return start(*SERVE, corpus, "--port", 0 if before is None else before.url.rpartition(":")[2])
+
+    return begin
+
+
+def remote(url: str, **options: Any) -> WikiSearch:
+    tool = WikiSearch(WikiSearch.Config(backend="remote", url=url, **options))
+    tool.name = "wiki_search"
+    return tool
+
+
+def call(query: str) -> ToolCall:
+    return ToolCall("wiki_search", {"query": query})
+
+
+def context(episode: str) -> ToolContext:
+    return ToolContext(episode, 0, Task("task", "Where?"), random.Random(0))
+
+
+class TestRemote(ToolContract):
+    """The contract of tools, with a service behind the tool."""
+
+    component = WikiSearch
+    arguments: ClassVar = {"query": "demons of alu"}
+    expected = "Alû\nA demon of the night."
+    refused: ClassVar = {"query": " "}
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _service(cls, class_start: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+        corpus = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+        corpus.write_text('{"title": "Alû", "text": "A demon of the night."}\n', encoding="utf-8")
+        cls.config = {"backend": "remote", "url": class_start(*SERVE, corpus, "--port", 0).url}
+
+
+@pytest.mark.parametrize("size", ["small", pytest.param("2wiki", marks=[pytest.mark.real_data, pytest.mark.slow])])
+def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(
+    size: str, serve: Callable[..., Any], corpus: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if size == "2wiki":
+        corpus = request.getfixturevalue("real_data") / "2wikimultihopqa_corpus.json"
+        titles = [passage["title"] for passage in json.loads(corpus.read_text(encoding="utf-8"))][:: 6119 // TITLES]
+        titles = titles[:TITLES]
+    else:
+        titles = [f"{number} {word}" for number in range(TITLES // 3) for word in ("France", "demon", "rock band")]
+    local = WikiSearch(WikiSearch.Config(corpus=str(corpus), top_k=3))
+    local.open(ToolResources(str(tmp_path)))
+    expected = {title: local.run(local.Arguments(query=title), context("local")) for title in titles}
+    service = serve(corpus)
+    runner = ToolRunner({"wiki_search": remote(service.url, top_k=3, retries=1, cache=0)}, max_concurrency=CLIENTS)
+    errors: list[str] = []
+    wrong: list[str] = []
+    answered = 0
+
+    async def client(number: int, enough: asyncio.Event, missed: asyncio.Event, back: asyncio.Event) -> None:
+        nonlocal answered
+        for title in titles[number::CLIENTS]:
+            while (result := await runner.call(call(title), context(f"{number}"))).error:
+                errors.append(result.text)
+                missed.set()
+                await back.wait()
+            answered += 1
+            wrong.extend([title] * (result.text != expected[title]))
+            if answered == TITLES // 3:
+                enough.set()
+
+    async def main() -> None:
+        enough, missed, back = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        await runner.start(ToolResources(str(tmp_path)))
+        try:
+            clients = [asyncio.create_task(client(number, enough, missed, back)) for number in range(CLIENTS)]
+            await enough.wait()
+            service.process.kill()
+            await missed.wait()
+            await asyncio.to_thread(serve, corpus, service)
+            back.set()
+            await asyncio.gather(*clients)
+        finally:
+            await runner.close()
+
+    asyncio.run(main())
+    count = runner.counts.by_tool["wiki_search"]
+    assert answered == TITLES
+    assert wrong == []
+    assert set(errors) == {AWAY}
+    assert (count.calls, count.errors, count.timeouts) == (answered + len(errors), len(errors), 0)
+    assert count.numbers["away"] == (len(errors), count.calls)
+
+
+def test_in_a_process_of_its_own_it_says_what_it_searches_and_survives_the_service(
+    serve: Callable[..., Any], corpus: Path, tmp_path: Path
+) -> None:
+    service = serve(corpus)
+    runner = ToolRunner({"wiki_search": remote(service.url, retries=0, cache=0)}, isolation={"wiki_search": "process"})
+
+    async def main() -> list[str]:
+        await runner.start(ToolResources(str(tmp_path)))
+        try:
+            texts = [(await runner.call(call("Rhone"), context("1"))).text]
+            service.process.kill()
+            service.process.wait()
+            texts.append((await runner.call(call("Rhone"), context("2"))).text)
+            other = tmp_path / "other.jsonl"
+            other.write_text('{"title": "Nice", "text": "A city of the Riviera, not on the Rhone."}\n')
+            strange = await asyncio.to_thread(serve, other, service)
+            texts.append((await runner.call(call("Rhone"), context("3"))).text)
+            strange.process.kill()
+            strange.process.wait()
+            await asyncio.to_thread(serve, corpus, service)
+            texts.append((await runner.call(call("Rhone"), context("4"))).text)
+            return texts
+        finally:
+            await runner.close()
+
+    found = "Lyon\nLyon is a city in France, on the Rhône."
+    withheld = "Error: the search service searches another corpus than at the start; go on without it"
+    assert asyncio.run(main()) == [found, AWAY, withheld, found]
+    facts = runner.describe()["wiki_search"]
+    assert facts["url"] == service.url
+    assert (facts["backend"], facts["served"], facts["passages"], facts["corpus"]) == ("remote", "bm25", 4, str(corpus))
+    assert {"hash", "index"} <= set(facts)
