@@ -38,8 +38,6 @@ class Call:
     """`time.monotonic()`; where there is none, `CALL_SECONDS` from now."""
     repeats: int = 0
     """Requests beyond the first."""
-    cached: float = 0.0
-    """Share of the queries that the cache answered."""
     away: bool = False
     """The service did not answer, or only for another index."""
 

@@ -62,7 +62,7 @@ class RemoteSearcher:
         """At most `top_k` hits for each query, best first, from the cache or from the service.
 
         Args:
-            queries: what to look for, at least one.
+            queries: what to look for.
             top_k: hits per query.
             call: its deadline; it is told what it took.
 
@@ -73,7 +73,6 @@ class RemoteSearcher:
         call = call or Call()
         answers = {query: self._cache.get(query, top_k) for query in queries}
         missing = [query for query, answer in answers.items() if answer is None]
-        call.cached = sum(answers[query] is not None for query in queries) / len(queries)
         if missing:
             try:
                 found = self._ask(missing, top_k, call)

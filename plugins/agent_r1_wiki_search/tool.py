@@ -34,7 +34,6 @@ class WikiSearch(Tool):
     metrics = (
         Metric("away", "calls that the search service did not answer", unit="share", better="lower"),
         Metric("repeats", "requests of a call that were sent again", better="lower"),
-        Metric("cached", "queries of a call that were answered without the service", unit="share"),
     )
 
     class Config(ComponentConfig):
@@ -157,7 +156,7 @@ class WikiSearch(Tool):
         try:
             return self._searcher.search(queries, top_k, call)
         finally:
-            context.metrics |= {"away": float(call.away), "repeats": float(call.repeats), "cached": call.cached}
+            context.metrics |= {"away": float(call.away), "repeats": float(call.repeats)}
 
     def _text(self, hits: Sequence[Hit]) -> str:
         return "\n\n".join(f"{hit.passage.title}\n{self._cut(hit.passage.text)}" for hit in hits) or NOTHING
