@@ -55,11 +55,11 @@ def score(
     """Score a model on a recipe's evaluation tasks.
 
     \b
-    agent-r1 eval runs/default-1                a run's best policy on its recipe
-    agent-r1 eval --model runs/default-1 ppo    the same policy on another recipe
-    agent-r1 eval runs/default-1 --baseline naive_rag    the model it began with, given one search
-    agent-r1 eval --model tiny --silence-tools  does the bundled model guess?
-    agent-r1 eval --rescore runs/default-1      its last result, scored anew
+    agent-r1 eval runs/default-1                 its best policy on its recipe
+    agent-r1 eval --model runs/default-1 ppo     the policy on another recipe
+    agent-r1 eval runs/a-1 --baseline naive_rag  the untrained model, one search
+    agent-r1 eval --model tiny --silence-tools   does the bundled model guess?
+    agent-r1 eval --rescore runs/default-1       its last result, scored anew
 
     Every evaluation is a file, NAME.json, with its episodes beside it, NAME.jsonl; `agent-r1 compare` tests whether two
     of them differ.

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_r1_cli import (
+    compare_command,
     eval_command,
     metrics_command,
     new_command,
@@ -61,6 +62,7 @@ def build_app() -> typer.Typer:
     app.callback(epilog=EPILOG)(options)
     _add(app, "train", train_command.train)
     _add(app, "eval", eval_command.score)
+    _add(app, "compare", compare_command.compare)
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
     _add(app, "metrics", metrics_command.metrics)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Z = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
@@ -98,15 +99,22 @@ def bootstrap(means: Sequence[float], seed: int = 0, resamples: int = RESAMPLES)
     """Percentile bootstrap (Efron 1979) of the mean over tasks; the same seed gives the same interval."""
     import numpy as np
 
-    values, generator = np.asarray(means, dtype=np.float64), np.random.default_rng(seed)
+    low, high = np.quantile(resampled_means(means, np.random.default_rng(seed), resamples), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def resampled_means(means: Sequence[float], generator: Any, resamples: int) -> Any:
+    """The mean over tasks of each of many samples of as many tasks, drawn with replacement: an array [resamples]."""
+    import numpy as np
+
+    values = np.asarray(means, dtype=np.float64)
     # In slices: [resamples, tasks] would not fit into memory for a full development set.
     rows = max(1, 4_000_000 // len(values))
     drawn = []
     for start in range(0, resamples, rows):
         picks = generator.integers(0, len(values), size=(min(rows, resamples - start), len(values)))
         drawn.append(values[picks].mean(axis=1))
-    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
-    return float(low), float(high)
+    return np.concatenate(drawn)
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:

@@ -36,19 +36,28 @@ def mean_over_seeds(seeds: Sequence[Values], proportion: bool) -> Estimate:
     means = [seed_mean(values) for values in seeds]
     if not means:
         raise ValueError("a score over no seeds has no mean; give it at least one seed")
-    over_tasks = estimate(list(by_task(seeds).values()), proportion)
+    return joined(means, estimate(list(by_task(seeds).values()), proportion), proportion)
+
+
+def joined(means: Sequence[float], over_tasks: Estimate, proportion: bool) -> Estimate:
+    """The mean of the seeds' means, whose interval joins theirs with the one over tasks; see `mean_over_seeds`."""
     if len(means) == 1:
         return over_tasks
     k, mean, n = len(means), math.fsum(means) / len(means), over_tasks.n
     method = f"{k} seeds (t), {n} tasks ({over_tasks.method.removesuffix(' over tasks')})"
     if over_tasks.low is None or over_tasks.high is None:
         return Estimate(mean, None, None, method, n)
-    seed_part = t_quantile(k - 1) * statistics.stdev(means) / math.sqrt(k)
+    seed_part = t_quantile(k - 1) * standard_error(means)
     low = mean - math.hypot(seed_part, over_tasks.mean - over_tasks.low)
     high = mean + math.hypot(seed_part, over_tasks.high - over_tasks.mean)
     return (
         Estimate(mean, max(0.0, low), min(1.0, high), method, n) if proportion else Estimate(mean, low, high, method, n)
     )
+
+
+def standard_error(means: Sequence[float]) -> float:
+    """That of the mean of several seeds' means; 0 for a single one, which says nothing about others."""
+    return statistics.stdev(means) / math.sqrt(len(means)) if len(means) > 1 else 0.0
 
 
 def seed_mean(values: Values) -> float:

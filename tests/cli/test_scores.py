@@ -73,3 +73,40 @@ def test_a_missing_result_is_named(agent_r1: Invoke, make: Make) -> None:
     done = agent_r1("eval", "--rescore", "runs/b")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "runs/b is neither a result file nor a run; give a file of evaluations/" in done.stderr
+
+
+def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make) -> None:
+    make("a", 30)
+    make("b", 20, conditions=["silenced tools"])
+    done = agent_r1("compare", "runs/a", "mute=runs/b/eval_1")
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1].split("  ")[0] == "runs/a"
+    assert lines[1].split()[1:5] == ["0.750", "[0.598,", "0.858]", "wilson"]
+    assert lines[5].startswith("runs/a - mute  +0.250  [+0.125, +0.400]  0.001  0.001     40")
+    assert lines[-2:] == ["mute: runs/b/evaluations/eval_1.json", "mute: silenced tools"]
+    answer = json.loads(agent_r1("compare", "runs/a", "runs/b", "--score", "f1", "--json").stdout)
+    assert (answer["schema"], answer["score"], answer["differences"][0]["n"]) == (1, "f1", 40)
+    assert answer["files"]["runs/b"] == ["runs/b/evaluations/eval_1.json"]
+
+
+def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, make: Make) -> None:
+    for name, right in (("a0", 30), ("a1", 32), ("b0", 10), ("b1", 11)):
+        make(name, right)
+    done = agent_r1("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")
+    assert done.exit_code == 0, done.stderr
+    assert "2 seeds (t), 40 tasks (wilson)" in done.stdout
+    assert "ppo - grpo  +0.512" in done.stdout
+    twice = agent_r1("compare", "runs/a0,runs/a0", "runs/b0")
+    assert (twice.exit_code, twice.stdout) == (2, "")
+    assert "runs/a0,runs/a0 names a result twice" in twice.stderr
+
+
+def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1: Invoke, make: Make) -> None:
+    make("a", 30)
+    make("b", 20, 30)
+    refused = agent_r1("compare", "runs/a", "runs/b")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "runs/a has 40 questions, and 30 of them are those of all the others" in refused.stderr
+    shared = agent_r1("compare", "runs/a", "runs/b", "--common")
+    assert "runs/a: 10 of 40 questions are left out: others lack them" in shared.stdout

@@ -1,0 +1,112 @@
+"""Arm: one of the policies that are compared, with its recorded evaluations: one per seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.intervals import Estimate, estimate, mean_over_sets
+from agent_r1_core.evaluation.result_file import ResultFile
+from agent_r1_core.evaluation.scores import Score, finished_tasks, is_share, scores_of, values_of
+from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean
+
+Key = tuple[str, str]
+"""A task: its evaluation set and its id."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One policy, as its results show it."""
+
+    name: str
+    files: Sequence[ResultFile]
+    """One per seed; all on the same questions."""
+
+    @classmethod
+    def open(cls, text: str) -> Arm:
+        """Read what `[NAME=]RESULT[,RESULT...]` names; several results are seeds of one policy.
+
+        Raises:
+            ConfigError: two of its results are the same file.
+            RunError: a result cannot be read.
+        """
+        name, equals, named = text.partition("=")
+        if not equals or Path(text).exists():
+            name, named = text, text
+        files = [ResultFile.open(part) for part in ([named] if Path(named).exists() else named.split(","))]
+        if len({file.path.resolve() for file in files}) < len(files):
+            raise ConfigError(f"{text} names a result twice; give each seed its own")
+        return cls(name, files)
+
+    @cached_property
+    def asked(self) -> dict[Key, EpisodeRecord]:
+        """An episode of each task, failed ones included, to see what it asked; without the set that chooses."""
+        choosing = self.files[0].recorded.choosing_set
+        asked: dict[Key, EpisodeRecord] = {}
+        for episode in (episode for file in self.files for episode in file.episodes):
+            if choosing is None or episode.set != choosing:
+                asked.setdefault((episode.set, episode.task), episode)
+        return asked
+
+    @cached_property
+    def finished(self) -> frozenset[Key]:
+        """The tasks that have a finished episode under every seed."""
+        seeds = [
+            {(episode.set, episode.task) for episode in file.episodes if not episode.failed} for file in self.files
+        ]
+        return frozenset(self.asked).intersection(*seeds)
+
+    @cached_property
+    def scores(self) -> dict[str, Score]:
+        """Every score that its episodes may have."""
+        return scores_of([episode for file in self.files for episode in file.episodes if not episode.failed])
+
+    def values(self, score: str, keys: frozenset[Key]) -> dict[str, list[Values]]:
+        """By evaluation set, the values of each seed's tasks, of those among `keys`.
+
+        Raises:
+            ConfigError: a task of a seed has no such score.
+        """
+        found: dict[str, list[Values]] = {}
+        for file in self.files:
+            for name, episodes in file.sets().items():
+                tasks = finished_tasks([one for one in episodes if (name, one.task) in keys])
+                if not tasks:
+                    continue
+                values = values_of(self.scores[score], tasks) if score in self.scores else {}
+                if len(values) < len(tasks):
+                    raise ConfigError(
+                        f"{file.path} has {score} for {len(values)} of {len(tasks)} tasks; compare by a score that all "
+                        f"have: {', '.join(self._whole(keys))}"
+                    )
+                found.setdefault(name, []).append(values)
+        return found
+
+    def mean(self, score: str, keys: frozenset[Key]) -> Estimate:
+        """The score over seeds and tasks; of several sets, their unweighted mean.
+
+        Raises:
+            ConfigError: as `values`.
+        """
+        sets = self.values(score, keys)
+        pooled = {name: by_task(seeds) for name, seeds in sets.items()}
+        share = is_share(self.scores[score], [task for tasks in pooled.values() for task in tasks.values()])
+        over_tasks = mean_over_sets([estimate(list(tasks.values()), share) for tasks in pooled.values()])
+        return joined(seed_means(sets), over_tasks, share)
+
+    def _whole(self, keys: frozenset[Key]) -> list[str]:
+        """The names of the scores that all of these tasks have."""
+        episodes = [one for file in self.files for one in file.episodes if (one.set, one.task) in keys]
+        kept = [one for one in episodes if not one.failed]
+        return [name for name, score in self.scores.items() if all(score.of(one) is not None for one in kept)]
+
+
+def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:
+    """The mean of each seed: the unweighted mean over the sets of its mean over tasks."""
+    columns = zip(*([seed_mean(values) for values in seeds] for seeds in sets.values()), strict=True)
+    return [math.fsum(column) / len(column) for column in columns]

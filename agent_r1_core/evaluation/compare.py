@@ -1,0 +1,210 @@
+"""Compares policies on the same questions, pair by pair: differences with intervals, p-values, Holm's correction.
+
+Every score is computed anew from the recorded episodes, by one scorer. The bootstrap is paired: it draws questions, and
+takes both policies' scores of each. Where a policy has several seeds, each draw also moves its mean by its standard
+error over seeds times a draw of Student's t(k - 1), so that a difference between seeds is not taken for one between
+policies. With one seed a side, the p-value says nothing about other seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.arm import Arm, Key, seed_means
+from agent_r1_core.evaluation.intervals import Estimate, resampled_means
+from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.evaluation.seeds import by_task, standard_error
+from agent_r1_core.metrics import declared as metric
+
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better the first policy is than the second."""
+
+    first: str
+    second: str
+    mean: float
+    """First minus second."""
+    low: float | None
+    """The 95 % interval, percentiles of the bootstrap; None: a single question has none."""
+    high: float | None
+    p: float | None
+    """Two-sided: how often the bootstrap's mean is as far from the difference as that is from 0."""
+    p_holm: float | None
+    """Corrected for the number of pairs (Holm 1979)."""
+    n: int
+    """Questions."""
+
+    def row(self) -> tuple[str, str, str, str, str, str]:
+        """A row of a table: pair, difference, interval, p, corrected p, n."""
+        interval = "" if self.low is None else f"[{self.low:+.3f}, {self.high:+.3f}]"
+        pair = f"{self.first} - {self.second}"
+        return pair, f"{self.mean:+.3f}", interval, _p(self.p), _p(self.p_holm), str(self.n)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Policies on the same questions."""
+
+    score: str
+    means: dict[str, Estimate]
+    """By policy."""
+    differences: list[Difference]
+    """One per pair."""
+    files: dict[str, list[str]]
+    """The result files of each policy, one per seed."""
+    notes: list[str]
+    """What a reader must know: questions that are left out, policies that were evaluated differently."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False) -> Comparison:
+    """Compare policies.
+
+    Args:
+        arms: two or more.
+        score: the score's declared name; None: exact match, or the return where a task has no answers.
+        common: compare the questions that all have, instead of refusing others.
+
+    Raises:
+        ConfigError: there are fewer than two policies, or two of one name; they were asked different questions, or have
+            no such score.
+    """
+    if len(arms) < 2:
+        raise ConfigError("a comparison needs two results at least; give the files or runs to compare")
+    names = [arm.name for arm in arms]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"two of {', '.join(names)} have the same name; write NAME=RESULT to tell them apart")
+    keys, notes = _questions(arms, common)
+    score = score or _default_score(arms, keys)
+    found = [_difference(one, other, score, keys) for one, other in combinations(arms, 2)]
+    corrected = holm([difference.p for difference in found])
+    return Comparison(
+        score=score,
+        means={arm.name: arm.mean(score, keys) for arm in arms},
+        differences=[replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)],
+        files={arm.name: [str(file.path) for file in arm.files] for arm in arms},
+        notes=notes + _unlike(arms),
+    )
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """Holm's (1979) correction of several p-values; None stays None."""
+    known = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    corrected, largest = list(values), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p))
+        corrected[place] = largest
+    return corrected
+
+
+def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Difference:
+    import numpy as np
+
+    one, other = first.values(score, keys), second.values(score, keys)
+    mean = _mean(seed_means(one)) - _mean(seed_means(other))
+    if len(keys) == 1:
+        return Difference(first.name, second.name, mean, None, None, None, None, 1)
+    generator, drawn = np.random.default_rng(0), np.zeros(RESAMPLES)
+    for name in sorted(one):
+        theirs = by_task(other[name])
+        apart = [_mean(values) - _mean(theirs[task]) for task, values in by_task(one[name]).items()]
+        drawn += resampled_means(apart, generator, RESAMPLES) / len(one)
+    for sets in (one, other):
+        means = seed_means(sets)
+        if len(means) > 1:
+            drawn += standard_error(means) * generator.standard_t(len(means) - 1, RESAMPLES)
+    low, high = map(float, np.quantile(drawn, [0.025, 0.975]))
+    as_far = int((np.abs(drawn - mean) >= abs(mean) - 1e-12).sum())
+    return Difference(first.name, second.name, mean, low, high, (1 + as_far) / (1 + RESAMPLES), None, len(keys))
+
+
+def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[str]]:
+    """The questions to compare, and what is left out."""
+    notes, every = [], [frozenset(arm.asked) for arm in arms]
+    shared = every[0].intersection(*every[1:])
+    for arm, own in zip(arms, every, strict=True):
+        if len(own) > len(shared):
+            if not common:
+                raise ConfigError(
+                    f"{arm.name} has {len(own)} questions, and {len(shared)} of them are those of all the others; "
+                    f"compare evaluations of the same tasks, or the shared questions alone with --common"
+                )
+            notes.append(f"{arm.name}: {len(own) - len(shared)} of {len(own)} questions are left out: others lack them")
+    _refuse_other_questions(arms, shared)
+    for arm in arms:
+        lost = len(shared) - len(arm.finished & shared)
+        if lost:
+            notes.append(f"{arm.name}: {lost} questions are left out, since an episode failed")
+    keys = shared.intersection(*(arm.finished for arm in arms))
+    if not keys:
+        raise ConfigError(
+            f"{' and '.join(arm.name for arm in arms)} share no question; compare results of one data set"
+        )
+    return keys, notes
+
+
+def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:
+    """Refuse one id with two questions or two sets of accepted answers."""
+    for key in sorted(keys):
+        first = arms[0].asked[key]
+        for arm in arms[1:]:
+            other = arm.asked[key]
+            if (first.question, set(first.answers)) != (other.question, set(other.answers)):
+                raise ConfigError(
+                    f"the task {key[1]!r} asks {first.question[:80]!r} in {arms[0].name} and {other.question[:80]!r} "
+                    f"in {arm.name}, or accepts other answers; compare results of the same data set"
+                )
+
+
+def _default_score(arms: Sequence[Arm], keys: frozenset[Key]) -> str:
+    answers = all(arm.asked[key].answers for arm in arms for key in keys)
+    return metric.EXACT_MATCH if answers else metric.REWARD_MEAN
+
+
+def _unlike(arms: Sequence[Arm]) -> list[str]:
+    """What was different in the evaluations, other than the policy."""
+    notes = []
+    for arm in arms:
+        for file in arm.files:
+            results = file.recorded.sets or {"": file.recorded}
+            said = dict.fromkeys(sentence for result in results.values() for sentence in result.conditions)
+            notes += [f"{arm.name}: {sentence}" for sentence in said]
+    for what in ("greedy", "temperature", "samples", "max_turns", "max_tokens"):
+        notes += _differing(what, arms, lambda result, what=what: str(result.sampling.get(what)))  # type: ignore[misc]
+    return list(dict.fromkeys([*notes, *_differing("tools", arms, lambda result: _listed(result.tools))]))
+
+
+def _differing(what: str, arms: Sequence[Arm], of: Callable[[EvaluationResult], str]) -> list[str]:
+    """One sentence if not all evaluations have the same."""
+    found = {
+        arm.name: {of(result) for file in arm.files for result in (*file.recorded.sets.values(), file.recorded)}
+        for arm in arms
+    }
+    if len(set().union(*found.values())) == 1:
+        return []
+    said = (f"{name} {' / '.join(sorted(values)) or 'none'}" for name, values in found.items())
+    return [f"{what} differ: {', '.join(said)}"]
+
+
+def _listed(tools: Mapping[str, Mapping[str, Any]]) -> str:
+    facts = {name: ", ".join(f"{key} {value}" for key, value in said.items()) for name, said in tools.items()}
+    return "; ".join(f"{name} ({text})" for name, text in facts.items()) or "none"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

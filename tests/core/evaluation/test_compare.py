@@ -1,0 +1,178 @@
+"""Policies are compared question by question, on the same questions or not at all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.arm import Arm
+from agent_r1_core.evaluation.compare import compare, holm
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.intervals import wilson
+from agent_r1_core.evaluation.report import report
+from agent_r1_core.evaluation.result_file import ResultFile
+from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus
+
+Make = Callable[..., Arm]
+
+
+def episode(task: str, right: bool, set_name: str = "", **more: Any) -> EpisodeRecord:
+    asked = make_task(task, more.pop("question", f"Where is {task}?"), more.pop("answers", ("Rome",)))
+    return EpisodeRecord.of(make_trajectory(task=asked, answer="Rome" if right else "Oslo", **more), set_name=set_name)
+
+
+def result(*sets: Sequence[EpisodeRecord], path: str = "eval.json", **stated: Any) -> ResultFile:
+    facts = {"sampling": {"greedy": True}} | stated
+    results = {part[0].set: report(part, **facts) for part in sets}
+    whole = results[""] if "" in results else combine(results, "choose" if "choose" in results else None)
+    return ResultFile(Path(path), whole, [one for part in sets for one in part])
+
+
+def arm(name: str, *seeds: Sequence[bool], **stated: Any) -> Arm:
+    """A policy that answers these questions rightly, one sequence per seed."""
+    files = [result([episode(f"q{i}", right) for i, right in enumerate(rights)], **stated) for rights in seeds]
+    return Arm(name, files)
+
+
+def first(right: int, n: int = 100) -> list[bool]:
+    return [index < right for index in range(n)]
+
+
+def test_a_pair_is_told_apart_by_its_questions_not_by_its_intervals() -> None:
+    """Each interval holds the other's mean, but whatever the second answers, the first answers, too."""
+    found = compare([arm("a", first(60)), arm("b", first(52))])
+    (pair,) = found.differences
+    assert (found.score, pair.first, pair.second, pair.n) == ("exact_match", "a", "b", 100)
+    assert pair.mean == pytest.approx(0.08)
+    assert (found.means["a"].low, found.means["a"].high) == wilson(0.6, 100)
+    assert found.means["a"].low < found.means["b"].mean
+    assert pair.low is not None
+    assert pair.low > 0.02
+    assert pair.p == pair.p_holm
+    assert pair.p is not None
+    assert pair.p < 0.01
+
+
+def test_the_same_differences_on_other_questions_are_luck() -> None:
+    """As many more right answers, but as many questions on which each one wins."""
+    mixed = [index < 60 if index % 2 else index >= 48 for index in range(100)]
+    (pair,) = compare([arm("a", mixed), arm("b", first(52))]).differences
+    assert pair.mean == pytest.approx(0.04)
+    assert pair.low is not None
+    assert pair.low < 0
+    assert pair.p is not None
+    assert pair.p > 0.3
+
+
+def test_equal_policies_do_not_differ_and_one_question_has_no_interval() -> None:
+    (pair,) = compare([arm("a", first(50)), arm("b", first(50))]).differences
+    assert (pair.mean, pair.low, pair.high, pair.p) == (0.0, 0.0, 0.0, 1.0)
+    (single,) = compare([arm("a", first(1, 1)), arm("b", first(0, 1))]).differences
+    assert (single.mean, single.low, single.p, single.p_holm, single.n) == (1.0, None, None, None, 1)
+    assert single.row() == ("a - b", "+1.000", "", "", "", "1")
+
+
+def test_several_pairs_are_corrected() -> None:
+    found = compare([arm("a", first(90)), arm("b", first(80)), arm("c", first(78))])
+    assert [(one.first, one.second) for one in found.differences] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert all(one.p_holm >= one.p for one in found.differences)
+    assert found.differences[0].p_holm == pytest.approx(3 * found.differences[0].p, rel=0.5)
+    assert holm([0.01, 0.04, 0.03, None]) == pytest.approx([0.03, 0.06, 0.06, None])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.0), (3, 0.15)])
+def test_policies_that_are_equally_good_seem_to_differ_in_one_case_of_twenty(
+    seeds: int, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_r1_core.evaluation.compare.RESAMPLES", 500)
+    rng, false, experiments = random.Random(5), 0, 60
+    for _ in range(experiments):
+        hard = [rng.uniform(-0.3, 0.3) for _ in range(50)]
+        arms = []
+        for name in "ab":
+            skills = [rng.uniform(-spread, spread) for _ in range(seeds)]
+            arms.append(arm(name, *([rng.random() < 0.5 + task + skill for task in hard] for skill in skills)))
+        false += compare(arms).differences[0].p < 0.05
+    assert false / experiments <= 0.1
+
+
+def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
+    alone = compare([arm("a", first(60)), arm("b", first(50))]).differences[0]
+    several = compare([arm("a", first(60), first(75), first(45)), arm("b", first(50), first(35), first(65))])
+    (pair,) = several.differences
+    assert pair.mean == pytest.approx(alone.mean) == pytest.approx(0.1)
+    assert alone.p < 0.01
+    assert pair.p > 0.1
+    assert several.means["a"].method == "3 seeds (t), 100 tasks (wilson)"
+
+
+def test_different_questions_are_refused_or_left_out_on_request() -> None:
+    arms = [arm("a", first(10, 30)), arm("b", first(10, 20))]
+    with pytest.raises(ConfigError, match=r"a has 30 questions, and 20 of them are those of all .*--common"):
+        compare(arms)
+    found = compare(arms, common=True)
+    assert found.differences[0].n == 20
+    assert found.notes == ["a: 10 of 30 questions are left out: others lack them"]
+    other = Arm("c", [result([episode("z", True)])])
+    with pytest.raises(ConfigError, match="a and c share no question"):
+        compare([arms[0], other], common=True)
+
+
+@pytest.mark.parametrize("changed", [{"question": "Who is q1?"}, {"answers": ("Rome", "Roma")}])
+def test_one_id_with_another_question_is_refused(changed: Mapping[str, Any]) -> None:
+    other = Arm("b", [result([episode("q0", True), episode("q1", True, **changed)])])
+    with pytest.raises(ConfigError, match=r"the task 'q1' asks 'Where is q1.' in a and .* or accepts other answers"):
+        compare([arm("a", first(1, 2)), other])
+
+
+def test_questions_whose_episode_failed_are_left_out_and_told() -> None:
+    lost = [episode("q0", True), episode("q1", True, status=EndStatus.FAILED), episode("q2", True)]
+    found = compare([arm("a", first(1, 3)), Arm("b", [result(lost)])])
+    assert found.differences[0].n == 2
+    assert found.notes == ["b: 1 questions are left out, since an episode failed"]
+
+
+def test_sets_weigh_the_same_and_the_one_that_chooses_does_not_count() -> None:
+    def played(name: str, many: int, few: int) -> Arm:
+        sets = [("many", many, 40), ("few", few, 10), ("choose", 5, 5)]
+        return Arm(name, [result(*([episode(f"q{i}", i < right, of) for i in range(n)] for of, right, n in sets))])
+
+    found = compare([played("a", 40, 5), played("b", 20, 5)])
+    assert found.means["a"].mean == pytest.approx(0.75)
+    assert (found.differences[0].mean, found.differences[0].n) == (pytest.approx(0.25), 50)
+
+
+def test_what_else_was_different_is_said() -> None:
+    silent = arm("b", first(5, 9), conditions=["silenced tools"], sampling={"greedy": False, "temperature": 1.0})
+    notes = compare([arm("a", first(5, 9), tools={"wiki_search": {"passages": 3}}), silent]).notes
+    assert notes == [
+        "b: silenced tools",
+        "greedy differ: a True, b False",
+        "temperature differ: a None, b 1.0",
+        "tools differ: a wiki_search (passages 3), b none",
+    ]
+
+
+def test_a_score_that_not_all_have_is_refused_with_those_that_they_have() -> None:
+    with pytest.raises(ConfigError, match=r"has success for 0 of 3 tasks; compare by .*: exact_match, f1, .*turns"):
+        compare([arm("a", first(1, 3)), arm("b", first(2, 3))], "success")
+    with pytest.raises(ConfigError, match="has f1_score for 0 of 3 tasks"):
+        compare([arm("a", first(1, 3)), arm("b", first(2, 3))], "f1_score")
+    played = [Arm(n, [result([episode("q", True, answers=(), reward=r)])]) for n, r in (("a", 0.5), ("b", 0.25))]
+    found = compare(played)
+    assert (found.score, found.differences[0].mean) == ("reward/mean", 0.25)
+
+
+def test_policies_need_two_results_and_names_of_their_own() -> None:
+    with pytest.raises(ConfigError, match="needs two results at least"):
+        compare([arm("a", first(1, 3))])
+    with pytest.raises(ConfigError, match="have the same name; write NAME=RESULT"):
+        compare([arm("a", first(1, 3)), arm("a", first(1, 3))])
