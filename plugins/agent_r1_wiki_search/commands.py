@@ -16,6 +16,7 @@ import typer
 
 from agent_r1_core import AgentR1Error
 from agent_r1_wiki_search.serve_command import serve
+from agent_r1_wiki_search.vectors import Kind
 
 INTERRUPTED = 130
 
@@ -24,9 +25,25 @@ class Backend(StrEnum):
     """Ways to search an index folder."""
 
     TANTIVY = "tantivy"
+    DENSE = "dense"
+    HYBRID = "hybrid"
 
 
 Index = Annotated[Path, typer.Argument(help="An index folder.", show_default=False)]
+How = Annotated[
+    Backend | None,
+    typer.Option(help="How to search: all that the index was built for, or one way of it.", show_default=False),
+]
+Model = Annotated[
+    str | None, typer.Option(help="The encoder: a folder of sentence-transformers or a hub name.", show_default=False)
+]
+Device = Annotated[
+    str | None, typer.Option(help="Of the encoder, as torch names it; else a GPU if there is one.", show_default=False)
+]
+Effort = Annotated[
+    int | None,
+    typer.Option(min=1, help="Of ivf_pq, lists to look into; of hnsw, vectors to keep in view.", show_default=False),
+]
 TopK = Annotated[int, typer.Option(min=1, max=1000, help="Passages per query.")]
 
 
@@ -49,16 +66,39 @@ def build(
     corpus: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz, .json or .parquet file.", show_default=False)],
     index: Annotated[Path, typer.Argument(help="The folder to build; it must not exist.", show_default=False)],
     backend: Annotated[Backend, typer.Option(help="How the index will be searched.")] = Backend.TANTIVY,
-    stemmer: Annotated[bool, typer.Option("--stemmer", help="Match English words by their stems.")] = False,
+    stemmer: Annotated[bool, typer.Option("--stemmer", help="tantivy: match English words by their stems.")] = False,
+    model: Model = None,
+    query_prefix: Annotated[
+        str | None, typer.Option(help="Before every query; else the model's own prompt.", show_default=False)
+    ] = None,
+    passage_prefix: Annotated[
+        str | None, typer.Option(help="Before every passage; else the model's own prompt.", show_default=False)
+    ] = None,
+    vectors: Annotated[Kind | None, typer.Option(help="What finds vectors; else numpy.", show_default=False)] = None,
+    lists: Annotated[
+        int | None, typer.Option(min=1, help="ivf_pq: else 4 times the root of the passages.", show_default=False)
+    ] = None,
+    code_bytes: Annotated[
+        int | None, typer.Option(min=1, help="ivf_pq: of a compressed vector; else up to 64.", show_default=False)
+    ] = None,
+    links: Annotated[int | None, typer.Option(min=2, help="hnsw: of each vector; else 32.", show_default=False)] = None,
+    device: Device = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Passages to encode at once; else 32.", show_default=False)
+    ] = None,
 ) -> None:
     """Build an index of a corpus: records with title and text, or contents whose first line is the title.
 
     The corpus is read as a stream. The same command continues a build that was interrupted.
     """
     from agent_r1_wiki_search.building import build_index, file_source
-    from agent_r1_wiki_search.tantivy_part import TantivyPart
+    from agent_r1_wiki_search.plans import Plan, parts_of
 
-    manifest = build_index(file_source(corpus.absolute()), [TantivyPart(stemmer)], index.absolute(), say)
+    plan = Plan(
+        *(backend, stemmer or None, model, query_prefix, passage_prefix, vectors, lists, code_bytes, links),
+        *(device, batch_size),
+    )
+    manifest = build_index(file_source(corpus.absolute()), parts_of(plan), index.absolute(), say)
     size = sum(count for count, _ in manifest.files.values())
     print(f"{index}: {manifest.passages:,} passages for {' and '.join(manifest.parts)}, {size / 1e6:,.1f} MB")
 
@@ -66,17 +106,20 @@ def build(
 def query(
     index: Index,
     question: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
-    backend: Annotated[Backend, typer.Option(help="How to search.")] = Backend.TANTIVY,
+    backend: How = None,
     top_k: TopK = 5,
+    model: Model = None,
+    device: Device = None,
+    effort: Effort = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print the passages of an index that answer a question best."""
     from agent_r1_core.errors import ConfigError
-    from agent_r1_wiki_search.folder import open_folder
+    from agent_r1_wiki_search.folder import SearchOptions, open_folder
 
     if not question.strip():
         raise ConfigError("the question is empty; say what to look for")
-    searcher = open_folder(index, backend)
+    searcher = open_folder(index, backend, SearchOptions(model, device, effort))
     (hits,) = searcher.search([question], top_k)
     if as_json:
         found = [{"title": hit.passage.title, "text": hit.passage.text, "score": hit.score} for hit in hits]
@@ -90,18 +133,21 @@ def query(
 
 def bench(
     index: Index,
-    backend: Annotated[Backend, typer.Option(help="How to search.")] = Backend.TANTIVY,
+    backend: How = None,
     top_k: TopK = 10,
+    model: Model = None,
+    device: Device = None,
+    effort: Effort = None,
     queries: Annotated[int, typer.Option(min=1, help="Queries to time.")] = 500,
 ) -> None:
     """Measure an index: time per query, one by one and 64 at once, and how many passages are found by their titles.
 
     The queries are titles of passages at equal distances.
     """
-    from agent_r1_wiki_search.folder import open_folder
+    from agent_r1_wiki_search.folder import SearchOptions, open_folder
     from agent_r1_wiki_search.measuring import measure
 
-    searcher = open_folder(index, backend)
+    searcher = open_folder(index, backend, SearchOptions(model, device, effort))
     for name, value in measure(searcher, index, queries, top_k).items():
         print(f"{name:<36} {value}")
     searcher.close()

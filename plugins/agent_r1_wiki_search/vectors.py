@@ -1,0 +1,235 @@
+"""Finds the nearest vectors: exactly with numpy or FAISS, or approximately with FAISS's IVF-PQ or HNSW.
+
+IVF-PQ (Jégou et al., 2011) looks into some lists of compressed vectors and ranks the best again by their vectors on
+disk; HNSW (Malkov and Yashunin, 2016) walks a graph over whole vectors. Where FAISS's GPU build is installed and there
+is a GPU, IVF-PQ is trained, filled and searched there, and `flat` is searched there; HNSW has no version for GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent_r1_core import ConfigError
+from agent_r1_wiki_search.packages import require
+from agent_r1_wiki_search.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy
+
+
+class Kind(StrEnum):
+    """What finds vectors."""
+
+    NUMPY = "numpy"
+    FLAT = "flat"
+    IVF_PQ = "ivf_pq"
+    HNSW = "hnsw"
+
+
+FILE = "faiss.index"
+_BLOCK = 1 << 16
+_PER_LIST = 64
+"""Vectors to learn each list of an IVF index from; FAISS warns below 39."""
+_FEWEST = 39 * 256
+"""Vectors to learn the codes from; FAISS warns below."""
+_CODE_BYTES = (64, 48, 32, 16, 8, 4, 2, 1)
+_CANDIDATES = 8
+"""Times `top_k`: how many IVF-PQ's compressed vectors propose."""
+_EFFORT = {"ivf_pq": 64, "hnsw": 128}
+
+
+class Vectors(Protocol):
+    """Finds the vectors with the largest inner product."""
+
+    def search(self, queries: numpy.ndarray, top_k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Scores and numbers of the best, `[queries, at most top_k]`, best first; number -1 where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How to build what finds vectors."""
+
+    kind: Kind = Kind.NUMPY
+    lists: int | None = None
+    """Of IVF-PQ; None: 4 times the square root of the number of passages."""
+    code_bytes: int | None = None
+    """Of a vector compressed by IVF-PQ; None: the most up to 64 that divides the dimension."""
+    links: int = 32
+    """Of a vector in HNSW's graph."""
+
+    def parameters(self) -> dict[str, Any]:
+        """What was asked for."""
+        own: dict[str, dict[str, Any]] = {
+            "ivf_pq": {"lists": self.lists, "code_bytes": self.code_bytes},
+            "hnsw": {"links": self.links},
+        }
+        return {"vectors": str(self.kind), **own.get(self.kind, {})}
+
+    def build(self, embeddings: numpy.ndarray, folder: Path, progress: type[Progress] = Progress) -> dict[str, Any]:
+        """Build it in the folder, in a file of its own unless it is numpy's; returns its parameters."""
+        if self.kind == "numpy":
+            return self.parameters()
+        import faiss
+
+        description, parameters = self.describe(*embeddings.shape)
+        if (folder / FILE).exists():  # a build that was interrupted later
+            return parameters
+        index = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
+        if self.kind == "hnsw":
+            index.hnsw.efConstruction = 128
+        elif self.kind == "ivf_pq":
+            index.do_polysemous_training = False  # for a search that we do not use; it would take minutes
+        working = _on_gpus(index) if self.kind == "ivf_pq" else index
+        if not working.is_trained:
+            shown = progress("learning lists and codes", unit="vectors")
+            sample = _sample(embeddings, max(_FEWEST, _PER_LIST * parameters["lists"]))
+            working.train(sample)
+            shown.advance(len(sample))
+            shown.finish()
+        shown = progress("adding vectors", len(embeddings), unit="vectors")
+        for start in range(0, len(embeddings), _BLOCK):
+            block = embeddings[start : start + _BLOCK].astype("float32")
+            working.add(block)
+            shown.advance(len(block))
+        shown.finish()
+        temporary = folder / f"{FILE}.tmp"
+        try:
+            faiss.write_index(index if working is index else faiss.index_gpu_to_cpu(working), str(temporary))
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, folder / FILE)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return parameters
+
+    def describe(self, count: int, dimension: int) -> tuple[str, dict[str, Any]]:
+        """FAISS's description of an index of so many vectors, and what stands in the manifest.
+
+        Raises:
+            ConfigError: the package faiss is missing, or the vectors are too few or do not fit the codes.
+        """
+        if self.kind != "numpy":
+            require("faiss")
+        if self.kind in ("numpy", "flat"):
+            return "Flat", self.parameters()
+        if self.kind == "hnsw":
+            return f"HNSW{self.links},Flat", self.parameters()
+        lists = self.lists or max(1, min(round(4 * count**0.5), count // 39))
+        code_bytes = self.code_bytes or next(size for size in _CODE_BYTES if dimension % size == 0)
+        if dimension % code_bytes:
+            raise ConfigError(f"code_bytes={code_bytes} does not divide the {dimension} numbers of a vector; change it")
+        if count < max(256, lists):
+            raise ConfigError(f"ivf_pq learns from more than these {count:,} passages; use vectors=numpy")
+        return f"IVF{lists},PQ{code_bytes}", {"vectors": str(self.kind), "lists": lists, "code_bytes": code_bytes}
+
+
+def open_vectors(folder: Path, embeddings: numpy.ndarray, parameters: dict[str, Any], effort: int | None) -> Vectors:
+    """What `Structure.build` has built.
+
+    Args:
+        folder: of the index's part.
+        embeddings: all vectors.
+        parameters: that the build returned.
+        effort: of IVF-PQ, how many lists to look into; of HNSW, how many vectors to keep in view; None: 64, 128.
+
+    Raises:
+        ConfigError: the package faiss is missing, or an exact search is given an effort.
+    """
+    kind = parameters["vectors"]
+    if effort is not None and kind not in _EFFORT:
+        raise ConfigError(f"effort={effort} has no effect on an index with vectors={kind}; leave it out")
+    if kind == "numpy":
+        return NumpyVectors(embeddings)
+    return FaissVectors(folder / FILE, embeddings, kind, effort or _EFFORT.get(kind, 0))
+
+
+class NumpyVectors:
+    """Compares with every vector, exactly; holds all in memory in float32. For up to about a million."""
+
+    def __init__(self, embeddings: numpy.ndarray) -> None:
+        self._vectors = embeddings.astype("float32")
+
+    def search(self, queries: numpy.ndarray, top_k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """As `Vectors.search`; equal scores keep the order of the corpus."""
+        import numpy
+
+        scores: list[numpy.ndarray] = []
+        numbers: list[numpy.ndarray] = []
+        for start in range(0, len(self._vectors), _BLOCK):
+            found = queries @ self._vectors[start : start + _BLOCK].T
+            best = numpy.argpartition(-found, min(top_k, found.shape[1]) - 1)[:, :top_k]
+            scores.append(numpy.take_along_axis(found, best, 1))
+            numbers.append(best + start)
+        return _best(numpy.concatenate(scores, 1), numpy.concatenate(numbers, 1), top_k)
+
+
+class FaissVectors:
+    """Asks an index of FAISS."""
+
+    def __init__(self, file: Path, embeddings: numpy.ndarray, kind: str, effort: int) -> None:
+        require("faiss")
+        import faiss
+
+        self._kind, self._embeddings = kind, embeddings
+        index = faiss.read_index(str(file))
+        if kind == "ivf_pq":
+            index.nprobe = min(effort, index.nlist)
+        elif kind == "hnsw":
+            index.hnsw.efSearch = effort
+        self._index = index if kind == "hnsw" else _on_gpus(index)
+        self._lock = threading.Lock() if self._index is not index else None  # an index on a GPU serves one at a time
+
+    def search(self, queries: numpy.ndarray, top_k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """As `Vectors.search`."""
+        wanted = top_k * _CANDIDATES if self._kind == "ivf_pq" else top_k
+        if self._lock is None:
+            scores, numbers = self._index.search(queries, wanted)
+        else:
+            with self._lock:
+                scores, numbers = self._index.search(queries, wanted)
+        if self._kind == "ivf_pq":
+            scores = self._exactly(queries, numbers)
+        return _best(scores, numbers, top_k)
+
+    def _exactly(self, queries: numpy.ndarray, numbers: numpy.ndarray) -> numpy.ndarray:
+        """The inner products with these vectors; -inf where there is none."""
+        import numpy
+
+        vectors = self._embeddings[numpy.maximum(numbers, 0)].astype(numpy.float32)
+        exact = numpy.einsum("qd,qkd->qk", queries, vectors)
+        return numpy.where(numbers < 0, -numpy.inf, exact)
+
+
+def _best(scores: numpy.ndarray, numbers: numpy.ndarray, top_k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The `top_k` best of each row, best first, equal ones by their numbers."""
+    import numpy
+
+    order = numpy.lexsort((numbers, -scores))[:, :top_k]
+    return numpy.take_along_axis(scores, order, 1), numpy.take_along_axis(numbers, order, 1)
+
+
+def _sample(embeddings: numpy.ndarray, count: int) -> numpy.ndarray:
+    """At most so many vectors, at random, always the same ones."""
+    import numpy
+
+    if count >= len(embeddings):
+        return embeddings.astype(numpy.float32)
+    rows = numpy.random.default_rng(0).choice(len(embeddings), count, replace=False)
+    return embeddings[numpy.sort(rows)].astype(numpy.float32)
+
+
+def _on_gpus(index: Any) -> Any:
+    """The index spread over all GPUs; the same one where FAISS has no GPU build, or there is no GPU."""
+    import faiss
+
+    if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
+        return index
+    options = faiss.GpuMultipleClonerOptions()
+    options.shard, options.useFloat16 = True, True
+    return faiss.index_cpu_to_all_gpus(index, options)

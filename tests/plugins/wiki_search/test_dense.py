@@ -1,0 +1,231 @@
+"""Dense and hybrid search, with a real encoder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from agent_r1_wiki_search.building import Source, build_index, file_source
+from agent_r1_wiki_search.dense_part import DensePart
+from agent_r1_wiki_search.embeddings import read_embeddings
+from agent_r1_wiki_search.encoder import Encoder
+from agent_r1_wiki_search.folder import SearchOptions, open_folder
+from agent_r1_wiki_search.hybrid import HybridSearcher
+from agent_r1_wiki_search.manifest import Manifest
+from agent_r1_wiki_search.plans import Plan, parts_of
+from agent_r1_wiki_search.searcher import Hit, Searcher
+from agent_r1_wiki_search.vectors import Kind
+
+from agent_r1_core import ConfigError, Passage
+from agent_r1_core.errors import ModelError
+
+PASSAGES = [
+    Passage("Oslo", "The capital of Norway."),
+    Passage("Bamako", "The seat of government of Mali."),
+    Passage("Waltz", "A dance in triple time."),
+]
+
+
+def built(folder: Path, **plan: Any) -> Path:
+    source = Source("here", lambda: ((f"passage {number}", passage) for number, passage in enumerate(PASSAGES)))
+    build_index(source, parts_of(Plan(**plan)), folder)
+    return folder
+
+
+def titles(searcher: Searcher, *queries: str, top_k: int = 1) -> list[str]:
+    return [hit.passage.title for hits in searcher.search(queries, top_k) for hit in hits]
+
+
+@pytest.fixture(scope="module")
+def dense(minilm: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("dense") / "index", backend="dense", model=minilm)
+
+
+def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str) -> None:
+    searcher = open_folder(dense)
+    assert titles(searcher, "main city of an African country", "ballroom movement") == ["Bamako", "Waltz"]
+    ((first, *others),) = searcher.search(["Which town rules Norway?"], 10)
+    assert first.passage == PASSAGES[0]
+    assert len(others) == 2
+    assert 1 >= first.score > others[0].score
+    facts = searcher.facts()
+    assert (facts["passages"], facts["backend"], facts["model"], facts["vectors"]) == (3, "dense", minilm, "numpy")
+
+
+@pytest.mark.usefixtures("_faiss")
+def test_the_structure_is_the_manifests_and_finds_the_same(tmp_path: Path, minilm: str, dense: Path) -> None:
+    folder = built(tmp_path / "index", backend="dense", model=minilm, vectors=Kind.HNSW, links=8)
+    assert Manifest.read(folder).parts["dense"]["links"] == 8
+    queries = [passage.text for passage in PASSAGES]
+    assert titles(open_folder(folder), *queries, top_k=3) == titles(open_folder(dense), *queries, top_k=3)
+
+
+def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str, dense: Path) -> None:
+    encoder = Encoder(minilm, query_prefix="query: ", passage_prefix="passage: ")
+    plain = Encoder(minilm)
+    assert numpy.allclose(encoder.queries(["Oslo"]), plain.queries(["query: Oslo"]), atol=1e-5)
+    assert numpy.allclose(encoder.passages(["Oslo"]), plain.passages(["passage: Oslo"]), atol=1e-5)
+    assert not numpy.allclose(encoder.queries(["Oslo"]), plain.queries(["Oslo"]), atol=1e-2)
+    folder = built(tmp_path / "index", backend="dense", model=minilm, query_prefix="x ", passage_prefix="query: ")
+    parameters = Manifest.read(folder).parts["dense"]
+    assert (parameters["query_prefix"], parameters["passage_prefix"]) == ("x ", "query: ")
+    (hit,) = open_folder(folder).search(["Mali"], 1)[0]
+    expected = (encoder.queries([f"{hit.passage.title}\n{hit.passage.text}"]) @ plain.queries(["x Mali"]).T).item()
+    assert hit.score == pytest.approx(expected, abs=2e-3)
+
+
+def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
+    tmp_path: Path, minilm: str, dense: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    shutil.copytree(minilm, tmp_path / "moved")
+    assert titles(open_folder(dense, options=SearchOptions(model=str(tmp_path / "moved"))), "Norway") == ["Oslo"]
+    other = SentenceTransformer(minilm)
+    next(other.parameters()).data[5, 7] += 0.01
+    other.save(str(tmp_path / "other"))
+    with pytest.raises(ConfigError, match=r"was built with the encoder .*, whose weights differ from .*other;"):
+        open_folder(dense, options=SearchOptions(model=str(tmp_path / "other")))
+    with pytest.raises(ConfigError, match="was built for dense, not for hybrid; set backend=dense"):
+        open_folder(dense, "hybrid")
+
+
+def test_what_is_no_encoder_is_one_sentence(tmp_path: Path) -> None:
+    for name in (str(tmp_path), "nobody/encoder"):
+        with pytest.raises(ModelError, match=r"the encoder .* cannot be loaded \(.*\); give the folder of") as caught:
+            Encoder(name)
+        assert "\n" not in str(caught.value)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent_r1_wiki_search import embeddings
+from agent_r1_wiki_search.building import build_index, file_source
+from agent_r1_wiki_search.plans import Plan, parts_of
+from agent_r1_wiki_search.progress import Progress
+
+embeddings._BLOCK = 8
+corpus = Path(sys.argv[1])
+
+class Killing(Progress):
+    def advance(self, count):
+        super().advance(count)
+        if self._label == "encoding" and self._done >= 16:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+build_index(file_source(corpus), parts_of(Plan("dense", model=sys.argv[2])), corpus.with_name("index"), print, Killing)
+"""
+
+
+def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus: Any) -> None:
+    towns = [Passage(f"Town {number}", f"A place, founded {number}.") for number in range(40)]
+    corpus = write_corpus(towns)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-c", KILLED, str(corpus), minilm]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    encoder = Encoder(minilm)
+    encoded: list[str] = []
+    encode = encoder.passages
+    encoder.passages = lambda texts: [encoded.extend(texts), encode(texts)][1]  # type: ignore[method-assign]
+    build_index(file_source(corpus), [DensePart(encoder)], tmp_path / "index")
+    assert [text.split("\n")[0] for text in encoded] == [town.title for town in towns[16:]]
+    vectors = read_embeddings(tmp_path / "index" / "dense", encoder.dimension)
+    expected = encode([f"{town.title}\n{town.text}" for town in towns])
+    assert numpy.allclose(vectors, expected, atol=2e-3)
+
+
+def test_a_disk_too_small_for_the_vectors_shows_before_encoding(
+    tmp_path: Path, minilm: str, write_corpus: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder(minilm)
+    monkeypatch.setattr(encoder, "passages", lambda texts: pytest.fail("something was encoded"))
+
+    def refuse(handle: int, offset: int, length: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(Exception, match=r"cannot be written \(No space left on device\); free space"):
+        build_index(file_source(write_corpus(PASSAGES)), [DensePart(encoder)], tmp_path / "index")
+    assert (tmp_path / ".index.building" / "dense" / "embeddings.f16").stat().st_size == 0
+
+
+def test_threads_encode_at_once(dense: Path) -> None:
+    searcher, wrong = open_folder(dense), []
+
+    def search(passage: Passage) -> None:
+        wrong.extend(passage for _ in range(5) if titles(searcher, passage.text) != [passage.title])
+
+    threads = [threading.Thread(target=search, args=[passage]) for passage in PASSAGES * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        ({"backend": "tantivy", "model": "m"}, "model has no effect, since backend is tantivy"),
+        ({"backend": "dense", "model": "m", "stemmer": True}, "stemmer has no effect, since backend is dense"),
+        ({"backend": "dense", "model": "m", "lists": 9}, "lists has no effect, since vectors is not ivf_pq"),
+        (
+            {"backend": "dense", "model": "m", "vectors": Kind.IVF_PQ, "links": 9},
+            "links has no effect, since vectors is not",
+        ),
+        ({"backend": "hybrid"}, "backend=hybrid needs an encoder; set model"),
+    ],
+)
+def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        parts_of(Plan(**plan))
+
+
+class Ranked:
+    """Finds passages in a given order."""
+
+    def __init__(self, *order: Passage) -> None:
+        self._order = order
+
+    def search(self, queries: Any, top_k: int) -> list[list[Hit]]:
+        return [[Hit(passage, 1.0) for passage in self._order[:top_k]] for _ in queries]
+
+    def facts(self) -> dict[str, Any]:
+        return {"backend": "ranked"}
+
+    def close(self) -> None:
+        pass
+
+
+def test_fusion_is_the_sum_of_weighted_reciprocal_ranks() -> None:
+    a, b, c = PASSAGES
+    (hits,) = HybridSearcher(Ranked(a, b), Ranked(b, c), k=10, weights=(1, 2)).search(["?"], 3)
+    assert [(hit.passage, hit.score) for hit in hits] == [(b, 1 / 12 + 2 / 11), (c, 2 / 12), (a, 1 / 11)]
+    (equal,) = HybridSearcher(Ranked(a, b), Ranked(b, a)).search(["?"], 1)
+    assert [hit.passage for hit in equal] == [a], "of equal ones the lexical searcher's first"
+
+
+@pytest.mark.usefixtures("_tantivy")
+def test_a_hybrid_index_is_searched_in_three_ways(tmp_path: Path, minilm: str) -> None:
+    folder = built(tmp_path / "index", backend="hybrid", model=minilm)
+    query = "Mali seat of an Oslo government"
+    found = {
+        backend: titles(open_folder(folder, backend), query, top_k=3) for backend in ("tantivy", "dense", "hybrid")
+    }
+    assert found["tantivy"] == ["Bamako", "Oslo"]
+    assert len(found["dense"]) == len(found["hybrid"]) == 3
+    searcher = open_folder(folder)
+    facts = searcher.facts()
+    assert (facts["backend"], facts["lexical"], facts["k"], facts["weights"]) == ("hybrid", "tantivy", 10, [1.0, 1.0])
+    assert json.dumps(facts)

@@ -1,0 +1,111 @@
+"""The nearest vectors, exactly and approximately."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from agent_r1_wiki_search import packages
+from agent_r1_wiki_search import vectors as vectors_module
+from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
+
+from agent_r1_core import ConfigError
+
+
+def unit(count: int, dimension: int = 32, seed: int = 0) -> numpy.ndarray:
+    """Vectors of length 1 around a hundred centres, as those of passages on a hundred subjects."""
+    rng = numpy.random.default_rng(seed)
+    centres = numpy.random.default_rng(9).normal(size=(100, dimension))
+    found = centres[rng.integers(100, size=count)] + 0.7 * rng.normal(size=(count, dimension))
+    return (found / numpy.linalg.norm(found, axis=1, keepdims=True)).astype(numpy.float16)
+
+
+def nearest(embeddings: numpy.ndarray, queries: numpy.ndarray, top_k: int) -> numpy.ndarray:
+    scores = queries @ embeddings.astype(numpy.float32).T
+    return numpy.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+
+
+def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors_module, "_BLOCK", 64)
+    embeddings, queries = unit(500), unit(7, seed=1).astype(numpy.float32)
+    embeddings[300] = embeddings[20] = embeddings[450]
+    found = open_vectors(Path(), embeddings, {"vectors": "numpy"}, None)
+    scores, numbers = found.search(queries, 10)
+    assert (numbers == nearest(embeddings, queries, 10)).all()
+    assert (numpy.diff(scores) <= 0).all()
+    assert found.search(embeddings[20:21].astype(numpy.float32), 3)[1].tolist() == [[20, 300, 450]]
+    assert found.search(queries, 1000)[1].shape == (7, 500)
+
+
+@pytest.mark.usefixtures("_faiss")
+@pytest.mark.parametrize(
+    ("structure", "at_least"),
+    [
+        (Structure(Kind.FLAT), 1.0),
+        (Structure(Kind.IVF_PQ, lists=20, code_bytes=8), 0.95),
+        (Structure(Kind.HNSW, links=16), 0.95),
+    ],
+)
+def test_faiss_finds_what_is_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, structure: Structure, at_least: float
+) -> None:
+    monkeypatch.setattr(vectors_module, "_FEWEST", 1500)  # FAISS warns, and learns faster
+    embeddings, queries = unit(10_000), unit(50, seed=1).astype(numpy.float32)
+    parameters = structure.build(embeddings, tmp_path)
+    assert parameters["vectors"] == structure.kind
+    found = open_vectors(tmp_path, embeddings, parameters, None)
+    scores, numbers = found.search(queries, 10)
+    expected = nearest(embeddings, queries, 10)
+    recall = numpy.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, expected, strict=True)])
+    assert recall >= at_least
+    exact = numpy.take_along_axis(queries @ embeddings.astype(numpy.float32).T, numbers, 1)
+    assert numpy.allclose(scores, exact, atol=2e-3), "IVF-PQ's candidates are ranked by their own vectors"
+    assert (numpy.diff(scores) <= 0).all()
+
+
+@pytest.mark.usefixtures("_faiss")
+def test_effort_buys_recall(tmp_path: Path) -> None:
+    embeddings, queries = unit(10_000), unit(50, seed=1).astype(numpy.float32)
+    parameters = Structure(Kind.HNSW, links=4).build(embeddings, tmp_path)
+    expected = nearest(embeddings, queries, 10)
+
+    def recall(effort: int) -> float:
+        _, numbers = open_vectors(tmp_path, embeddings, parameters, effort).search(queries, 10)
+        return float(numpy.mean([len(set(one) & set(other)) for one, other in zip(numbers, expected, strict=True)]))
+
+    assert recall(10) < recall(200)
+    with pytest.raises(ConfigError, match="effort=5 has no effect on an index with vectors=flat"):
+        open_vectors(tmp_path, embeddings, {"vectors": "flat"}, 5)
+
+
+@pytest.mark.usefixtures("_faiss")
+def test_defaults_follow_number_and_dimension() -> None:
+    structure = Structure(Kind.IVF_PQ)
+    assert structure.describe(21_000_000, 768) == (
+        "IVF18330,PQ64",
+        {"vectors": "ivf_pq", "lists": 18330, "code_bytes": 64},
+    )
+    assert structure.describe(10_000, 48)[0] == "IVF256,PQ48"
+    with pytest.raises(ConfigError, match="ivf_pq learns from more than these 200 passages; use vectors=numpy"):
+        structure.describe(200, 48)
+    with pytest.raises(ConfigError, match="code_bytes=5 does not divide the 48 numbers"):
+        Structure(Kind.IVF_PQ, code_bytes=5).describe(1000, 48)
+
+
+@pytest.mark.usefixtures("_faiss")
+def test_a_finished_index_is_not_built_again(tmp_path: Path) -> None:
+    Structure(Kind.FLAT).build(unit(100), tmp_path)
+    before = (tmp_path / FILE).stat().st_ino
+    Structure(Kind.FLAT).build(unit(100), tmp_path)
+    assert (tmp_path / FILE).stat().st_ino == before
+
+
+def test_without_faiss_numpy_still_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    assert Structure().build(unit(10), tmp_path) == {"vectors": "numpy"}
+    with pytest.raises(ConfigError, match="the package faiss-cpu is missing"):
+        Structure(Kind.FLAT).describe(10, 32)
+    found: Any = open_vectors(tmp_path, unit(10), {"vectors": "numpy"}, None)
+    assert found.search(unit(1, seed=1).astype(numpy.float32), 2)[1].shape == (1, 2)
