@@ -48,12 +48,12 @@ class TrainDisplay:
         self._waiting = waiting
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._figures = ""
-        self._bar: _Bar | None = None
+        self._bar: Bar | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> TrainDisplay:
         if self.live:
-            self._bar = self._stack.enter_context(_Bar(self._waiting, self.stream))
+            self._bar = self._stack.enter_context(Bar(self._waiting, self.stream))
         return self
 
     def __exit__(
@@ -125,7 +125,7 @@ class TrainDisplay:
         print(shown(text, self.stream.encoding), file=self.stream, flush=True)
 
 
-class _Bar:
+class Bar:
     """A bar by rich, with the last step's figures on the line below; a spinner until there is progress."""
 
     def __init__(self, waiting: str, stream: TextIO) -> None:
@@ -145,7 +145,7 @@ class _Bar:
         console = Console(file=stream, force_terminal=True, emoji=False)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> Bar:
         self._live.start()
         return self
 

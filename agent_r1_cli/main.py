@@ -19,6 +19,7 @@ from agent_r1_cli import (
     play_command,
     plugins_command,
     plugins_show,
+    reproduce_command,
     rollout_command,
     train_command,
 )
@@ -34,6 +35,7 @@ Where to begin:
   agent-r1 rollout              watch that model before training
   agent-r1 play                 take its place yourself
   agent-r1 train --dry-run      see every setting of the default recipe
+  agent-r1 reproduce table3     repeat the paper's table in small
   agent-r1 plugins list         see tools, rewards, algorithms and more
   agent-r1 new tool word_count  write a tool of your own
 Every command explains itself: agent-r1 train --help
@@ -65,6 +67,7 @@ def build_app() -> typer.Typer:
     _add(app, "compare", compare_command.compare)
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
+    _add(app, "reproduce", reproduce_command.reproduce)
     _add(app, "metrics", metrics_command.metrics)
     _add(app, "new", new_command.new)
     plugins = _group("List, show and check plugins and their components.")

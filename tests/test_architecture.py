@@ -44,11 +44,13 @@ ALLOWED: dict[str, set[str]] = {
         "folders",
         *CONTRACTS,
     },
+    "experiments": {"config", "evaluation", "metrics", "runs", "training", *CONTRACTS},
 }
 """Rooms of the core, and what each may import at run time beside itself."""
 
 CLI = {
-    "metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds", "terminal", *CONTRACTS
+    "experiments", "metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds",
+    "terminal", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""

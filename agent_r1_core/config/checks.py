@@ -28,6 +28,12 @@ _OF_TRAINING = (
 )
 """Prefixes of keys that have no effect when nothing is trained."""
 
+
+def only_of_training(key: str) -> bool:
+    """Whether a key has no effect when nothing is trained."""
+    return key.startswith(_OF_TRAINING) and key != "training.max_retries"
+
+
 CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
 
@@ -244,8 +250,7 @@ def _algorithm(setup: Setup) -> None:
 def _untrained(setup: Setup) -> None:
     """Report overrides that only affect training; files may hold them, since they also serve training."""
     for key, source in setup.problems.draft.sources.items():
-        text = key_text(key)
-        if source.override and text.startswith(_OF_TRAINING) and text != "training.max_retries":
+        if source.override and only_of_training(key_text(key)):
             setup.idle(key, "this command trains nothing")
 
 

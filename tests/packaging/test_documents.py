@@ -62,7 +62,7 @@ def shell(with_agent_r1, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "docs/algorithms.md", "docs/worlds.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/algorithms.md", "docs/paper.md", "docs/worlds.md"])
 def test_everything_that_a_document_shows_runs(shell, root: Path, document: str) -> None:
     for block in blocks(root / document):
         if block.file is not None:

@@ -1,0 +1,71 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from agent_r1_core.evaluation.intervals import Estimate
+from agent_r1_core.experiments.claims import claims
+from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
+from agent_r1_core.experiments.report import NOT_RUN, VOID, Line, Report
+
+
+def markdown(report: Report) -> str:
+    """The whole report."""
+    matrix = report.matrix
+    changed = f", with {' '.join(matrix.overrides)}" if matrix.overrides else ""
+    parts = [
+        f"# {matrix.table.title}",
+        f"Scale {matrix.scale.name}: {matrix.scale.about}; {matrix.seeds} seed{'s' * (matrix.seeds > 1)}{changed}. The "
+        "paper's numbers (arXiv 2511.14460) are those of Qwen2.5-3B-Instruct on its own sets, corpus and questions.",
+        table(report),
+        "`gap` is our average less the paper's. Brackets: 95 % intervals.",
+        "## What shows, and what does not",
+        *_listed(claim_lines(report)),
+        *_remarks(report),
+        "## How it was measured",
+        *_listed(report.facts),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(report: Report) -> str:
+    """The table: for each column of the paper its number and ours."""
+    header, *lines = cells(report)
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def cells(report: Report) -> list[list[str]]:
+    """The texts of the table, the header first."""
+    header = ["method"]
+    for column in COLUMNS:
+        where = ", out of domain" if column == OUT_OF_DOMAIN else ""
+        header += [f"{column} (paper)", f"{report.sets[column]} (ours{where})"]
+    header += ["average (paper)", "average (ours)", "gap", "runs"]
+    return [header, *(_row(line) for line in report.lines)]
+
+
+def claim_lines(report: Report) -> list[str]:
+    """What the paper shows, with the verdict of ours."""
+    return [claim.sentence() for claim in claims(report)]
+
+
+def _row(line: Line) -> list[str]:
+    cells = [line.row.title]
+    for column in (*COLUMNS, AVERAGE):
+        paper = line.row.paper.get(column)
+        cells += ["" if paper is None else f"{paper:.4f}", _ours(line, line.scores.get(column))]
+    gap = line.gap()
+    return [*cells, "" if gap is None else f"{gap:+.3f}", str(len(line.cells))]
+
+
+def _ours(line: Line, score: Estimate | None) -> str:
+    return (line.status if line.status in (VOID, NOT_RUN) else "") if score is None else str(score)
+
+
+def _remarks(report: Report) -> list[str]:
+    remarks = [f"{line.row.title}: {line.status}. {line.note}".rstrip(". ") for line in report.lines if line.note]
+    return ["## Rows that are not complete", *_listed(remarks)] if remarks else []
+
+
+def _listed(lines: list[str]) -> list[str]:
+    return ["\n".join(f"- {line}" for line in lines)]

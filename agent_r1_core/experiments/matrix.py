@@ -1,0 +1,146 @@
+"""Matrix: the cells that fill a table (rows x seeds), and the commands of agent-r1 that make each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.config import ResolvedConfig
+from agent_r1_core.config.checks import only_of_training
+from agent_r1_core.config.overrides import parse_override, text_override
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.experiments.paper import COLUMNS, Check, Row, Scale, Table
+
+_OWN = {"run.dir": "--dir", "run.name": "--dir", "seed": "--seeds"}
+"""Keys that the matrix sets itself, and the option that decides them."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training with its evaluation, or one evaluation of a model as it is."""
+
+    row: Row
+    seed: int | None = None
+    """None: nothing is trained; the one greedy evaluation draws nothing."""
+    check: Check | None = None
+    """Whether the row is void is decided here."""
+
+    @property
+    def name(self) -> str:
+        """Names its record, its run and its log."""
+        if self.check is not None:
+            return f"{self.row.name}.check"
+        return self.row.name if self.seed is None else f"{self.row.name}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A table at a scale."""
+
+    table: Table
+    scale: Scale
+    seeds: int = 3
+    overrides: tuple[str, ...] = ()
+    """Of every recipe."""
+    rows: tuple[str, ...] = ()
+    """The rows to run; empty: all."""
+
+    def __post_init__(self) -> None:
+        for text in self.overrides:
+            key = _key(text)
+            if key in _OWN:
+                raise ConfigError(f"override '{text}': the matrix decides {key}; use {_OWN[key]}")
+        for name in self.rows:
+            if self.table.row(name) is None:
+                known = ", ".join(row.name for row in self.table.rows)
+                raise ConfigError(f"{self.table.name} has no row {name!r}; its rows are {known}")
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys that the overrides set."""
+        return {_key(text) for text in self.overrides}
+
+    def cells(self) -> list[Cell]:
+        """The cells in the order in which they run: what trains nothing, then seed by seed."""
+        rows = [row for row in self.table.rows if not self.rows or row.name in self.rows]
+        fixed = [row for row in rows if not row.trained]
+        checks = [Cell(row, check=self.scale.checks[row.name]) for row in fixed if row.name in self.scale.checks]
+        trained = [Cell(row, seed) for seed in range(self.seeds) for row in rows if row.trained]
+        return [*checks, *(Cell(row) for row in fixed), *trained]
+
+    def recipe(self, row: Row) -> str:
+        """The name of a row's recipe."""
+        return self.scale.recipe.format(method=row.method)
+
+    def resolve(self, row: Row) -> ResolvedConfig:
+        """A row's configuration.
+
+        Raises:
+            ConfigError, PluginError: the recipe or an override is wrong, or the recipe does not report as many sets as
+                the table has columns.
+        """
+        from agent_r1_core.training.api import resolve
+
+        resolved = resolve(self.recipe(row), self._texts(row), training=row.trained)
+        sets = reported_sets(resolved)
+        if len(sets) != len(COLUMNS):
+            raise ConfigError(
+                f"{self.recipe(row)} reports {len(sets)} evaluation sets, but {self.table.name} has a column for each "
+                f"of {', '.join(COLUMNS)}; name {len(COLUMNS)} in tasks.eval, besides that of evaluation.choose_on"
+            )
+        return resolved
+
+    def training(self, cell: Cell, home: Path) -> list[str]:
+        """The command that trains a cell's run in the folder `home`."""
+        return ["train", self.recipe(cell.row), *self._texts(cell.row), f"seed={cell.seed}", *_place(cell, home)]
+
+    def evaluation(self, cell: Cell, home: Path) -> list[str]:
+        """The command that scores a cell: its run's policy, or the recipe's model."""
+        whole = [] if "evaluation.size" in self.keys else ["evaluation.size=null"]
+        if cell.row.trained:
+            return ["eval", str(home / cell.name), *whole, "--json"]
+        named = [f"--baseline={cell.row.baseline}"] if cell.row.baseline else []
+        asked = self._checked(cell.check) if cell.check is not None else [*self._texts(cell.row), *whole]
+        return ["eval", self.recipe(cell.row), *named, *asked, *_place(cell, home), "--json"]
+
+    def commands(self, cell: Cell, home: Path) -> list[list[str]]:
+        """All commands of a cell, without `agent-r1`."""
+        trained = [self.training(cell, home)] if cell.row.trained else []
+        return [*trained, self.evaluation(cell, home)]
+
+    def _texts(self, row: Row) -> list[str]:
+        texts = [*row.overrides, *self.overrides]
+        return texts if row.trained else [text for text in texts if not only_of_training(_key(text))]
+
+    def _checked(self, check: Check) -> list[str]:
+        """The overrides of a check: those of the matrix, but for what it asks itself."""
+        own = ("tasks.eval", "evaluation.choose_on")
+        kept = [text for text in self.overrides if not _key(text).startswith(own) and not only_of_training(_key(text))]
+        return [*check.overrides, *kept]
+
+
+def reported_sets(resolved: ResolvedConfig) -> list[str]:
+    """The evaluation sets that a table shows: all but the one that chooses checkpoints."""
+    return [name for name in resolved.config.tasks.eval_sets if name != resolved.config.evaluation.choose_on]
+
+
+def differing_key(old: Any, new: Any, key: str = "") -> str | None:
+    """The first key in which two configurations differ, with both values; None: they are equal."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = ((name, old.get(name), new.get(name)) for name in (old | new))
+        found = (differing_key(was, is_, f"{key}.{name}" if key else name) for name, was, is_ in pairs)
+        return next((text for text in found if text is not None), None)
+    return None if old == new else f"{key} was {old} and is {new}"
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].strip()
+
+
+def _place(cell: Cell, home: Path) -> Sequence[str]:
+    place = f"run.dir={home}"
+    if parse_override(place).value != str(home):
+        place = text_override("run.dir", str(home))
+    return [place, f"run.name={cell.name}"]

@@ -1,0 +1,188 @@
+"""The tables of the paper (Agent-R1, arXiv 2511.14460): their rows, the recipes that repeat them, and its numbers.
+
+Exact match of Qwen2.5-3B-Instruct. The first two columns are what it was trained on, the last one is out of domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent_r1_core.experiments.cost import Costs
+
+COLUMNS = ("HotpotQA", "2Wiki", "MuSiQue")
+"""Evaluation sets of the paper; the sets that a recipe reports stand for them in this order."""
+OUT_OF_DOMAIN = COLUMNS[-1]
+AVERAGE = "average"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table."""
+
+    name: str
+    """Names its cells, too: two tables that share a row share its runs."""
+    title: str
+    paper: Mapping[str, float]
+    """Exact match as the paper reports it, by column."""
+    method: str = "grpo"
+    """Whose recipe it plays; rows that train nothing take the model, the tools and the sets from it."""
+    overrides: tuple[str, ...] = ()
+    trained: bool = True
+    baseline: str | None = None
+    """The policy of `agent-r1 eval` that plays in place of a trained one."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+
+    def row(self, name: str) -> Row | None:
+        """The row of this name."""
+        return next((row for row in self.rows if row.name == name), None)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a model must be able to do; where it is not, the row says nothing about the baseline and is void."""
+
+    overrides: tuple[str, ...]
+    """Of the questions that decide it."""
+    least: float
+    """Exact match on them."""
+    questions: str
+    """The questions in words."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A size at which the tables can be repeated."""
+
+    name: str
+    recipe: str
+    """The name of a method's recipe, with `{method}`."""
+    about: str
+    costs: Costs
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    """By row."""
+
+
+def _scores(*numbers: float) -> dict[str, float]:
+    return dict(zip((*COLUMNS, AVERAGE), numbers, strict=True))
+
+
+_PPO = Row("ppo", "PPO", _scores(0.4136, 0.5468, 0.1552, 0.3719), "ppo")
+_GRPO = Row("grpo", "GRPO", _scores(0.4405, 0.5741, 0.1485, 0.3877), "grpo")
+
+TABLES = {
+    table.name: table
+    for table in (
+        Table(
+            "table3",
+            "Methods: exact match of baselines and of agents trained by reinforcement learning",
+            (
+                Row(
+                    "base_tool_call",
+                    "Base Tool Call",
+                    _scores(0.1372, 0.0891, 0.0277, 0.0847),
+                    trained=False,
+                    baseline="base_tool_call",
+                ),
+                Row(
+                    "naive_rag",
+                    "Naive RAG",
+                    _scores(0.1916, 0.1792, 0.0277, 0.1328),
+                    trained=False,
+                    baseline="naive_rag",
+                ),
+                Row("reinforce_pp", "REINFORCE++", _scores(0.3768, 0.4796, 0.1336, 0.3300), "reinforce_pp"),
+                Row(
+                    "reinforce_pp_baseline",
+                    "REINFORCE++-baseline",
+                    _scores(0.3966, 0.5406, 0.1485, 0.3619),
+                    "reinforce_pp_baseline",
+                ),
+                Row("rloo", "RLOO", _scores(0.4089, 0.5641, 0.1419, 0.3716), "rloo"),
+                _PPO,
+                _GRPO,
+            ),
+        ),
+        Table(
+            "table4",
+            "Masks: exact match with the action masks switched off",
+            (
+                _PPO,
+                Row(
+                    "ppo-no_advantage_mask",
+                    "PPO, advantage mask off",
+                    {AVERAGE: 0.3136},
+                    "ppo",
+                    ("algorithm.advantage_mask=false",),
+                ),
+                Row(
+                    "ppo-no_masks",
+                    "PPO, advantage and loss mask off",
+                    {AVERAGE: 0.3022},
+                    "ppo",
+                    ("algorithm.advantage_mask=false", "algorithm.loss_mask=false"),
+                ),
+                _GRPO,
+                Row(
+                    "grpo-no_loss_mask",
+                    "GRPO, loss mask off",
+                    {AVERAGE: 0.3722},
+                    "grpo",
+                    ("algorithm.loss_mask=false",),
+                ),
+            ),
+        ),
+    )
+}
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            "tiny",
+            "paper/miniwiki-{method}",
+            "the bundled model on invented worlds, on two CPU cores",
+            Costs(
+                "two CPU cores; the rates are those of the default recipe, measured",
+                parameters=1.7e6,
+                tokens=150,
+                sampled=45,
+                questions=200,
+                flops=1.0e11,
+                sampling=3000,
+                start=6,
+            ),
+            {
+                "naive_rag": Check(
+                    ("tasks.eval={name: miniwiki, split: eval, hops: [1], size: 100}", "evaluation.choose_on=null"),
+                    0.8,
+                    "questions that one passage answers",
+                )
+            },
+        ),
+        Scale(
+            "paper",
+            "paper/hotpotqa-2wiki-{method}",
+            "Qwen2.5-3B-Instruct, with a search over Wikipedia",
+            Costs(
+                "one H100 or H200: computed, not measured, from 35 % of its 989 TFLOP/s (bfloat16) in the learner, "
+                "6,000 sampled tokens per second, and episodes of 2,000 tokens of which 400 are sampled",
+                parameters=3.09e9,
+                tokens=2000,
+                sampled=400,
+                questions=7500,
+                flops=0.35 * 989e12,
+                sampling=6000,
+                start=120,
+            ),
+        ),
+    )
+}

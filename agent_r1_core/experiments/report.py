@@ -1,0 +1,185 @@
+"""Report: a table of the paper beside ours, from the results of the cells that have finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets
+from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.experiments.matrix import Cell, Matrix
+from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
+from agent_r1_core.experiments.store import Store
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.runs.evaluation_file import read_evaluation
+
+DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the report."""
+
+    row: Row
+    status: str
+    """`done`, `partly run`, `not run` or `void`."""
+    note: str
+    """Why it is not done."""
+    scores: Mapping[str, Estimate] = field(default_factory=dict)
+    """Exact match by column of the paper, over the seeds that have finished; a void row has none."""
+    by_seed: Mapping[str, list[float]] = field(default_factory=dict)
+    """The same, of each seed."""
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    """Each finished cell: its seed, its result's file, its policy."""
+
+    def gap(self) -> float | None:
+        """Our average less the paper's."""
+        average = self.scores.get(AVERAGE)
+        return None if average is None else average.mean - self.row.paper[AVERAGE]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "row": self.row.name,
+            "title": self.row.title,
+            "status": self.status,
+            "note": self.note,
+            "ours": {column: asdict(score) for column, score in self.scores.items()},
+            "by_seed": dict(self.by_seed),
+            "paper": dict(self.row.paper),
+            "gap": self.gap(),
+            "cells": self.cells,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table with everything that a reader of its scores must know."""
+
+    matrix: Matrix
+    lines: list[Line]
+    sets: dict[str, str]
+    """Our evaluation set by column of the paper."""
+    facts: list[str]
+    """Scorer, sampling, corpora, how checkpoints were chosen."""
+
+    def line(self, name: str) -> Line | None:
+        """The line of a row that has scores."""
+        return next((line for line in self.lines if line.row.name == name and line.scores), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for the file and `--json`."""
+        return {
+            "schema": 1,
+            "table": self.matrix.table.name,
+            "title": self.matrix.table.title,
+            "scale": self.matrix.scale.name,
+            "seeds": self.matrix.seeds,
+            "overrides": list(self.matrix.overrides),
+            "metric": metric.EXACT_MATCH,
+            "columns": {column: self.sets.get(column) for column in COLUMNS},
+            "rows": [line.to_json() for line in self.lines],
+            "facts": self.facts,
+        }
+
+
+def make_report(matrix: Matrix, store: Store, failures: Mapping[str, str], sets: list[str]) -> Report:
+    """Read the results of the finished cells.
+
+    Args:
+        matrix: the table.
+        store: its folder.
+        failures: why cells failed, by cell.
+        sets: our evaluation sets, in the order of the paper's columns.
+
+    Raises:
+        RunError: the result of a finished cell is gone or damaged.
+    """
+    columns = dict(zip(COLUMNS, sets, strict=True))
+    cells = Matrix(matrix.table, matrix.scale, matrix.seeds, matrix.overrides).cells()
+    lines, facts = [], dict[str, None]()
+    for row in matrix.table.rows:
+        own = [cell for cell in cells if cell.row == row and cell.check is None]
+        check = next((cell for cell in cells if cell.row == row and cell.check is not None), None)
+        line, said = _line(row, own, check, store, failures, columns)
+        lines.append(line)
+        facts |= dict.fromkeys(said)
+    return Report(matrix, lines, columns, list(facts))
+
+
+def _line(
+    row: Row,
+    cells: list[Cell],
+    check: Cell | None,
+    store: Store,
+    failures: Mapping[str, str],
+    columns: Mapping[str, str],
+) -> tuple[Line, list[str]]:
+    finished = [(cell, record) for cell in cells if (record := store.record(cell)) is not None]
+    failed = "; ".join(f"{cell.name}: {failures[cell.name]}" for cell in cells if cell.name in failures)
+    missing = ", ".join(cell.name for cell in cells if all(cell is not other for other, _ in finished))
+    void = "" if check is None else _void(check, store, failures)
+    if not finished:
+        return Line(row, NOT_RUN, failed), []
+    by_seed: dict[str, list[Estimate]] = {column: [] for column in (*columns, AVERAGE)}
+    facts, told = [], []
+    for cell, record in finished:
+        file = store.result(record)
+        for column, name in columns.items():
+            by_seed[column].append(file.recorded.sets[name].metrics[metric.EXACT_MATCH])
+        by_seed[AVERAGE].append(file.recorded.metrics[metric.EXACT_MATCH])
+        chosen = (read_evaluation(file.path).get("policy") or {}).get("chosen")
+        facts += _facts(row, columns, file.recorded, chosen)
+        told.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, "chosen": chosen})
+    if void:
+        return Line(row, VOID, void, cells=told), facts
+    status, note = (PARTLY, failed or f"not run: {missing}") if missing else (DONE, "")
+    scores = {column: over_seeds(estimates) for column, estimates in by_seed.items()}
+    seeds = {column: [estimate.mean for estimate in estimates] for column, estimates in by_seed.items()}
+    return Line(row, status, note, scores, seeds, told), facts
+
+
+def over_seeds(estimates: list[Estimate]) -> Estimate:
+    """The mean of a score over the seeds, each with its own interval over tasks."""
+    if len(estimates) == 1:
+        return estimates[0]
+    mean = mean_over_sets(estimates)
+    return Estimate(mean.mean, mean.low, mean.high, f"mean of {len(estimates)} seeds", estimates[0].n)
+
+
+def _void(check: Cell, store: Store, failures: Mapping[str, str]) -> str:
+    """Why a row is void; empty: it is not."""
+    record, asked = store.record(check), check.check
+    if asked is None or record is None:
+        return f"{check.name} has not run, which decides whether the model can play it: {failures.get(check.name, '')}"
+    score = store.result(record).recorded.metrics[metric.EXACT_MATCH]
+    if score.mean >= asked.least:
+        return ""
+    return (
+        f"the model cannot play this baseline: exact match {score} on {score.n} {asked.questions}, and it must reach "
+        f"{asked.least:.2f} there"
+    )
+
+
+def _facts(
+    row: Row, columns: Mapping[str, str], result: EvaluationResult, chosen: Mapping[str, Any] | None
+) -> list[str]:
+    """What a reader of a result must know, in sentences."""
+    lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == metric.EXACT_MATCH]
+    sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
+    lines.append(f"sampling: {_listed(sampling)}")
+    for name in columns.values():
+        scores = result.sets[name]
+        lines += [f"{name}: {tool}: {_listed(facts)}" for tool, facts in scores.tools.items()]
+        lines += [f"{row.title}: {condition}" for condition in scores.conditions]
+    if result.choosing_set is not None:
+        lines.append(f"checkpoints are chosen on the set {result.choosing_set}, which no column shows")
+    if chosen is not None:
+        by = f", chosen by {chosen['chosen_by']}" if chosen["chosen_by"] else ""
+        lines.append(f"{row.title}: the {chosen['kind']} of each seed{by}")
+    return lines
+
+
+def _listed(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in facts.items())

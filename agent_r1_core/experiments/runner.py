@@ -1,0 +1,119 @@
+"""Runs the cells of a matrix that have not finished, one after the other; each command in a process of its own.
+
+A cell that fails does not stop the others. An interruption ends the running cell as it ends a training: its run is
+saved, and goes on when the matrix is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.experiments.matrix import Cell, Matrix
+from agent_r1_core.experiments.store import Store
+from agent_r1_core.runs.files import remove_folder
+from agent_r1_core.runs.run import Run
+
+Execute = Callable[[Sequence[str], Path], str]
+"""Runs a command of agent-r1, adding what it says on stderr to a file; returns what it says on stdout. Raises RunError
+with the command's last sentence if it fails."""
+
+
+class Watch(Protocol):
+    """Is told how far a matrix is."""
+
+    def begin(self, cell: Cell, number: int, total: int, left: float | None) -> None:
+        """A cell begins; `left` is the time in seconds that all the cells to run will take, where it is known."""
+
+    def skip(self, cell: Cell, reason: str) -> None:
+        """A cell is left out."""
+
+    def end(self, cell: Cell, seconds: float, failure: str | None) -> None:
+        """A cell has finished, or failed."""
+
+
+def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> dict[str, str]:
+    """Run what has not run yet.
+
+    Returns:
+        By cell, why it failed or was left out.
+
+    Raises:
+        KeyboardInterrupt: the work was interrupted; the text says how far it is.
+    """
+    cells = matrix.cells()
+    failures: dict[str, str] = {}
+    for index, cell in enumerate(cells):
+        if store.record(cell) is not None:
+            continue
+        with store.claimed(cell) as ours:
+            if not ours:
+                failures[cell.name] = "another process runs it"
+                watch.skip(cell, failures[cell.name])
+                continue
+            if store.record(cell) is not None:
+                continue
+            watch.begin(cell, index + 1, len(cells), seconds_left(cells, store))
+            started, failure = time.monotonic(), None
+            try:
+                _play(matrix, cell, store, execute, started)
+            except AgentR1Error as error:
+                failures[cell.name] = failure = str(error)
+            except KeyboardInterrupt:
+                done = sum(store.record(other) is not None for other in cells)
+                raise KeyboardInterrupt(f"stopped in {cell.name}, with {done} of {len(cells)} cells finished") from None
+            watch.end(cell, time.monotonic() - started, failure)
+    return failures
+
+
+def seconds_left(cells: Sequence[Cell], store: Store) -> float | None:
+    """The time of the cells that have not finished, judged by those that have; None: nothing tells it.
+
+    A cell takes as long as those of its row, else as those that train too, or do not.
+    """
+    finished = [(cell, record.seconds) for cell in cells if (record := store.record(cell)) is not None]
+    total = 0.0
+    for cell in cells:
+        if any(cell is other for other, _ in finished):
+            continue
+        alike = [seconds for other, seconds in finished if other.row == cell.row and other.check is None]
+        alike = alike or [seconds for other, seconds in finished if other.row.trained == cell.row.trained]
+        if not alike:
+            return None
+        total += sum(alike) / len(alike)
+    return total
+
+
+def _play(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: float) -> None:
+    """Train, unless the run is complete; score; record.
+
+    Raises:
+        RunError: a command failed.
+    """
+    run, log = store.runs / cell.name, store.log(cell)
+    if cell.row.trained:
+        if not (Run.is_run(run) and Run.open(run).model.is_dir()):
+            execute(_beginning_or_going_on(matrix, cell, store.runs), log)
+    elif Run.is_run(run):
+        remove_folder(run)  # a killed evaluation left it
+    command = matrix.evaluation(cell, store.runs)
+    answer = execute(command, log)
+    try:
+        file = Path(json.loads(answer)["file"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"agent-r1 {shlex.join(command)} named no file with its result; see {log}") from error
+    store.finish(cell, matrix.commands(cell, store.runs), file, time.monotonic() - started)
+
+
+def _beginning_or_going_on(matrix: Matrix, cell: Cell, home: Path) -> list[str]:
+    run = home / cell.name
+    if not run.exists():
+        return matrix.training(cell, home)
+    if Run.is_run(run) and (run / "config.yaml").is_file():
+        return ["train", str(run), "--resume"]
+    return [*matrix.training(cell, home), "--force"]  # it was killed while it was set up

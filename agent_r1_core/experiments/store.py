@@ -1,0 +1,193 @@
+"""Store: the folder of a matrix, which remembers every finished cell.
+
+    matrix.json            the scale, the overrides, and each row's resolved configuration
+    cells/<cell>.json      a finished cell: its commands, the file of its result, the seconds it took
+    runs/<cell>/           its run, with the result in evaluations/
+    logs/<cell>.log        what its commands said
+    <table>.md .json .png  the report
+
+A cell is finished when its record is there, which is written last. Until then its run is resumed, or its evaluation
+repeated. The tables of a scale may share a folder: a row that both have is run once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.evaluation.result_file import ResultFile
+from agent_r1_core.experiments.matrix import Cell, Matrix, differing_key, reported_sets
+from agent_r1_core.runs.files import clean_leftovers, naming, write_json
+from agent_r1_core.runs.lock import FileLock
+
+KIND = "agent-r1 matrix"
+_PLACES = ("run", "sources")
+"""Sections of a configuration that do not say what a row is."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished cell."""
+
+    cell: str
+    commands: list[list[str]]
+    evaluation: str
+    """The file of its result; relative to the folder of the matrix where it lies inside."""
+    seconds: float
+    """How long its last attempt took."""
+
+
+class Store:
+    """The folder of a matrix."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def runs(self) -> Path:
+        """Where the runs of the cells are."""
+        return self.path / "runs"
+
+    def log(self, cell: Cell) -> Path:
+        """The file for what a cell's commands say."""
+        return self.path / "logs" / f"{cell.name}.log"
+
+    def open(self, matrix: Matrix, resume: bool) -> list[str]:
+        """Lay out the folder, or check that it holds this matrix.
+
+        Returns:
+            The evaluation sets that the recipes report, in the order of the paper's columns.
+
+        Raises:
+            ConfigError, PluginError: a recipe or an override is wrong, or this machine cannot run a component.
+            RunError: the folder holds something else, or a recipe has changed since the matrix began; or it exists and
+                `resume` is False.
+        """
+        resolved = {row.name: matrix.resolve(row) for row in matrix.table.rows}
+        for one in resolved.values():
+            one.check_available()
+        sets = {tuple(reported_sets(one)) for one in resolved.values()}
+        if len(sets) > 1:
+            raise ConfigError(f"the recipes of {matrix.table.name} report different sets ({sets}); give all the same")
+        configs = {name: _essence(one.dump()) for name, one in resolved.items()}
+        known: dict[str, Any] = {}
+        if self._marker.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
+            known = self._check(matrix, configs, resume)
+        elif resume:
+            raise RunError(f"{self.path} holds no matrix yet; leave out --resume to begin one there")
+        with naming(self.path):
+            for name in ("cells", "runs", "logs"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+            clean_leftovers(self.path / "cells")
+        content = {"scale": matrix.scale.name, "overrides": list(matrix.overrides), "rows": {**known, **configs}}
+        write_json(self._marker, {"kind": KIND, "schema": 1, **content})
+        return list(sets.pop())
+
+    def record(self, cell: Cell) -> Record | None:
+        """The record of a cell; None: it has not finished.
+
+        Raises:
+            RunError: the record is damaged.
+        """
+        path = self._record(cell)
+        if not path.is_file():
+            return None
+        found = _read(path)
+        try:
+            return Record(**{name: found[name] for name in Record.__dataclass_fields__})
+        except KeyError as error:
+            raise RunError(f"{path} is damaged: it has no {error}; delete it to run the cell again") from error
+
+    def finish(self, cell: Cell, commands: list[list[str]], evaluation: Path, seconds: float) -> None:
+        """Record that a cell has finished."""
+        inside = evaluation.resolve().is_relative_to(self.path.resolve())
+        file = evaluation.resolve().relative_to(self.path.resolve()) if inside else evaluation.resolve()
+        record = Record(cell.name, commands, str(file), round(seconds, 1))
+        write_json(self._record(cell), {"schema": 1, **asdict(record)})
+
+    def result(self, record: Record) -> ResultFile:
+        """A cell's result.
+
+        Raises:
+            RunError: the file is gone or damaged.
+        """
+        file = self.path / record.evaluation
+        again = f"to run the cell again, delete {self.path / 'cells' / record.cell}.json"
+        if not file.is_file():
+            raise RunError(f"{file}, the result of {record.cell}, is gone; restore it; {again}")
+        try:
+            return ResultFile.open(file)
+        except RunError as error:
+            raise RunError(f"{error}; {again}") from error
+
+    @contextmanager
+    def claimed(self, cell: Cell) -> Iterator[bool]:
+        """Keep a cell from other processes; False: another one has it."""
+        with naming(self.path):
+            lock = FileLock(self.path / "cells" / f".{cell.name}.lock", os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                lock.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+        finally:
+            lock.release()
+
+    @property
+    def _marker(self) -> Path:
+        return self.path / "matrix.json"
+
+    def _record(self, cell: Cell) -> Path:
+        return self.path / "cells" / f"{cell.name}.json"
+
+    def _check(self, matrix: Matrix, configs: Mapping[str, Any], resume: bool) -> dict[str, Any]:
+        """The configurations of the rows that the folder knows.
+
+        Raises:
+            RunError: see `open`.
+        """
+        elsewhere = "name another folder with --dir"
+        found = _read(self._marker) if self._marker.is_file() else {}
+        if found.get("kind") != KIND:
+            raise RunError(f"{self.path} exists and is no folder of agent-r1 reproduce; {elsewhere}")
+        if not resume:
+            raise RunError(f"{self.path} exists already; continue it with --resume, or {elsewhere}")
+        asked = {"scale": matrix.scale.name, "overrides": list(matrix.overrides)}
+        for key, value in asked.items():
+            if found.get(key) != value:
+                raise RunError(f"{self.path} holds a matrix with {key} {found.get(key)}, not {value}; {elsewhere}")
+        known: dict[str, Any] = found.get("rows", {})
+        for name, config in configs.items():
+            change = differing_key(known[name], config) if name in known else None
+            if change is not None:
+                recipe = next(matrix.recipe(row) for row in matrix.table.rows if row.name == name)
+                raise RunError(
+                    f"the recipe {recipe} has changed since {self.path} began ({name}: {change}), so its cells could "
+                    f"not be compared; put it back, or {elsewhere}"
+                )
+        return known
+
+
+def _essence(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a configuration says about a row, as JSON gives it back."""
+    essence: dict[str, Any] = json.loads(json.dumps({k: v for k, v in config.items() if k not in _PLACES}, default=str))
+    return essence
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or delete it") from error
+    if not isinstance(found, dict):
+        raise RunError(f"{path} is damaged: it holds no JSON object; restore it from a copy, or delete it")
+    return found

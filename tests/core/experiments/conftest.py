@@ -1,0 +1,117 @@
+"""Commands of agent-r1 without a model: a training leaves a complete run, an evaluation a result with known scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
+from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.experiments.matrix import Matrix
+from agent_r1_core.experiments.paper import SCALES, TABLES
+from agent_r1_core.experiments.store import Store
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.trajectory import Group
+
+SETS = ("compositional", "bridge", "three_hops")
+QUESTIONS = 20
+
+
+def answered(right: float, name: str = "") -> list[EpisodeRecord]:
+    """The episodes of a set in which that share of the questions is answered rightly."""
+    tasks = [make_task(f"q{index}", "Where?", ("Paris",)) for index in range(QUESTIONS)]
+    answers = ["Paris" if index < right * QUESTIONS else "Rome" for index in range(QUESTIONS)]
+    groups = [Group(t, [make_trajectory(task=t, answer=a)]) for t, a in zip(tasks, answers, strict=True)]
+    return episode_records(groups, set_name=name)
+
+
+def reported(episodes: list[EpisodeRecord]) -> EvaluationResult:
+    """Their result."""
+    return report(episodes, sampling={"greedy": True}, tools={"wiki_search": {"passages": 960}})
+
+
+class Commands:
+    """Executes commands as `scores` says: by run name, the share of right answers in each set."""
+
+    def __init__(self, scores: Mapping[str, Sequence[float]]) -> None:
+        self.scores = scores
+        self.ran: list[str] = []
+        """`train ppo-0`, `eval ppo-0`, ..."""
+        self.failing: dict[str, BaseException] = {}
+        """What a command raises, by the same text."""
+
+    def __call__(self, command: Sequence[str], log: Path) -> str:
+        keys = dict(word.split("=", 1) for word in command if "=" in word)
+        run = Path(keys["run.dir"], keys["run.name"]) if "run.dir" in keys else Path(command[1])
+        text = f"{command[0]} {run.name}"
+        self.ran.append(f"{text} --resume" if "--resume" in command else text)
+        if text in self.failing:
+            raise self.failing.pop(text)
+        if command[0] == "train":
+            with Run.create(run.parent, run.name, {}, []) as trained:
+                trained.write_model(lambda folder: None)
+            return f"run: {run}"
+        return json.dumps({"file": str(self._evaluated(run))})
+
+    def _evaluated(self, run: Path) -> Path:
+        if not Run.is_run(run):
+            Run.create(run.parent, run.name, {}, []).close()
+        shares = self.scores.get(run.name, (0.5, 0.5, 0.5))
+        names = SETS if len(shares) > 1 else ("",)
+        sets = {name: answered(share, name) for name, share in zip(names, shares, strict=True)}
+        results = {name: reported(episodes) for name, episodes in sets.items()}
+        result = combine(results) if len(shares) > 1 else results[""]
+        rows = [episode.to_json() for episodes in sets.values() for episode in episodes]
+        name = f"eval_{len(Run.open(run).evaluations()) + 1}"
+        return Run.open(run).write_evaluation(name, {**result.to_json(), "policy": None}, episodes=rows)
+
+
+class Silent:
+    """A watch that remembers the times left, and what it was told."""
+
+    def __init__(self) -> None:
+        self.left: list[float | None] = []
+        self.told: list[str] = []
+
+    def begin(self, cell: object, number: int, total: int, left: float | None) -> None:
+        self.left.append(left)
+
+    def skip(self, cell: object, reason: str) -> None:
+        self.told.append(reason)
+
+    def end(self, cell: object, seconds: float, failure: str | None) -> None:
+        if failure is not None:
+            self.told.append(failure)
+
+
+@pytest.fixture
+def commands() -> Commands:
+    """Every cell scores 0.5 until a test says otherwise; Naive RAG can be played."""
+    return Commands({"naive_rag.check": (0.9,)})
+
+
+@pytest.fixture
+def watch() -> Silent:
+    """A watch."""
+    return Silent()
+
+
+@pytest.fixture
+def matrix() -> Callable[..., Matrix]:
+    """`matrix("table3", seeds=2)`: a table at the scale `tiny`."""
+
+    def make(table: str = "table3", seeds: int = 1, **more: object) -> Matrix:
+        return Matrix(TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A folder that does not exist yet."""
+    return Store(tmp_path / "matrix")

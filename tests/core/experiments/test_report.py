@@ -1,0 +1,114 @@
+"""The report's numbers are those of the result files, its verdicts follow fixed rules, and what did not run is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.experiments.claims import claims
+from agent_r1_core.experiments.markdown import markdown
+from agent_r1_core.experiments.matrix import Matrix
+from agent_r1_core.experiments.paper import TABLES
+from agent_r1_core.experiments.report import Report, make_report
+from agent_r1_core.experiments.runner import run_matrix
+from agent_r1_core.experiments.store import Store
+
+Make = Callable[..., Matrix]
+GOOD, POOR = (0.9, 0.85, 0.5), (0.2, 0.1, 0.0)
+
+
+def made(matrix: Matrix, store: Store, commands: Any, watch: Any) -> Report:
+    """The report of a matrix that runs now."""
+    sets = store.open(matrix, resume=False)
+    return make_report(matrix, store, run_matrix(matrix, store, commands, watch), sets)
+
+
+def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    commands.scores = {"naive_rag.check": (0.8,), "ppo-0": GOOD, "ppo-1": (0.7, 0.85, 0.4), "grpo-0": GOOD}
+    report = made(matrix("table3", seeds=2), store, commands, watch).to_json()
+    assert report["columns"] == {"HotpotQA": "compositional", "2Wiki": "bridge", "MuSiQue": "three_hops"}
+    for row in report["rows"]:
+        files = [store.path / cell["file"] for cell in row["cells"]]
+        results = [EvaluationResult.from_json(json.loads(file.read_text())) for file in files]
+        assert len(results) == (2 if row["row"] not in ("base_tool_call", "naive_rag") else 1)
+        for column, name in report["columns"].items():
+            means = [result.sets[name].metrics["exact_match"].mean for result in results]
+            assert row["by_seed"][column] == means
+            assert row["ours"][column]["mean"] == pytest.approx(sum(means) / len(means))
+        averages = [result.metrics["exact_match"].mean for result in results]
+        assert row["ours"]["average"]["mean"] == pytest.approx(sum(averages) / len(averages))
+        assert row["gap"] == pytest.approx(sum(averages) / len(averages) - row["paper"]["average"])
+    ppo = next(row for row in report["rows"] if row["row"] == "ppo")
+    assert ppo["ours"]["HotpotQA"]["low"] < 0.8 < ppo["ours"]["HotpotQA"]["high"]
+    assert ppo["paper"] == {"HotpotQA": 0.4136, "2Wiki": 0.5468, "MuSiQue": 0.1552, "average": 0.3719}
+
+
+def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    methods = ("reinforce_pp", "reinforce_pp_baseline", "rloo", "ppo", "grpo")
+    commands.scores = {f"{name}-0": GOOD for name in methods} | {
+        "naive_rag.check": (0.8,),
+        "base_tool_call": POOR,
+        "naive_rag": (0.5, 0.1, 0.5),
+    }
+    report = made(matrix("table3"), store, commands, watch)
+    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in claims(report)]
+    assert verdicts == [
+        ("every method clearly above Base Tool Call on HotpotQA", True),
+        ("every method clearly above Base Tool Call on 2Wiki", True),
+        ("every method above Base Tool Call on MuSiQue", True),
+        ("every method clearly above Naive RAG on HotpotQA", False),
+        ("every method clearly above Naive RAG on 2Wiki", True),
+        ("every method above Naive RAG on MuSiQue", False),
+        ("the weakest method at least 2.5 times Naive RAG on average", False),
+    ]
+    assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
+
+
+def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
+    report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
+    assert [claim.holds for claim in claims(report)] == [False, True, None]
+    assert "- open: GRPO above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
+
+
+def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    commands.scores = {"naive_rag.check": (0.75,), "naive_rag": GOOD, "ppo-0": POOR}
+    report = made(matrix("table3", rows=("naive_rag", "ppo")), store, commands, watch)
+    lines = {line.row.name: line for line in report.lines}
+    assert (lines["naive_rag"].status, lines["naive_rag"].scores) == ("void", {})
+    assert lines["naive_rag"].note.startswith("the model cannot play this baseline: exact match 0.750 [")
+    assert lines["naive_rag"].note.endswith("on 20 questions that one passage answers, and it must reach 0.80 there")
+    assert {line.status for name, line in lines.items() if name not in ("naive_rag", "ppo")} == {"not run"}
+    text = markdown(report)
+    assert "| Naive RAG | 0.1916 | void | 0.1792 | void | 0.0277 | void | 0.1328 | void |  | 1 |" in text
+    assert "| GRPO | 0.4405 | not run |" in text
+    assert "- open: every method above Naive RAG on MuSiQue (ours: three_hops) (Naive RAG has no scores)" in text
+
+
+def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    text = markdown(made(matrix("table4", overrides=("evaluation.size=20",)), store, commands, watch))
+    assert (
+        "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
+    )
+    assert "- exact_match: HotpotQA's official normalisation" in text
+    assert "- compositional: wiki_search: passages 960" in text
+    assert "- sampling: greedy True" in text
+
+
+def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    small = matrix("table4", rows=("ppo",))
+    made(small, store, commands, watch)
+    file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
+    file.write_text("{}")
+    with pytest.raises(
+        RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"
+    ):
+        make_report(small, store, {}, ["a", "b", "c"])
+    file.unlink()
+    with pytest.raises(RunError, match=r"the result of ppo-0, is gone; restore it; to run the cell again, delete"):
+        make_report(small, store, {}, ["a", "b", "c"])

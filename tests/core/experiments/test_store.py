@@ -1,0 +1,74 @@
+"""The folder of a matrix belongs to one scale and to recipes as they were when it began."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.experiments.matrix import Matrix
+from agent_r1_core.experiments.store import Store
+
+Make = Callable[..., Matrix]
+
+
+def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, store: Store) -> None:
+    small = matrix("table3")
+    with pytest.raises(RunError, match=r"holds no matrix yet; leave out --resume"):
+        store.open(small, resume=True)
+    assert not store.path.exists()
+    assert store.open(small, resume=False) == ["compositional", "bridge", "three_hops"]
+    with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
+        store.open(small, resume=False)
+    store.open(matrix("table3", seeds=5), resume=True)
+    with pytest.raises(RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; name"):
+        store.open(matrix("table3", overrides=("training.steps=9",)), resume=True)
+
+
+def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) -> None:
+    store.open(matrix("table3"), resume=False)
+    marker = store.path / "matrix.json"
+    content = json.loads(marker.read_text())
+    content["rows"]["ppo"]["training"]["lr"] = 0.5
+    marker.write_text(json.dumps(content))
+    sentence = r"the recipe paper/miniwiki-ppo has changed since .* began \(ppo: training\.lr was 0\.5 and is 0\.0003\)"
+    with pytest.raises(RunError, match=sentence):
+        store.open(matrix("table3"), resume=True)
+
+
+def test_a_folder_of_something_else_is_left_alone(matrix: Make, store: Store) -> None:
+    store.path.mkdir()
+    (store.path / "thesis.txt").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"exists and is no folder of agent-r1 reproduce; name another folder"):
+            store.open(matrix("table3"), resume=resume)
+    assert [path.name for path in store.path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_record_is_named(matrix: Make, store: Store) -> None:
+    small = matrix("table4")
+    store.open(small, resume=False)
+    (store.path / "cells" / "ppo-0.json").write_text('{"schema": 1}')
+    with pytest.raises(RunError, match=r"cells/ppo-0\.json is damaged: it has no 'cell'; delete it to run the cell"):
+        store.record(small.cells()[0])
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"overrides": ("seed=3",)}, r"override 'seed=3': the matrix decides seed; use --seeds"),
+        ({"overrides": ("run.dir=here",)}, r"the matrix decides run\.dir; use --dir"),
+        ({"rows": ("dpo",)}, r"table3 has no row 'dpo'; its rows are base_tool_call, naive_rag, reinforce_pp, "),
+    ],
+)
+def test_what_a_matrix_refuses(matrix: Make, more: dict[str, tuple[str, ...]], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        matrix("table3", **more)
+
+
+def test_recipes_must_report_a_set_for_every_column(matrix: Make, store: Store) -> None:
+    one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
+    with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
+        store.open(one, resume=False)
