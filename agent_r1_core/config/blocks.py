@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
+from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, TasksBlock, ToolBlock
 
 BLOCKS: dict[tuple[str, ...], str] = {
     ("tasks", "train"): "tasks",
@@ -19,13 +19,13 @@ BLOCKS: dict[tuple[str, ...], str] = {
 OPTION_BLOCKS: dict[tuple[str, ...], str] = {("env", "format"): "tool_format"}
 """Blocks that are an option of another component, if its `Config` declares them so."""
 
-EVAL_SETS = ("tasks", "eval")
-"""The place that holds one block, or a mapping of several by name."""
+SETS: tuple[tuple[str, ...], ...] = (("tasks", "train"), ("tasks", "eval"))
+"""The places that hold one block, or a mapping of several by name."""
 
 BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "trackers": "tracker"}
 """Lists of blocks."""
 
-BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tool": ToolBlock, "reward": RewardBlock}
+BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tasks": TasksBlock, "tool": ToolBlock, "reward": RewardBlock}
 """Kinds whose blocks have keys of their own; other blocks have only a name and the component's options."""
 
 
@@ -35,7 +35,7 @@ def block_keys(kind: str) -> tuple[str, ...]:
 
 
 def holds_sets(value: Any) -> bool:
-    """Whether a value for `tasks.eval` is a mapping of named sources: it has no `name` of its own, and holds blocks."""
+    """Whether a value at such a place is a mapping of named sources: it has no `name` of its own, and holds blocks."""
     return (
         isinstance(value, dict)
         and not isinstance(value.get("name"), str)
@@ -49,17 +49,17 @@ def spelled_out(value: Any, key: tuple[str | int, ...]) -> Any:
     def block(entry: Any) -> Any:
         return {"name": entry} if isinstance(entry, str) else entry
 
-    if key == EVAL_SETS and holds_sets(value):
+    if key in SETS and holds_sets(value):
         return type(value)({name: block(entry) for name, entry in value.items()})
     if len(key) == 1 and key[0] in BLOCK_LISTS and isinstance(value, list):
         return [block(entry) for entry in value]
-    # Below tasks.eval, text may also be an option of the one source there.
-    return block(value) if block_kind(key) is not None and key[:-1] != EVAL_SETS else value
+    # Below such a place, text may also be an option of the one source there.
+    return block(value) if block_kind(key) is not None and key[:-1] not in SETS else value
 
 
 def block_kind(key: tuple[str | int, ...]) -> str | None:
     """The kind of component that the block at `key` names; None if no block belongs there."""
-    if len(key) == 3 and key[:2] == EVAL_SETS:
+    if len(key) == 3 and key[:2] in SETS:
         return "tasks"
     if len(key) == 2 and isinstance(key[1], int):
         return BLOCK_LISTS.get(str(key[0]))

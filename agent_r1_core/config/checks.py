@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.reward_checks import check_process_rewards, check_rewards
+from agent_r1_core.config.task_set_checks import check_task_sets
 from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def check_setup(setup: Setup) -> None:
     _context(setup)
     check_rewards(setup)
     _evaluation(setup)
-    _choosing_set(setup)
-    if setup.config.evaluation.size is None:
-        setup.idle(("evaluation", "sample"), "evaluation.size is not set, so that every task is taken")
+    check_task_sets(setup)
     if setup.training:
         _sampling(setup)
         _algorithm(setup)
@@ -175,22 +174,6 @@ def _evaluation(setup: Setup) -> None:
 def _rewards(block: ResolvedBlock) -> bool:
     """Whether a component has a reward of its own in the metrics."""
     return block.kind == "reward" or (block.kind == "tool" and block.cls.reward_range is not None)
-
-
-def _choosing_set(setup: Setup) -> None:
-    """Require that the choosing set is one of several, and that there is something to choose."""
-    config, chooser = setup.config, setup.config.evaluation.choose_on
-    if chooser is None:
-        return
-    key, sets = ("evaluation", "choose_on"), config.tasks.eval
-    if not isinstance(sets, dict):
-        setup.problems.add(key, "needs several named sets in tasks.eval: {choose: {name: ...}, report: {name: ...}}")
-    elif chooser not in sets:
-        setup.problems.add(key, f"must be one of the sets {', '.join(sets)} of tasks.eval, not {chooser!r}")
-    elif len(sets) == 1:
-        setup.problems.add(key, f"leaves nothing to report: {chooser} is the only set of tasks.eval; add another one")
-    if config.checkpoint.best is None:
-        setup.idle(key, "checkpoint.best is null, so that nothing is chosen")
 
 
 def _sampling(setup: Setup) -> None:

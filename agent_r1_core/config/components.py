@@ -13,8 +13,8 @@ from agent_r1_core.config.blocks import (
     BLOCK_LISTS,
     BLOCK_MODELS,
     BLOCKS,
-    EVAL_SETS,
     OPTION_BLOCKS,
+    SETS,
     block_keys,
     block_kind,
     holds_sets,
@@ -104,9 +104,9 @@ def find_blocks(tree: dict[str, Any]) -> Iterator[tuple[Key, str, dict[str, Any]
     for name, kind in BLOCK_LISTS.items():
         entries = tree.get(name)
         places += [((name, index), kind) for index in range(len(entries))] if isinstance(entries, list) else []
-    sets = _value_at(tree, EVAL_SETS)
-    if holds_sets(sets):
-        places += [((*EVAL_SETS, name), BLOCKS[EVAL_SETS]) for name in sets]
+    for place in SETS:
+        sets = _value_at(tree, place)
+        places += [((*place, name), BLOCKS[place]) for name in sets] if holds_sets(sets) else []
     for key, kind in places:
         value = _value_at(tree, key)
         if isinstance(value, dict) and isinstance(value.get("name"), str) and value["name"]:

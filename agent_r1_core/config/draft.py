@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.config.blocks import EVAL_SETS, block_kind, holds_sets, spelled_out
+from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, spelled_out
 from agent_r1_core.config.keys import Key, key_text
 
 
@@ -98,7 +98,7 @@ class Draft:
             if self._replaces(base, {name: value}, key):
                 self._drop(base, {name: value}, key)
                 return self._put(base, {name: value}, key, source)
-            if key == EVAL_SETS and holds_sets(base) and isinstance(value, str):
+            if key in SETS and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
             self.sources.pop(key, None)
             return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
@@ -128,7 +128,7 @@ class Draft:
         if block_kind(key) is None:
             return False
         renamed = "name" in layer and layer["name"] != base.get("name")
-        return renamed or (key == EVAL_SETS and "name" in base and holds_sets(layer))
+        return renamed or (key in SETS and "name" in base and holds_sets(layer))
 
 
 def leaves(value: Any, key: Key) -> Iterator[Key]:

@@ -19,6 +19,7 @@ from agent_r1_core.contracts.blocks import (
     EngineBlock,
     EnvBlock,
     RewardBlock,
+    TasksBlock,
     ToolBlock,
 )
 from agent_r1_core.contracts.run_name import RUN_NAME
@@ -52,7 +53,7 @@ class ModelConfig(Section):
 
 
 def _source_or_sets(value: Any) -> str:
-    """Whether a value for `tasks.eval` is one source or several sets, before and after validation."""
+    """Whether a value is one task source or several sets by name, before and after validation."""
     blocks = isinstance(value, dict) and any(isinstance(entry, ComponentBlock) for entry in value.values())
     return "sets" if blocks or holds_sets(value) else "source"
 
@@ -69,23 +70,29 @@ _NO_SET_NAMES = ("train", "eval", "reward", "status")
 """Names with another meaning in metrics and commands."""
 
 
-class TasksConfig(Section):
-    """Where the tasks come from."""
+_Sources = Annotated[
+    Annotated[TasksBlock, Tag("source")]
+    | Annotated[dict[Annotated[str, AfterValidator(_set_name)], TasksBlock], Tag("sets")],
+    Discriminator(_source_or_sets),
+]
+"""One source, or several by name: `{hotpot: {name: hotpotqa, ...}, wiki: {name: miniwiki, ...}}`."""
 
-    train: ComponentBlock = ComponentBlock(name="miniwiki")
-    eval: (
-        Annotated[
-            Annotated[ComponentBlock, Tag("source")]
-            | Annotated[dict[Annotated[str, AfterValidator(_set_name)], ComponentBlock], Tag("sets")],
-            Discriminator(_source_or_sets),
-        ]
-        | None
-    ) = None
-    """One source, or several by name: `{hotpot: {name: hotpotqa, ...}, wiki: {name: miniwiki, ...}}`; null: a part of
-    the training tasks is held out."""
+
+class TasksConfig(Section):
+    """Where the tasks come from: in each place one source, or several by name."""
+
+    train: _Sources = TasksBlock(name="miniwiki")
+    """Several are mixed by their weights: `{hotpot: {name: hotpotqa, weight: 2, ...}, wiki: {name: miniwiki, ...}}`."""
+    eval: _Sources | None = None
+    """null: a part of the training tasks is held out."""
 
     @property
-    def eval_sets(self) -> dict[str, ComponentBlock | None]:
+    def train_sets(self) -> dict[str, TasksBlock]:
+        """The training sets by name, sorted; a single set is called `train`."""
+        return dict(sorted(self.train.items())) if isinstance(self.train, dict) else {"train": self.train}
+
+    @property
+    def eval_sets(self) -> dict[str, TasksBlock | None]:
         """The evaluation sets by name; a single set is called `eval`, and is None if it is held out of training."""
         return dict(self.eval) if isinstance(self.eval, dict) else {"eval": self.eval}
 

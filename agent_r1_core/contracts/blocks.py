@@ -58,6 +58,15 @@ class ComponentBlock(Section):
         return {"name": self.name, **self.config.model_dump(mode="json"), **block}
 
 
+class TasksBlock(ComponentBlock):
+    """A task source, and its share where it is one of several training sets."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "weight")
+
+    weight: float = Field(default=1.0, gt=0)
+    """Of one of several training sets: how many of its tasks come for each one of a set of weight 1."""
+
+
 class EnvBlock(ComponentBlock):
     """The environment."""
 

@@ -11,6 +11,9 @@ from agent_r1_core.contracts.metric import Metric
 # Rewards, means over the step's episodes.
 REWARD_MEAN = Metric("reward/mean", "return of an episode: outcome and process rewards, weighted", better="higher")
 REWARD = Metric("reward/<name>", "one reward, unweighted; a process reward is summed over the turns", better="higher")
+RETURN_OF_SET = Metric(
+    "train/<set>/return", "return of an episode on a task of this one of several training sets", better="higher"
+)
 
 # Episodes, means over those that did not fail.
 EPISODE_TURNS = Metric("episode/turns", "turns of an episode, without summaries of its context")

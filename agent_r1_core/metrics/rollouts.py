@@ -50,6 +50,14 @@ def reward_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return mean | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
 
 
+def set_metrics(trajectories: Sequence[Trajectory], sets: Iterable[str]) -> dict[str, float]:
+    """The mean return of each training set's episodes; nothing for a set that was not played."""
+    returns: dict[str, list[float]] = {name: [] for name in sets}
+    for trajectory in trajectories:
+        returns[trajectory.task.metadata["source"]].append(trajectory.total_reward)
+    return {metric.RETURN_OF_SET.of(name): statistics.fmean(found) for name, found in returns.items() if found}
+
+
 def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Spread of returns within groups and over all episodes (standard deviations with n - 1, in reward units), and the
     share of groups without spread; groups of one episode do not count."""

@@ -19,9 +19,10 @@ from agent_r1_core.training.checkpointing import load_task_order
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
+from agent_r1_core.training.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.training.split import Split, make_split
-from agent_r1_core.training.task_order import TaskOrder
+from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Assembly:
     trackers: list[Tracker]
     policy_folder: Path
     _learner: LocalLearner | None = None
-    _task_order: TaskOrder | None = None
+    _task_order: Order | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -64,7 +65,7 @@ class Assembly:
         return self._learner
 
     @property
-    def task_order(self) -> TaskOrder:
+    def task_order(self) -> Order:
         """The place in the order of training tasks from which the run goes on; an evaluation has none."""
         if self._task_order is None:
             raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
@@ -174,11 +175,8 @@ def assemble(
         held_out_by = held_out_by or source.run or resolved.run
     names = [name for split in splits for name in set_names(config, split)]
     tasks = load_tasks(resolved, names, note, held_out_by)
-    if learning and len(tasks[TRAIN].tasks) < config.training.tasks_per_step:
-        note(
-            f"training.tasks_per_step is {config.training.tasks_per_step}, but there are only "
-            f"{len(tasks[TRAIN].tasks)} training tasks: every step takes all of them"
-        )
+    for sentence in describe_mixture(config, tasks[TRAIN]) if learning else ():
+        note(sentence)
     learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
     task_splits = {name: make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks}
     return Assembly(
@@ -193,12 +191,12 @@ def assemble(
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
         _learner=None if learner is None else LocalLearner(learner),
-        _task_order=_task_order(config, len(tasks[TRAIN].tasks), checkpoint) if learning else None,
+        _task_order=_task_order(config, tasks[TRAIN], checkpoint) if learning else None,
     )
 
 
-def _task_order(config: RunConfig, tasks: int, checkpoint: Checkpoint | None) -> TaskOrder:
-    first = TaskOrder(tasks, config.seed, config.training.shuffle)
+def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:
+    first = training_order(config, train)
     return first if checkpoint is None else load_task_order(first, checkpoint, config.training.tasks_per_step)
 
 

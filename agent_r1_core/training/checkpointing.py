@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 from agent_r1_core.errors import AgentR1Error, RunError, message_of
 from agent_r1_core.runs.checkpoint import TASK_ORDER
 from agent_r1_core.runs.files import write_json
+from agent_r1_core.training.task_order import after
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.run import Run
     from agent_r1_core.training.roles import LearnerRole
-    from agent_r1_core.training.task_order import TaskOrder
+    from agent_r1_core.training.task_order import Order
 
 
 def save_checkpoint(
     learner: LearnerRole,
-    order: TaskOrder,
+    order: Order,
     run: Run,
     step: int,
     keep: int,
@@ -96,7 +97,7 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
         ) from error
 
 
-def load_task_order(order: TaskOrder, checkpoint: Checkpoint, per_step: int) -> TaskOrder:
+def load_task_order(order: Order, checkpoint: Checkpoint, per_step: int) -> Order:
     """The place in the order of tasks behind a checkpoint. One of an agent-r1 that wrote none has steps of `per_step`
     tasks behind it.
 
@@ -104,7 +105,7 @@ def load_task_order(order: TaskOrder, checkpoint: Checkpoint, per_step: int) -> 
         RunError: the file cannot be read, or is of another number of tasks.
     """
     if not checkpoint.task_order.exists():
-        return order.after(checkpoint.step, per_step)
+        return after(order, checkpoint.step, per_step)
     try:
         return order.at(json.loads(checkpoint.task_order.read_text(encoding="utf-8")))
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:

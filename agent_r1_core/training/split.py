@@ -16,7 +16,8 @@ from agent_r1_core.training.components import (
     make_tool_rewards,
     make_tools,
 )
-from agent_r1_core.training.task_sets import TaskSet, tool_resources
+from agent_r1_core.training.mixture import TaskSet
+from agent_r1_core.training.task_sets import tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.chat import ChatTokenizer

@@ -9,17 +9,39 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
+class Order(Protocol):
+    """A place in an order of tasks, which are counted from 0; TaskOrder is that of one set, MixedOrder of several."""
+
+    def draw(self, count: int, used: Collection[int] = ()) -> tuple[list[int], Order]:
+        """The next tasks and the place behind them.
+
+        Args:
+            count: how many; fewer come where all others are used.
+            used: what the step has already; no task comes twice in a step.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON-able."""
+
+    def at(self, state: Mapping[str, Any]) -> Order:
+        """The place that `state` told.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no place in this order.
+        """
+
+
 @dataclass(frozen=True)
 class TaskOrder:
-    """A place in the order of `tasks` tasks, which are counted from 0."""
+    """A place in the order of `tasks` tasks."""
 
     tasks: int
-    seed: int
+    seed: int | str
     shuffle: bool
     epoch: int = 0
     drawn: int = 0
@@ -27,13 +49,13 @@ class TaskOrder:
     waiting: tuple[int, ...] = ()
     """Tasks that were read when their step had them already, from the epoch before: the next in line."""
 
-    def draw(self, count: int, used: Collection[int] = ()) -> tuple[list[int], TaskOrder]:
-        """The next tasks and the place behind them.
+    @property
+    def played(self) -> int:
+        """How many tasks are before this place."""
+        return self.epoch * self.tasks + self.drawn - len(self.waiting)
 
-        Args:
-            count: how many; fewer come where all others are used.
-            used: what the step has already; no task comes twice in a step.
-        """
+    def draw(self, count: int, used: Collection[int] = ()) -> tuple[list[int], TaskOrder]:
+        """The next tasks and the place behind them, as `Order` says."""
         had, found, waiting = set(used), list[int](), list(self.waiting)
         epoch, drawn, order = self.epoch, self.drawn, self._order(self.epoch)
         while len(found) < count and len(had) < self.tasks:
@@ -52,23 +74,12 @@ class TaskOrder:
             found.append(task)
         return found, replace(self, epoch=epoch, drawn=drawn, waiting=tuple(waiting))
 
-    def after(self, steps: int, per_step: int) -> TaskOrder:
-        """The place behind so many steps without extra rollouts."""
-        order = self
-        for _ in range(steps):
-            _, order = order.draw(per_step)
-        return order
-
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON-able."""
         return {"tasks": self.tasks, "epoch": self.epoch, "drawn": self.drawn, "waiting": list(self.waiting)}
 
     def at(self, state: Mapping[str, Any]) -> TaskOrder:
-        """The place that `state` told.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is no place in the order of this many tasks.
-        """
+        """The place that `state` told, if it is one in the order of this many tasks."""
         tasks, epoch, drawn, waiting = (state[key] for key in ("tasks", "epoch", "drawn", "waiting"))
         if not all(type(number) is int for number in (tasks, epoch, drawn, *waiting)):
             raise TypeError("a value is no whole number")
@@ -82,14 +93,21 @@ class TaskOrder:
         return _shuffled(self.tasks, self.seed, epoch) if self.shuffle else range(self.tasks)
 
 
-@lru_cache(maxsize=2)
-def _shuffled(tasks: int, seed: int, epoch: int) -> list[int]:
+@lru_cache(maxsize=32)  # of each training set the epoch, and the one before or behind it
+def _shuffled(tasks: int, seed: int | str, epoch: int) -> list[int]:
     order = list(range(tasks))
     random.Random(f"{seed}/{epoch}").shuffle(order)
     return order
 
 
-def hold_out(tasks: Sequence[T], size: int, seed: int) -> tuple[list[T], list[T]]:
+def after(order: Order, steps: int, per_step: int) -> Order:
+    """The place behind so many further steps without extra rollouts."""
+    for _ in range(steps):
+        _, order = order.draw(per_step)
+    return order
+
+
+def hold_out(tasks: Sequence[T], size: int, seed: int | str) -> tuple[list[T], list[T]]:
     """Split tasks into (train, eval): the seed chooses at most `size` tasks, and at most a tenth, to hold out."""
     count = max(1, min(size, len(tasks) // 10)) if len(tasks) > 1 else 0
     held = set(random.Random(f"{seed}/held-out").sample(range(len(tasks)), count))

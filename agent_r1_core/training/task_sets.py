@@ -1,6 +1,7 @@
 """The tasks that a run trains on and is evaluated on.
 
-Without an evaluation source, some training tasks are held out. The run records which ones, and every later resume or
+Several training sets become one, whose tasks know their set (mixture.py). Without an evaluation source, some training
+tasks are held out, of several sets by their shares. The run records which ones, and every later resume or
 evaluation uses exactly those; a second draw could pick tasks that were trained on (LAW 12).
 """
 
@@ -9,16 +10,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.task_order import hold_out
+from agent_r1_core.training.mixture import TaskSet, hold_out_by_shares, joined, named, without
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
@@ -31,16 +32,6 @@ TRAIN = "train"
 """The name of the training tasks; every evaluation set has its own name."""
 _HELD_OUT = 200
 """Tasks to hold out if the recipe gives no number; at most a tenth of all."""
-
-
-@dataclass(frozen=True)
-class TaskSet:
-    """Tasks, and their source, which has their corpus."""
-
-    tasks: Sequence[Task]
-    source: TaskSource
-    held_out: tuple[str, ...] | None = None
-    """Ids of all tasks that are held out of training; None if the set has its own source."""
 
 
 def set_names(config: RunConfig, name: str) -> list[str]:
@@ -73,31 +64,37 @@ def load_tasks(
         TaskError: a source has no tasks, too few to hold some out, two with one id, or not all that `run` held out.
     """
     config = resolved.config
-    blocks = {TRAIN: config.tasks.train, **config.tasks.eval_sets}
-    sets = {name: _load(resolved, block, _key(config, name)) for name in names if (block := blocks[name]) is not None}
-    if config.tasks.eval is None and "eval" in names:
-        every = sets.get(TRAIN) or _load(resolved, config.tasks.train, "tasks.train")
-        train, held = _held_out(every.tasks, config, note, run)
-        sets["eval"] = TaskSet(held, every.source, tuple(task.id for task in held))
-        if TRAIN in sets:
-            sets[TRAIN] = TaskSet(train, every.source)
-    for name, task_set in sets.items():
-        if name != TRAIN:
-            sets[name] = replace(task_set, tasks=_sampled(task_set.tasks, config.evaluation, config.seed))
-    return sets
+    eval_sets = config.tasks.eval_sets
+    sets = {
+        name: _load(resolved, block, _key("eval", config.tasks.eval, name))
+        for name in names
+        if name != TRAIN and (block := eval_sets[name]) is not None
+    }
+    holding_out = config.tasks.eval is None and "eval" in names
+    if TRAIN in names or holding_out:
+        parts = _training_sets(resolved)
+        if holding_out:
+            parts, sets["eval"] = _held_out(parts, config, note, run)
+        sets[TRAIN] = joined(parts)
+    for name in sets.keys() - {TRAIN}:
+        sets[name] = replace(sets[name], tasks=_sampled(sets[name].tasks, config.evaluation, config.seed))
+    return {name: sets[name] for name in names}
 
 
 def tool_resources(resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: str) -> ToolResources:
     """What the tools of a task set may use: the cache folder, and the corpus of every task source of the run. A corpus
-    is loaded when a tool asks for it. For the tools of an evaluation set, `eval` is the corpus of that set."""
+    is loaded when a tool asks for it; that of several training sets is their union. For the tools of an evaluation set,
+    `eval` is the corpus of that set."""
     tasks = resolved.config.tasks
-    sources: dict[str, TaskSource] = {
-        other: sets[other].source if other in sets else resolved.make("tasks", block or tasks.train)
-        for other, block in {TRAIN: tasks.train, **tasks.eval_sets}.items()
+    training = list(tasks.train_sets.values())
+    blocks = {TRAIN: training, **{other: [block] if block else training for other, block in tasks.eval_sets.items()}}
+    corpora = {
+        other: (sets[other] if other in sets else TaskSet((), _sources(resolved, used))).corpus
+        for other, used in blocks.items()
     }
     split = TRAIN if name == TRAIN else "eval"
-    sources[split] = sources[name]
-    return ToolResources(str(cache_dir()), {other: source.corpus for other, source in sources.items()}, split)
+    corpora[split] = corpora[name]
+    return ToolResources(str(cache_dir()), corpora, split)
 
 
 def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
@@ -107,31 +104,44 @@ def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
     return EvaluationTasks(evaluated, next(held_out, None))
 
 
+def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
+    """The training sets by name; of several, the tasks bear the names of their sets."""
+    tasks = resolved.config.tasks
+    loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
+    return {name: named(one, name) for name, one in loaded.items()} if isinstance(tasks.train, dict) else loaded
+
+
 def _held_out(
-    tasks: Sequence[Task], config: RunConfig, note: Note, run: Path | None
-) -> tuple[Sequence[Task], Sequence[Task]]:
-    """The tasks to train on, and those held out."""
+    parts: Mapping[str, TaskSet], config: RunConfig, note: Note, run: Path | None
+) -> tuple[dict[str, TaskSet], TaskSet]:
+    """The sets to train on, and the tasks held out of them."""
+    sources = tuple(source for part in parts.values() for source in part.sources)
+    weights = {name: block.weight for name, block in config.tasks.train_sets.items()}
     if run is None:
-        train, held = hold_out(tasks, config.evaluation.size or _HELD_OUT, config.seed)
+        train, held = hold_out_by_shares(parts, weights, config.evaluation.size or _HELD_OUT, config.seed)
         if not held:
             raise TaskError("tasks.train has a single task, so none can be held out; set tasks.eval")
-        note(f"tasks.eval is not set: {len(held)} of {len(tasks)} training tasks are held out for evaluation")
-        return train, held
+        count = sum(len(part.tasks) for part in parts.values())
+        each = {name: len(part.tasks) - len(train[name].tasks) for name, part in parts.items()}
+        of_sets = f" ({', '.join(f'{name} {number}' for name, number in each.items())})" if len(each) > 1 else ""
+        note(f"tasks.eval is not set: {len(held)} of {count} training tasks are held out for evaluation{of_sets}")
+        return train, TaskSet(held, sources, held_out=tuple(task.id for task in held))
     recorded = Run.open(run).evaluation_tasks()
     if recorded is None or recorded.held_out is None:
         raise RunError(
             f"run {run} records no held-out tasks, so without tasks.eval it might be scored on tasks that it was "
             f"trained on; set tasks.eval to a source of other tasks"
         )
-    ids = set(recorded.held_out)
-    held = [task for task in tasks if task.id in ids]
-    if len(held) < len(ids):
+    every = {task.id: task for part in parts.values() for task in part.tasks}
+    held = [every[one] for one in recorded.held_out if one in every]
+    if len(held) < len(recorded.held_out):
+        names = ", ".join(block.name for block in config.tasks.train_sets.values())
         raise TaskError(
-            f"run {run} held out {len(ids)} tasks, but tasks.train ({config.tasks.train.name}) has only {len(held)} of "
+            f"run {run} held out {len(recorded.held_out)} tasks, but tasks.train ({names}) has only {len(held)} of "
             f"them; give it the data that the run was trained on, or set tasks.eval"
         )
     note(f"tasks.eval is not set: the evaluation uses the {len(held)} tasks that {run} held out of training")
-    return [task for task in tasks if task.id not in ids], held
+    return without(parts, recorded.held_out), TaskSet(held, sources, held_out=recorded.held_out)
 
 
 def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Sequence[Task]:
@@ -144,8 +154,12 @@ def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Se
     return [tasks[index] for index in sorted(chosen)]
 
 
-def _key(config: RunConfig, name: str) -> str:
-    return f"tasks.eval.{name}" if isinstance(config.tasks.eval, dict) and name != TRAIN else f"tasks.{name}"
+def _key(place: str, sources: Any, name: str) -> str:
+    return f"tasks.{place}.{name}" if isinstance(sources, dict) else f"tasks.{place}"
+
+
+def _sources(resolved: ResolvedConfig, blocks: Sequence[ComponentBlock]) -> tuple[TaskSource, ...]:
+    return tuple(resolved.make("tasks", block) for block in blocks)
 
 
 def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:
@@ -159,4 +173,4 @@ def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSe
             f"{where} ({block.name}) has several tasks with the id {repeated!r}; give every task its own id, since "
             "seeds and records depend on it"
         )
-    return TaskSet(tasks, source)
+    return TaskSet(tasks, (source,))

@@ -15,13 +15,14 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.rollouts import set_metrics
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits
 from agent_r1_core.training.information import information_metrics
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
-from agent_r1_core.training.task_order import TaskOrder
+from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.task_sets import TRAIN
 from agent_r1_core.training.trackers import Trackers
 
@@ -50,7 +51,7 @@ class Trainer:
     """Whether this continues an earlier attempt, even one without a step."""
     learned_step: int | None = field(init=False)
     """The step whose update the policy holds; None during an update."""
-    order: TaskOrder = field(init=False)
+    order: Order = field(init=False)
     """The place in the order of tasks behind the `done` steps."""
     trackers: Trackers = field(init=False)
     health: Watch = field(init=False)
@@ -136,7 +137,7 @@ class Trainer:
             await remainder
             raise
 
-    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group], TaskOrder]:
+    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group], Order]:
         """The step's episodes and the groups to learn from, with the extra rollouts that the algorithm asks for and
         training.extra_rollouts allows; and the place in the order of tasks behind them."""
         training, learner = self.assembly.config.training, self.assembly.learner
@@ -172,7 +173,7 @@ class Trainer:
         self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     async def _learn_and_record(
-        self, step: int, rollout: RolloutResult, groups: list[Group], order: TaskOrder, started: float
+        self, step: int, rollout: RolloutResult, groups: list[Group], order: Order, started: float
     ) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         collected = time.perf_counter()
@@ -187,6 +188,7 @@ class Trainer:
             **rollout.metrics,
             **update.metrics,
             **measured,
+            **self._by_set(rollout),
             metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
             metric.TIME_ROLLOUT: collected - started,
             metric.TIME_UPDATE: learned - collected - measured.get(metric.TIME_HEALTH, 0.0),
@@ -215,6 +217,11 @@ class Trainer:
             )
         return measured
 
+    def _by_set(self, rollout: RolloutResult) -> dict[str, float]:
+        """What each of several training sets returned."""
+        sets = self.assembly.config.tasks.train
+        return set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}
+
     def _tell_warnings(self, step: int, warnings: Sequence[str]) -> None:
         """Pass on the warnings of the algorithm that are new."""
         for warning in warnings:
@@ -236,7 +243,7 @@ class Trainer:
         last = step == self.assembly.config.training.steps
         return (last and settings.at_end) or bool(settings.every and step % settings.every == 0)
 
-    def _record(self, step: int, order: TaskOrder, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
+    def _record(self, step: int, order: Order, metrics: Mapping[str, float], shown: list[Trajectory]) -> None:
         self.run.append_metrics(step, metrics)
         self.done, self.order, self.last = step, order, dict(metrics)
         self.trackers.log(step, metrics, shown)

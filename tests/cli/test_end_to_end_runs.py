@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agent_r1_core.runs.run import Run
 
@@ -116,6 +117,32 @@ def test_several_evaluation_sets_are_scored_apart_and_one_of_them_may_choose(
     (episode,) = json.loads(looked.stdout)["episodes"]
     assert episode["task"] in run.evaluation_tasks().sets["dev"]
     assert agent_r1("rollout", "runs/small", "--set", "maths").exit_code == 2
+
+
+def test_several_training_sets_are_trained_resumed_and_scored(agent_r1: Invoke, changed: Changed) -> None:
+    sets = "{one: {name: miniwiki, hops: [1], size: 20}, two: {name: miniwiki, seed: 3, size: 40, weight: 3}}"
+    drop = ("tasks.train.size", "tasks.eval.size")
+    keys = changed(f"tasks.train={sets}", "tasks.eval=null", "training.tasks_per_step=4", drop=drop)
+    dry = agent_r1("train", *keys, "--dry-run")
+    assert dry.exit_code == 0, dry.stderr
+    assert yaml.safe_load(dry.stdout)["tasks"]["train"]["two"]["weight"] == 3
+    done = agent_r1("train", *keys)
+    assert done.exit_code == 0, done.stderr
+    assert "6 of 60 training tasks are held out for evaluation (one 2, two 4)" in done.stderr
+    more = agent_r1("train", "runs/small", "--resume", "training.steps=3")
+    assert more.exit_code == 0, more.stderr
+    run = Run.open("runs/small")
+    for step in (1, 2, 3):
+        tasks = {one.task.id: one.task for one in run.read_trajectories(step)}
+        assert sorted(task.metadata["source"] for task in tasks.values()) == ["one", "two", "two", "two"]
+        assert not tasks.keys() & set(run.evaluation_tasks().held_out)
+    assert {"train/one/return", "train/two/return"} <= run.metrics()[-1].keys()
+    other = agent_r1("train", "runs/small", "--resume", "tasks.train.one.weight=2")
+    assert other.exit_code == 1
+    assert "started with other values of tasks.train.one.weight" in other.stderr
+    scored = agent_r1("eval", "runs/small", "--json")
+    assert scored.exit_code == 0, scored.stderr
+    assert json.loads(scored.stdout)["n"] == 6
 
 
 @pytest.mark.parametrize(

@@ -774,8 +774,16 @@ MUTATIONS: tuple[Mutation, ...] = (
         "place-in-the-tasks-not-kept",
         "agent_r1_core/training/checkpointing.py",
         '        return order.at(json.loads(checkpoint.task_order.read_text(encoding="utf-8")))\n',
-        "        return order.after(checkpoint.step, per_step)\n",
+        "        return after(order, checkpoint.step, per_step)\n",
         "its_place_in_the_tasks",
+    ),
+    Mutation(
+        10,
+        "one-place-for-all-training-sets",
+        "agent_r1_core/training/mixed_order.py",
+        "orders={name: order.at(sets[name]) for name, order in self.orders.items()}",
+        "orders={name: order.at(min(sets.values(), key=str)) for name, order in self.orders.items()}",
+        "mixture",
     ),
     Mutation(
         10,

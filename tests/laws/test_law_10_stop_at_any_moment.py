@@ -74,6 +74,21 @@ def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
     assert all(len(set(epoch)) == 7 for epoch in epochs)
 
 
+def test_a_mixture_of_training_sets_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
+    """Also where the steps differ in size, and one set is in a later epoch than the other."""
+    sets = "{few: {name: arithmetic, size: 3}, more: {name: arithmetic, size: 9, max_value: 9, weight: 2}}"
+    options = {"tasks__train": sets, "algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, best: null}"}
+    whole = run_once(folder, "mixed-whole", 6, **options)
+    run_once(folder, "mixed", 2, **options)
+    assert fingerprint(run_once(folder, "mixed", 6, resume=True, **options)) == fingerprint(whole)
+    played = [one.task.id for step in range(1, 7) for one in whole.read_trajectories(step)[::3]]
+    few, more = ([task for task in played if task.startswith(f"{name}/")] for name in ("few", "more"))
+    assert abs(len(few) - len(played) / 3) < 1
+    assert len(set(few[:3])) == 3
+    assert len(set(more[:9])) == len(more[:9])
+    assert {"train/few/return", "train/more/return"} <= whole.metrics()[0].keys()
+
+
 def test_no_weight_lies_where_its_file_put_it(folder: Path) -> None:
     """A view into the file's buffer is aligned as the file is, and CPU kernels round differently by alignment."""
     served = load_module(EngineModel(str(folder / "model"), "float32"))

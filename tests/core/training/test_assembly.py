@@ -138,6 +138,34 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
         assert set(corpora) == read, "a corpus was loaded that nobody searches"
 
 
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_path: Path, isolation: str) -> None:
+    """In training, and for tasks that are held out of it."""
+    sets = ", ".join(f"{title.lower()}: {{name: titled, title: {title}}}" for title in ("Bern", "Rome", "Oslo"))
+    keys = [
+        *(key for key in small if not key.startswith(("tasks", "tools"))),
+        f"tasks={{train: {{{sets}, sums: {{name: arithmetic, size: 20}}}}, eval: null}}",
+        f"tools=[{{name: wiki_search, top_k: 5, isolation: {isolation}}}]",
+    ]
+    parts = assemble(load_config("default", keys, plugins=[tmp_path / "parts.py"]), learning=False)
+    assert list(parts.splits) == ["train", "eval"]
+
+    async def searched(split: Split) -> str:
+        await split.tools.start(split.resources)
+        try:
+            context = ToolContext("e", 0, split.tasks[0], random.Random(0))
+            return (await split.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text
+        finally:
+            await split.tools.close()
+
+    for split in parts.splits.values():
+        assert {title for title in ("Bern", "Rome", "Oslo") if title in asyncio.run(searched(split))} == {
+            "Bern",
+            "Rome",
+            "Oslo",
+        }
+
+
 @pytest.mark.parametrize(
     ("declared", "word", "isolated"),
     [("process", "auto", True), ("thread", "auto", False), ("process", "thread", False), ("thread", "process", True)],

@@ -11,7 +11,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.training.checkpointing import load_task_order
-from agent_r1_core.training.task_order import TaskOrder, hold_out
+from agent_r1_core.training.task_order import TaskOrder, after, hold_out
 
 FIRST = TaskOrder(10, seed=3, shuffle=True)
 
@@ -68,7 +68,7 @@ def test_a_place_that_was_kept_goes_on_exactly_there(steps: int) -> None:
     kept = json.loads(json.dumps(order.state()))
     assert FIRST.at(kept) == order
     assert steps_of(FIRST.at(kept), *sizes[steps:])[0] == whole[steps:]
-    assert FIRST.after(steps, 4) == steps_of(FIRST, *[4] * steps)[1]
+    assert after(FIRST, steps, 4) == steps_of(FIRST, *[4] * steps)[1]
 
 
 def checkpoint(folder: Path, state: Any) -> Checkpoint:
@@ -82,7 +82,7 @@ def checkpoint(folder: Path, state: Any) -> Checkpoint:
 
 
 def test_a_checkpoint_without_a_place_is_behind_equal_steps(tmp_path: Path) -> None:
-    assert load_task_order(FIRST, checkpoint(tmp_path, None), 4) == FIRST.after(3, 4)
+    assert load_task_order(FIRST, checkpoint(tmp_path, None), 4) == after(FIRST, 3, 4)
 
 
 @pytest.mark.parametrize(
