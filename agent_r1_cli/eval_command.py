@@ -130,6 +130,7 @@ def _footer(result: EvaluationResult) -> list[str]:
         label = f"{name}: " if name else ""
         lines += [f"{label}{tool}: {_listed(facts)}" for tool, facts in scores.tools.items()]
         lines += [f"{label}{condition}" for condition in scores.conditions]
+        lines += [f"{label}{what.replace('_', ' ')}: {sentence}" for what, sentence in scores.provenance.items()]
     return lines
 
 

@@ -45,6 +45,7 @@ async def evaluate_tasks(
     sampling: Mapping[str, Any] | None = None,
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
+    provenance: Mapping[str, str] | None = None,
     asked: Sequence[Task] = (),
     set_name: str = "",
     on_episode: Callable[[Trajectory], None] | None = None,
@@ -60,6 +61,7 @@ async def evaluate_tasks(
         sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
         tools: How the tools describe themselves, to state in the report.
         conditions: What else a reader of the report must know.
+        provenance: What the scores rest on: corpus, checkpoint, held_out.
         asked: The tasks as their source gave them, if `tasks` ask them in other words; the records keep these.
         set_name: The name of the set, for the records; empty if it has none.
         on_episode: Called as each episode ends.
@@ -73,7 +75,9 @@ async def evaluate_tasks(
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     episodes = episode_records(rollout.groups, rollout.dropped, {task.id: task for task in asked}, set_name)
     try:
-        result = report(episodes, sampling=stated, samples=samples, tools=tools, conditions=conditions)
+        result = report(
+            episodes, sampling=stated, samples=samples, tools=tools, conditions=conditions, provenance=provenance
+        )
     except ValueError as error:
         raise TaskError(str(error)) from error
     return Evaluation(result, rollout.trajectories + rollout.dropped, episodes)

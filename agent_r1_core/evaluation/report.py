@@ -48,6 +48,9 @@ class EvaluationResult:
     """How each tool describes itself: a search tool names its corpus and the number of passages."""
     conditions: tuple[str, ...] = ()
     """What else a reader must know: a baseline, silenced tools, a checkpoint that these same tasks chose."""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """What the scores rest on, a sentence each: `corpus`, `checkpoint` (how it was chosen, on what) and `held_out` (of
+    training); of several sets, each has its own."""
     breakdowns: Breakdowns = field(default_factory=dict)
     """The main scores by source, hops and question type, where the tasks say theirs; of several sets, each has its
     own."""
@@ -135,6 +138,7 @@ def report(
     samples: int = 1,
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
+    provenance: Mapping[str, str] | None = None,
 ) -> EvaluationResult:
     """Score episodes.
 
@@ -144,6 +148,7 @@ def report(
         samples: Episodes asked for per task.
         tools: How the tools describe themselves, to state.
         conditions: What else a reader must know.
+        provenance: What the scores rest on, to state.
 
     Raises:
         ValueError: no episode finished.
@@ -161,6 +166,7 @@ def report(
         statuses=dict(Counter(episode.status for episode in episodes)),
         tools=dict(tools or {}),
         conditions=tuple(conditions),
+        provenance=dict(provenance or {}),
         breakdowns=breakdowns(tasks),
     )
 

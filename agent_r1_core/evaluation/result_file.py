@@ -88,6 +88,7 @@ def _again(recorded: EvaluationResult, episodes: list[EpisodeRecord]) -> Evaluat
         samples=recorded.samples,
         tools=recorded.tools,
         conditions=recorded.conditions,
+        provenance=recorded.provenance,
     )
 
 

@@ -22,7 +22,7 @@ from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.replaced import aside
-from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories
+from agent_r1_core.runs.trajectory_file import read_advantages, read_task_keys, read_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
@@ -104,6 +104,10 @@ class RunReader:
     def read_advantages(self, step: int) -> list[list[float] | None]:
         """The advantages of a step, one row per trajectory over all its ids; None: not trained on."""
         return read_advantages(self._step_file(step))
+
+    def read_task_keys(self, step: int) -> set[str]:
+        """Keys of the tasks of a step; see `task_key` of `trajectory_file`."""
+        return read_task_keys(self._step_file(step))
 
     def trajectory_steps(self) -> list[int]:
         """The steps that have a trajectory file, in ascending order."""

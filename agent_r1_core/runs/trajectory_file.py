@@ -77,6 +77,26 @@ def read_advantages(path: Path) -> list[list[float] | None]:
         return [row["advantages"] for row in _read(path, ["advantages"])]
 
 
+def read_task_keys(path: Path) -> set[str]:
+    """The keys of the tasks of a file, as `task_key` gives them.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
+    """
+    with _naming_damage(path):
+        rows = ((row["task_id"], json.loads(row["task"])) for row in _read(path, ["task_id", "task"]))
+        return {_key(name, about["prompt"], about["seed"]) for name, about in rows}
+
+
+def task_key(task: Task) -> str:
+    """Tells whether two tasks are the same: their id, prompt and seed."""
+    return _key(task.id, task.prompt, task.seed)
+
+
+def _key(name: str, prompt: Any, seed: int | None) -> str:
+    return encodable(_json([name, prompt, seed]))
+
+
 def _schema() -> Any:
     import pyarrow as pa
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.training.assembly import Assembly, assemble
 from agent_r1_core.training.components import make_tools
 from agent_r1_core.training.listener import Listener, episode_counter
+from agent_r1_core.training.provenance import provenance, provenance_in_training
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -57,39 +58,47 @@ class Prepared:
     tasks: Sequence[Task]
     tools: Mapping[str, dict[str, Any]]
     conditions: Sequence[str] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
+    """What the evaluation sets ask of a policy that is still trained: their own tasks."""
+    return {
+        split.name: Prepared(
+            split.tasks, split.tools.describe(), provenance=provenance_in_training(assembly, split, step)
+        )
+        for split in assembly.evaluation
+    }
 
 
 async def evaluate_splits(
-    assembly: Assembly,
-    listener: Listener,
-    prepared: Mapping[str, Prepared] | None = None,
-    samples: int = 1,
+    assembly: Assembly, listener: Listener, prepared: Mapping[str, Prepared], samples: int = 1
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
 
     Args:
         assembly: holds the policy, the sets and `evaluation.greedy`.
         listener: told how many episodes have ended.
-        prepared: by set, what to ask; None: the set's own tasks.
+        prepared: by set, what to ask.
         samples: episodes per task.
 
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
     config, splits = assembly.config, assembly.evaluation
-    questions = prepared or {split.name: Prepared(split.tasks, split.tools.describe()) for split in splits}
-    total = samples * sum(len(question_set.tasks) for question_set in questions.values())
+    total = samples * sum(len(question_set.tasks) for question_set in prepared.values())
     on_episode = episode_counter(listener, total, "evaluation")
     evaluations = {
         split.name: await evaluate_tasks(
             assembly.rollouts.collect,
-            questions[split.name].tasks,
+            prepared[split.name].tasks,
             split=split.name,
             samples=samples,
             greedy=config.evaluation.greedy,
             sampling=assembly.sampling,
-            tools=questions[split.name].tools,
-            conditions=questions[split.name].conditions,
+            tools=prepared[split.name].tools,
+            conditions=prepared[split.name].conditions,
+            provenance=prepared[split.name].provenance,
             asked=split.tasks,
             set_name=split.name if isinstance(config.tasks.eval, dict) else "",
             on_episode=on_episode,
@@ -120,7 +129,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
     )
     try:
         await assembly.start()
-        prepared = {split.name: await _prepared(plan, assembly, split) for split in assembly.evaluation}
+        prepared = {split.name: await _stated(plan, assembly, split) for split in assembly.evaluation}
         evaluation = await evaluate_splits(assembly, listener, prepared, plan.samples)
     finally:
         await assembly.close()
@@ -151,6 +160,12 @@ def _check(plan: EvaluationPlan) -> None:
 
 def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
+
+
+async def _stated(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+    """What the plan asks of a set, with what its scores rest on."""
+    prepared = await _prepared(plan, assembly, split)
+    return replace(prepared, provenance=provenance(assembly.model, split.tasks, prepared.tools))
 
 
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:

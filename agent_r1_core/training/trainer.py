@@ -18,7 +18,7 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
-from agent_r1_core.training.evaluator import evaluate_splits
+from agent_r1_core.training.evaluator import evaluate_splits, in_training
 from agent_r1_core.training.information import information_metrics
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.metric_catalogue import catalogue_of
@@ -254,7 +254,7 @@ class Trainer:
             self.listener.note(alarm.note())
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        evaluation = await evaluate_splits(self.assembly, self.listener)
+        evaluation = await evaluate_splits(self.assembly, self.listener, in_training(self.assembly, step))
         self.run.write_evaluation(f"step_{step:06d}", evaluation.result.to_json(), step, evaluation.rows())
         if step == 0:
             self.trackers.log(0, evaluation.result.to_metrics(), [])

@@ -62,6 +62,13 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
     assert answer["schema"] == 1
     assert answer["n"] == 4
     assert {"exact_match", "f1", "reward/vowels"} <= answer["metrics"].keys()
+    assert answer["provenance"]["checkpoint"].startswith("best checkpoint of runs/small, step 2, chosen by eval/")
+    assert answer["provenance"]["corpus"].startswith("wiki_search searches 960 passages that come with the questions")
+    during = Run.open("runs/small").evaluations()["step_000000"]["provenance"]
+    assert during["checkpoint"] == "the policy in training, after step 0; no score chose it"
+    assert during["held_out"] == "none of these 4 tasks is in tasks.train"
+    trained = agent_r1("eval", "runs/small", "tasks.eval={name: miniwiki, split: train, size: 20}")
+    assert "held out: 4 of these 20 tasks are in small's training: the scores are likely too high" in trained.stdout
     assert Path(answer["file"]).is_file()
     sampled = agent_r1("eval", "--model", "runs/small", "--samples", 2, "evaluation.size=3", "--json")
     assert "pass@2" in json.loads(sampled.stdout)["metrics"]
@@ -70,7 +77,7 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
         assert done.exit_code == 0, done.stderr
         assert done.stdout.startswith("metric ")
         assert ("silenced tools" if extra == ["--silence-tools"] else f"baseline {extra[1]}") in done.stdout
-    assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 5
+    assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 1 + 5
     looked = agent_r1("rollout", "--model", "runs/small", "-n", 1)
     assert looked.exit_code == 0, looked.stderr
     assert "reward 0.000" in looked.stdout

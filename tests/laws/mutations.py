@@ -899,6 +899,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         12,
+        "trained-tasks-called-held-out",
+        "agent_r1_core/training/provenance.py",
+        "    if shared:\n",
+        "    if shared == len(tasks):\n",
+        "trained_on_are_called_so",
+    ),
+    Mutation(
+        12,
         "scored-again-from-the-record",
         "agent_r1_core/evaluation/result_file.py",
         "                return _again(self.recorded, self.episodes)\n",

@@ -30,6 +30,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.training.model_source import ModelSource
+from agent_r1_core.training.provenance import provenance
 from agent_r1_core.training.task_sets import load_tasks, record
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group
 
@@ -148,6 +149,18 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
     ]
     assert "on 1 of these 2 tasks" in source.chosen_among([asked[0], make_task("c")])[0]
     assert source.chosen_among([make_task("c")]) == []
+
+
+def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:
+    trained, fresh = make_task("a", "Where?", ("Rome",)), make_task("b", "Where?", ("Rome",))
+    with Run.create(tmp_path, "run", {}, []) as run:
+        run.write_trajectories(1, [make_trajectory(task=trained)])
+        run.append_metrics(1, {})
+        run.checkpoints.save(1, lambda folder: None)
+    source = ModelSource(run.policy().folder, "run", run.path, run.policy())
+    said = provenance(source, [trained, fresh], {})["held_out"]
+    assert said == "1 of these 2 tasks are in run's training: the scores are likely too high"
+    assert provenance(source, [fresh], {})["held_out"] == "none of these 1 tasks is in run's training"
 
 
 def test_the_set_that_chooses_checkpoints_enters_no_mean(result: EvaluationResult) -> None:

@@ -61,8 +61,12 @@ def shell(with_agent_r1, tmp_path: Path):
     return run
 
 
+DOCUMENTS = ["README.md", "docs/algorithms.md", "docs/evaluation.md", "docs/paper.md", "docs/worlds.md"]
+"""Those whose commands are run."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "docs/algorithms.md", "docs/paper.md", "docs/worlds.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_everything_that_a_document_shows_runs(shell, root: Path, document: str) -> None:
     for block in blocks(root / document):
         if block.file is not None:
@@ -84,7 +88,7 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
     assert named <= set(MAKE_TARGET.findall((root / "Makefile").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/worlds.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/evaluation.md", "docs/worlds.md"])
 def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
     assert [link for link in links if not ((root / document).parent / link).exists()] == []
