@@ -18,7 +18,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
 
-SETS = ("compositional", "bridge", "three_hops")
+SETS = ("films", "people", "companies_and_cities")
 QUESTIONS = 20
 
 

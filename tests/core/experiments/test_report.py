@@ -31,7 +31,7 @@ def made(matrix: Matrix, store: Store, commands: Any, watch: Any) -> Report:
 def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
     commands.scores = {"naive_rag.check": (0.8,), "ppo-0": GOOD, "ppo-1": (0.7, 0.85, 0.4), "grpo-0": GOOD}
     report = made(matrix("table3", seeds=2), store, commands, watch).to_json()
-    assert report["columns"] == {"HotpotQA": "compositional", "2Wiki": "bridge", "MuSiQue": "three_hops"}
+    assert report["columns"] == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
     for row in report["rows"]:
         files = [store.path / cell["file"] for cell in row["cells"]]
         results = [EvaluationResult.from_json(json.loads(file.read_text())) for file in files]
@@ -87,7 +87,8 @@ def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Stor
     text = markdown(report)
     assert "| Naive RAG | 0.1916 | void | 0.1792 | void | 0.0277 | void | 0.1328 | void |  | 1 |" in text
     assert "| GRPO | 0.4405 | not run |" in text
-    assert "- open: every method above Naive RAG on MuSiQue (ours: three_hops) (Naive RAG has no scores)" in text
+    on = "MuSiQue (ours: companies_and_cities)"
+    assert f"- open: every method above Naive RAG on {on} (Naive RAG has no scores)" in text
 
 
 def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
@@ -96,7 +97,7 @@ def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands:
         "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
     )
     assert "- exact_match: HotpotQA's official normalisation" in text
-    assert "- compositional: wiki_search: passages 960" in text
+    assert "- films: wiki_search: passages 960" in text
     assert "- sampling: greedy True" in text
 
 

@@ -19,7 +19,7 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
     with pytest.raises(RunError, match=r"holds no matrix yet; leave out --resume"):
         store.open(small, resume=True)
     assert not store.path.exists()
-    assert store.open(small, resume=False) == ["compositional", "bridge", "three_hops"]
+    assert store.open(small, resume=False) == ["films", "people", "companies_and_cities"]
     with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
         store.open(small, resume=False)
     store.open(matrix("table3", seeds=5), resume=True)
