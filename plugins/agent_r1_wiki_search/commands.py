@@ -8,42 +8,20 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agent_r1_core import AgentR1Error
+from agent_r1_wiki_search.command_options import Backend, Device, Effort, How, Model
 from agent_r1_wiki_search.serve_command import serve
 from agent_r1_wiki_search.vectors import Kind
 
 INTERRUPTED = 130
 
 
-class Backend(StrEnum):
-    """Ways to search an index folder."""
-
-    TANTIVY = "tantivy"
-    DENSE = "dense"
-    HYBRID = "hybrid"
-
-
 Index = Annotated[Path, typer.Argument(help="An index folder.", show_default=False)]
-How = Annotated[
-    Backend | None,
-    typer.Option(help="How to search: all that the index was built for, or one way of it.", show_default=False),
-]
-Model = Annotated[
-    str | None, typer.Option(help="The encoder: a folder of sentence-transformers or a hub name.", show_default=False)
-]
-Device = Annotated[
-    str | None, typer.Option(help="Of the encoder, as torch names it; else a GPU if there is one.", show_default=False)
-]
-Effort = Annotated[
-    int | None,
-    typer.Option(min=1, help="Of ivf_pq, lists to look into; of hnsw, vectors to keep in view.", show_default=False),
-]
 TopK = Annotated[int, typer.Option(min=1, max=1000, help="Passages per query.")]
 
 

@@ -36,8 +36,8 @@ class HybridSearcher:
     def facts(self) -> dict[str, Any]:
         """What both search, and how they are fused."""
         lexical, dense = (searcher.facts() for searcher in self._searchers)
-        fusion = {"backend": "hybrid", "lexical": lexical["backend"], "k": self._k, "weights": list(self._weights)}
-        return {**dense, **fusion}
+        fusion = {"lexical": lexical["backend"], "rrf_k": self._k, "rrf_weights": list(self._weights)}
+        return {**dense, "backend": "hybrid", **fusion}
 
     def close(self) -> None:
         """Close both."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_r1_core import ConfigError, cache_dir
+from agent_r1_wiki_search.command_options import Device, Effort, How, Model
 
 if TYPE_CHECKING:
     from agent_r1_wiki_search.searcher import Searcher
@@ -24,9 +25,10 @@ def serve(
     index: Annotated[
         Path, typer.Argument(help="An index folder, or a file of passages to search in memory.", show_default=False)
     ],
-    backend: Annotated[
-        str | None, typer.Option(help="How to search an index folder: all that it was built for, or one way of it.")
-    ] = None,
+    backend: How = None,
+    model: Model = None,
+    device: Device = None,
+    effort: Effort = None,
     host: Annotated[str, typer.Option(help="The address to listen on; nobody is asked for a password.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8765,
     batch_size: Annotated[int, typer.Option(min=1, help="Most queries that are searched together.")] = 64,
@@ -41,6 +43,7 @@ def serve(
     ] = 30.0,
 ) -> None:
     """Search an index for others over HTTP, until SIGTERM or Ctrl-C. The URL is printed once searches are answered.
+    A file is searched by BM25.
 
     POST /search takes {"queries": ["..."], "top_k": 3}; GET /health says what is searched; GET /metrics is for
     Prometheus. The tool {name: wiki_search, backend: remote, url: URL} asks it.
@@ -50,8 +53,10 @@ def serve(
     from agent_r1_wiki_search.service.batching import BatchLimits
     from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
 
-    if backend is not None and not index.is_dir():
-        raise ConfigError(f"{index} is no index folder, so --backend={backend} has no effect; leave it out")
+    options = {"backend": backend, "model": model, "device": device, "effort": effort}
+    idle = [f"--{name}" for name, value in options.items() if value is not None]
+    if idle and not index.is_dir():
+        raise ConfigError(f"{index} is no index folder, so {' and '.join(idle)} would have no effect; leave it out")
     listening = listen(Address(host, port))
     url = url_of(listening)
     _say(f"listening on {url}, loading {index}")
@@ -61,17 +66,17 @@ def serve(
         _say(f"ready: {facts}, index {service.index}")
         print(url, flush=True)
 
-    load = partial(_open, index, backend)
+    load = partial(_open, index, backend, model, device, effort)
     ended_by = run_service(load, listening, BatchLimits(batch_size, batch_wait, queue), grace, on_ready)
     if ended_by == signal.SIGINT:
         raise KeyboardInterrupt
 
 
-def _open(index: Path, backend: str | None) -> Searcher:
+def _open(index: Path, backend: str | None, model: str | None, device: str | None, effort: int | None) -> Searcher:
     if index.is_dir():
-        from agent_r1_wiki_search.folder import open_folder
+        from agent_r1_wiki_search.folder import SearchOptions, open_folder
 
-        return open_folder(index, backend)
+        return open_folder(index, backend, SearchOptions(model, device, effort))
     from agent_r1_wiki_search.bm25 import Words, open_bm25
     from agent_r1_wiki_search.corpus import read_corpus
 

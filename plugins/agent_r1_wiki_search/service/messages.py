@@ -44,5 +44,6 @@ def search_answer(results: Sequence[Sequence[Hit]], index: str) -> bytes:
 
 def index_identity(facts: Mapping[str, Any]) -> str:
     """A hash of what a searcher says about itself, except where its files lie: equal for equal indexes."""
-    facts = {name: value for name, value in facts.items() if name != "corpus"}
+    places = {"corpus", "model"} if "weights" in facts else {"corpus"}  # the weights of a model have a hash
+    facts = {name: value for name, value in facts.items() if name not in places}
     return blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -104,7 +104,10 @@ def test_a_request_waits_for_others_while_nothing_is_searched() -> None:
     searcher.gate.set()
 
     async def run(batcher: Batcher) -> None:
-        await asyncio.gather(*(batcher.search([query], 1) for query in "abc"))
+        first = asyncio.create_task(batcher.search(["a"], 1))
+        while not first.done() and (batcher.waiting == 0 or not batcher._inbox.empty()):  # the thread takes it
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *(batcher.search([query], 1) for query in "bc"))
 
     with_batcher(searcher, BatchLimits(size=3, wait=60), run)
     assert searcher.calls == [(["a", "b", "c"], 1)]

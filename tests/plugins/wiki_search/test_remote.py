@@ -19,7 +19,8 @@ from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage, ToolError
 
-Reply = tuple[int, Any]
+Reply = tuple[int, Any] | tuple[int, Any, str]
+"""Status, body, and after how many seconds to ask again."""
 FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
 HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
 
@@ -65,6 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         content = reply[1] if isinstance(reply[1], bytes) else json.dumps(reply[1]).encode()
         self.send_response(reply[0])
         self.send_header("content-length", str(len(content)))
+        if len(reply) == 3:
+            self.send_header("retry-after", reply[2])
         self.end_headers()
         self.wfile.write(content)
 
@@ -148,6 +151,14 @@ def test_a_search_that_failed_on_the_way_is_repeated(connect, service: Scripted,
     service.script += [failure, failure]
     assert titles(searcher.search(["a"], 1, call)) == [["a"]]
     assert (call.repeats, call.away) == (2, False)
+
+
+def test_a_repetition_that_would_come_too_late_is_not_waited_for(connect, service: Scripted) -> None:
+    searcher = connect()
+    service.script.append((503, {"error": "busy"}, "3600"))
+    with pytest.raises(Unavailable):
+        searcher.search(["a"], 1)
+    assert len(service.requests) == 1
 
 
 def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(

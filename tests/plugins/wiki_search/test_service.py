@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from agent_r1_wiki_search.service.messages import index_identity
 
 GATED = Path(__file__).with_name("gated_service.py")
 
@@ -22,7 +23,7 @@ def wait_until(condition: Any) -> None:
 @pytest.fixture
 def gated(start):
     """A loaded service whose searcher waits before every call; 2 queries may wait."""
-    service = start(GATED, 2, 60)
+    service = start(GATED, 2, 3600)
     service.open_gate()
     assert service.line() == "ready"
     return service
@@ -46,6 +47,14 @@ def asked(service: Any, others: ThreadPoolExecutor, *queries: str, top_k: int = 
 def titles(answer: httpx2.Response) -> list[list[str]]:
     assert answer.status_code == 200, answer.text
     return [[hit["title"] for hit in hits] for hits in answer.json()["results"]]
+
+
+def test_an_index_is_the_same_wherever_its_files_lie() -> None:
+    facts = {"backend": "bm25", "corpus": "a.jsonl", "hash": "1"}
+    assert index_identity(facts) == index_identity({"hash": "1", "corpus": "b.jsonl", "backend": "bm25"})
+    assert index_identity(facts) != index_identity(facts | {"hash": "2"})
+    dense = facts | {"model": "a", "weights": "1"}
+    assert index_identity(dense) == index_identity(dense | {"model": "b"}) != index_identity(facts)
 
 
 @pytest.mark.parametrize(
