@@ -43,6 +43,7 @@ def compare(
     agent-r1 compare runs/ppo-1 runs/grpo-1           two runs' last evaluations
     agent-r1 compare runs/ppo-1/eval_1 runs/ppo-1/eval_2
     agent-r1 compare ppo=runs/p0,runs/p1 grpo=runs/g0,runs/g1 --score f1
+    agent-r1 compare ppo=runs/p0,runs/p1,runs/p2      one mean over three seeds
 
     An interval of a difference that excludes 0 means that one is better on questions like these.
     """
@@ -59,9 +60,10 @@ def compare(
     ]
     print_table((found.score, "mean", "95 % interval", "method"), rows)
     show()
-    headers = ("difference", "mean", "95 % interval", "p", "p (Holm)", "n")
-    print_table(headers, [difference.row() for difference in found.differences])
-    show()
+    if found.differences:
+        headers = ("difference", "mean", "95 % interval", "p", "p (Holm)", "n")
+        print_table(headers, [difference.row() for difference in found.differences])
+        show()
     for name, files in found.files.items():
         show(f"{name}: {', '.join(files)}")
     for note in found.notes:

@@ -18,6 +18,7 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.arm import Arm, Key, seed_means
 from agent_r1_core.evaluation.intervals import Estimate, resampled_means
 from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.evaluation.scorers import SCORERS
 from agent_r1_core.evaluation.seeds import by_task, standard_error
 from agent_r1_core.metrics import declared as metric
 
@@ -72,16 +73,18 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
     """Compare policies.
 
     Args:
-        arms: two or more.
+        arms: two or more; or one with several seeds, for its mean.
         score: the score's declared name; None: exact match, or the return where a task has no answers.
         common: compare the questions that all have, instead of refusing others.
 
     Raises:
-        ConfigError: there are fewer than two policies, or two of one name; they were asked different questions, or have
-            no such score.
+        ConfigError: there is a single result, or two policies of one name; they were asked different questions, or
+            have no such score.
     """
-    if len(arms) < 2:
-        raise ConfigError("a comparison needs two results at least; give the files or runs to compare")
+    if len(arms) < 2 and not any(len(arm.files) > 1 for arm in arms):
+        raise ConfigError(
+            "a comparison needs two results at least; give the files or runs to compare, or the seeds of one as A,B,C"
+        )
     names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
         raise ConfigError(f"two of {', '.join(names)} have the same name; write NAME=RESULT to tell them apart")
@@ -94,7 +97,7 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
         means={arm.name: arm.mean(score, keys) for arm in arms},
         differences=[replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)],
         files={arm.name: [str(file.path) for file in arm.files] for arm in arms},
-        notes=notes + _unlike(arms),
+        notes=notes + _other_scorers(arms, score) + _unlike(arms),
     )
 
 
@@ -170,6 +173,16 @@ def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:
 def _default_score(arms: Sequence[Arm], keys: frozenset[Key]) -> str:
     answers = all(arm.asked[key].answers for arm in arms for key in keys)
     return metric.EXACT_MATCH if answers else metric.REWARD_MEAN
+
+
+def _other_scorers(arms: Sequence[Arm], score: str) -> list[str]:
+    """The results that were recorded with another meaning of the score."""
+    return [
+        f"{arm.name}: {file.path} was recorded with another scorer of {score}, and is scored anew here"
+        for arm in arms
+        for file in arm.files
+        if file.recorded.scorers.get(score, SCORERS.get(score)) != SCORERS.get(score)
+    ]
 
 
 def _unlike(arms: Sequence[Arm]) -> list[str]:

@@ -97,6 +97,10 @@ def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, make: Mak
     assert done.exit_code == 0, done.stderr
     assert "2 seeds (t), 40 tasks (wilson)" in done.stdout
     assert "ppo - grpo  +0.512" in done.stdout
+    alone = agent_r1("compare", "ppo=runs/a0,runs/a1")
+    assert alone.exit_code == 0, alone.stderr
+    assert alone.stdout.splitlines()[1].startswith("ppo          0.775  [")
+    assert "difference" not in alone.stdout
     twice = agent_r1("compare", "runs/a0,runs/a0", "runs/b0")
     assert (twice.exit_code, twice.stdout) == (2, "")
     assert "runs/a0,runs/a0 names a result twice" in twice.stderr

@@ -150,6 +150,14 @@ def test_sets_weigh_the_same_and_the_one_that_chooses_does_not_count() -> None:
     assert (found.differences[0].mean, found.differences[0].n) == (pytest.approx(0.25), 50)
 
 
+def test_a_result_with_another_scorer_is_scored_anew_and_named() -> None:
+    old = arm("b", first(2, 3))
+    old.files[0].recorded.scorers["exact_match"] = "letters"
+    found = compare([arm("a", first(2, 3)), old])
+    assert found.means["b"] == found.means["a"]
+    assert found.notes == ["b: eval.json was recorded with another scorer of exact_match, and is scored anew here"]
+
+
 def test_what_else_was_different_is_said() -> None:
     silent = arm("b", first(5, 9), conditions=["silenced tools"], sampling={"greedy": False, "temperature": 1.0})
     notes = compare([arm("a", first(5, 9), tools={"wiki_search": {"passages": 3}}), silent]).notes
