@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_r1_core.evaluation.compare import compare
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
+from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
     from agent_r1_core.experiments.report import Line, Report
@@ -72,14 +74,15 @@ def _masks(report: Report) -> Iterator[Claim]:
     )
     titles = {line.row.name: line.row.title for line in report.lines}
     for better, worse in pairs:
-        text = f"{titles[better]} above {titles[worse]} on average"
+        text = f"{titles[better]} clearly above {titles[worse]} on average"
         first, second = report.line(better), report.line(worse)
-        if first is None or second is None:
+        if first is None or second is None or first.arm is None or second.arm is None:
             yield Claim(text, None, "one of them has not run")
             continue
-        ours, theirs = first.scores[AVERAGE], second.scores[AVERAGE]
-        apart = "apart" if _clearly_above(first, second, AVERAGE) else "their intervals overlap"
-        yield Claim(text, ours.mean > theirs.mean, f"{ours} and {theirs}; {apart}")
+        difference = compare([first.arm, second.arm], metric.EXACT_MATCH).differences[0]
+        holds = difference.low is not None and difference.low > 0
+        _, mean, interval, p, *_ = difference.row()
+        yield Claim(text, holds, f"{mean} {interval}, p = {p}, on the same questions")
 
 
 _CLAIMS: dict[str, Callable[[Report], Iterator[Claim]]] = {"table3": _methods, "table4": _masks}

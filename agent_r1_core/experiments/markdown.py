@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.experiments.claims import claims
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 from agent_r1_core.experiments.report import NOT_RUN, VOID, Line, Report
 
@@ -46,7 +45,7 @@ def cells(report: Report) -> list[list[str]]:
 
 def claim_lines(report: Report) -> list[str]:
     """What the paper shows, with the verdict of ours."""
-    return [claim.sentence() for claim in claims(report)]
+    return [claim.sentence() for claim in report.claims()]
 
 
 def _row(line: Line) -> list[str]:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets
+from agent_r1_core.evaluation.arm import Arm
+from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.evaluation.result_file import ResultFile
+from agent_r1_core.evaluation.seeds import mean_over_seeds
+from agent_r1_core.experiments.claims import Claim, claims
 from agent_r1_core.experiments.matrix import Cell, Matrix
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
 from agent_r1_core.experiments.store import Store
@@ -30,6 +34,8 @@ class Line:
     """Exact match by column of the paper, over the seeds that have finished; a void row has none."""
     by_seed: Mapping[str, list[float]] = field(default_factory=dict)
     """The same, of each seed."""
+    arm: Arm | None = None
+    """The policy of each seed with its episodes, to compare it with that of another row on the same questions."""
     cells: list[dict[str, Any]] = field(default_factory=list)
     """Each finished cell: its seed, its result's file, its policy."""
 
@@ -68,6 +74,10 @@ class Report:
         """The line of a row that has scores."""
         return next((line for line in self.lines if line.row.name == name and line.scores), None)
 
+    def claims(self) -> list[Claim]:
+        """What the paper's table shows, held against ours."""
+        return claims(self)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, for the file and `--json`."""
         return {
@@ -80,6 +90,7 @@ class Report:
             "metric": metric.EXACT_MATCH,
             "columns": {column: self.sets.get(column) for column in COLUMNS},
             "rows": [line.to_json() for line in self.lines],
+            "claims": [asdict(claim) for claim in self.claims()],
             "facts": self.facts,
         }
 
@@ -122,30 +133,30 @@ def _line(
     void = "" if check is None else _void(check, store, failures)
     if not finished:
         return Line(row, NOT_RUN, failed), []
-    by_seed: dict[str, list[Estimate]] = {column: [] for column in (*columns, AVERAGE)}
+    by_seed: dict[str, list[float]] = {column: [] for column in (*columns, AVERAGE)}
+    files: list[ResultFile] = []
     facts, told = [], []
     for cell, record in finished:
         file = store.result(record)
+        files.append(file)
         for column, name in columns.items():
-            by_seed[column].append(file.recorded.sets[name].metrics[metric.EXACT_MATCH])
-        by_seed[AVERAGE].append(file.recorded.metrics[metric.EXACT_MATCH])
+            by_seed[column].append(file.recorded.sets[name].metrics[metric.EXACT_MATCH].mean)
+        by_seed[AVERAGE].append(file.recorded.metrics[metric.EXACT_MATCH].mean)
         chosen = (read_evaluation(file.path).get("policy") or {}).get("chosen")
         facts += _facts(row, columns, file.recorded, chosen)
         told.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, "chosen": chosen})
     if void:
         return Line(row, VOID, void, cells=told), facts
     status, note = (PARTLY, failed or f"not run: {missing}") if missing else (DONE, "")
-    scores = {column: over_seeds(estimates) for column, estimates in by_seed.items()}
-    seeds = {column: [estimate.mean for estimate in estimates] for column, estimates in by_seed.items()}
-    return Line(row, status, note, scores, seeds, told), facts
+    arm = Arm(row.title, files)
+    return Line(row, status, note, _scores(arm, columns), by_seed, arm, told), facts
 
 
-def over_seeds(estimates: list[Estimate]) -> Estimate:
-    """The mean of a score over the seeds, each with its own interval over tasks."""
-    if len(estimates) == 1:
-        return estimates[0]
-    mean = mean_over_sets(estimates)
-    return Estimate(mean.mean, mean.low, mean.high, f"mean of {len(estimates)} seeds", estimates[0].n)
+def _scores(arm: Arm, columns: Mapping[str, str]) -> dict[str, Estimate]:
+    """Exact match by column, over the seeds and the questions that finished under every seed."""
+    values = arm.values(metric.EXACT_MATCH, arm.finished)
+    scores = {column: mean_over_seeds(values[name], proportion=True) for column, name in columns.items()}
+    return {**scores, AVERAGE: arm.mean(metric.EXACT_MATCH, arm.finished)}
 
 
 def _void(check: Cell, store: Store, failures: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.report import EvaluationResult
-from agent_r1_core.experiments.claims import claims
 from agent_r1_core.experiments.markdown import markdown
 from agent_r1_core.experiments.matrix import Matrix
 from agent_r1_core.experiments.paper import TABLES
@@ -56,7 +55,7 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
         "naive_rag": (0.5, 0.1, 0.5),
     }
     report = made(matrix("table3"), store, commands, watch)
-    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in claims(report)]
+    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in report.claims()]
     assert verdicts == [
         ("every method clearly above Base Tool Call on HotpotQA", True),
         ("every method clearly above Base Tool Call on 2Wiki", True),
@@ -72,8 +71,8 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
 def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
     report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
-    assert [claim.holds for claim in claims(report)] == [False, True, None]
-    assert "- open: GRPO above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
+    assert [claim.holds for claim in report.claims()] == [False, True, None]
+    assert "- open: GRPO clearly above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
 
 
 def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
