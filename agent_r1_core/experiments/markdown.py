@@ -22,6 +22,7 @@ def markdown(report: Report) -> str:
         *_remarks(report),
         "## How it was measured",
         *_listed(report.facts),
+        *_runs(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -64,6 +65,16 @@ def _ours(line: Line, score: Estimate | None) -> str:
 def _remarks(report: Report) -> list[str]:
     remarks = [f"{line.row.title}: {line.status}. {line.note}".rstrip(". ") for line in report.lines if line.note]
     return ["## Rows that are not complete", *_listed(remarks)] if remarks else []
+
+
+def _runs(report: Report) -> list[str]:
+    """How each cell's checkpoint was chosen, and what was held out of its training."""
+    cells = [cell for line in report.lines for cell in line.cells if cell["checkpoint"]]
+    lines = []
+    for cell in cells:
+        held_out = "; ".join(f"{name}: {sentence}" for name, sentence in cell["held_out"].items())
+        lines.append(f"{cell['cell']}: {cell['checkpoint']}. Held out: {held_out}")
+    return ["## Runs", *_listed(lines)] if lines else []
 
 
 def _listed(lines: list[str]) -> list[str]:

@@ -16,7 +16,6 @@ from agent_r1_core.experiments.matrix import Cell, Matrix
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
 from agent_r1_core.experiments.store import Store
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.runs.evaluation_file import read_evaluation
 
 DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
 
@@ -37,7 +36,7 @@ class Line:
     arm: Arm | None = None
     """The policy of each seed with its episodes, to compare it with that of another row on the same questions."""
     cells: list[dict[str, Any]] = field(default_factory=list)
-    """Each finished cell: its seed, its result's file, its policy."""
+    """Each finished cell: its seed, its result's file, how its checkpoint was chosen, what was held out."""
 
     def gap(self) -> float | None:
         """Our average less the paper's."""
@@ -68,7 +67,7 @@ class Report:
     sets: dict[str, str]
     """Our evaluation set by column of the paper."""
     facts: list[str]
-    """Scorer, sampling, corpora, how checkpoints were chosen."""
+    """Scorer, sampling, corpora, conditions."""
 
     def line(self, name: str) -> Line | None:
         """The line of a row that has scores."""
@@ -142,9 +141,8 @@ def _line(
         for column, name in columns.items():
             by_seed[column].append(file.recorded.sets[name].metrics[metric.EXACT_MATCH].mean)
         by_seed[AVERAGE].append(file.recorded.metrics[metric.EXACT_MATCH].mean)
-        chosen = (read_evaluation(file.path).get("policy") or {}).get("chosen")
-        facts += _facts(row, columns, file.recorded, chosen)
-        told.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, "chosen": chosen})
+        facts += _facts(row, columns, file.recorded)
+        told.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, **_rests_on(columns, file)})
     if void:
         return Line(row, VOID, void, cells=told), facts
     status, note = (PARTLY, failed or f"not run: {missing}") if missing else (DONE, "")
@@ -173,24 +171,23 @@ def _void(check: Cell, store: Store, failures: Mapping[str, str]) -> str:
     )
 
 
-def _facts(
-    row: Row, columns: Mapping[str, str], result: EvaluationResult, chosen: Mapping[str, Any] | None
-) -> list[str]:
+def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> list[str]:
     """What a reader of a result must know, in sentences."""
     lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == metric.EXACT_MATCH]
     sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
-    lines.append(f"sampling: {_listed(sampling)}")
+    lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
     for name in columns.values():
         scores = result.sets[name]
-        lines += [f"{name}: {tool}: {_listed(facts)}" for tool, facts in scores.tools.items()]
+        lines += [f"{name}: {scores.provenance['corpus']}"] if "corpus" in scores.provenance else []
         lines += [f"{row.title}: {condition}" for condition in scores.conditions]
     if result.choosing_set is not None:
         lines.append(f"checkpoints are chosen on the set {result.choosing_set}, which no column shows")
-    if chosen is not None:
-        by = f", chosen by {chosen['chosen_by']}" if chosen["chosen_by"] else ""
-        lines.append(f"{row.title}: the {chosen['kind']} of each seed{by}")
     return lines
 
 
-def _listed(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in facts.items())
+def _rests_on(columns: Mapping[str, str], file: ResultFile) -> dict[str, Any]:
+    """How a cell's checkpoint was chosen, and for each set what was held out."""
+    stated = {name: file.recorded.sets[name].provenance for name in columns.values()}
+    checkpoints = dict.fromkeys(said["checkpoint"] for said in stated.values() if "checkpoint" in said)
+    held_out = {name: said["held_out"] for name, said in stated.items() if "held_out" in said}
+    return {"checkpoint": "; ".join(checkpoints), "held_out": held_out}

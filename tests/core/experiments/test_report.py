@@ -96,7 +96,8 @@ def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands:
         "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
     )
     assert "- exact_match: HotpotQA's official normalisation" in text
-    assert "- films: wiki_search: passages 960" in text
+    assert "- films: 960 passages" in text
+    assert "- ppo-0: the best of 3. Held out: films: none of these 20 is in training; people: none" in text
     assert "- sampling: greedy True" in text
 
 
