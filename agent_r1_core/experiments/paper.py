@@ -173,7 +173,7 @@ SCALES = {
             "paper/hotpotqa-2wiki-{method}",
             "Qwen2.5-3B-Instruct, with a search over Wikipedia",
             Costs(
-                "one H100 or H200: computed, not measured, from 35 % of its 989 TFLOP/s (bfloat16) in the learner, "
+                "one H200: computed, not measured, from 35 % of its 989 TFLOP/s (bfloat16) in the learner, "
                 "6,000 sampled tokens per second, and episodes of 2,000 tokens of which 400 are sampled",
                 parameters=3.09e9,
                 tokens=2000,

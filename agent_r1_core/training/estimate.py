@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _GIB = 2**30
 _STATE = 16
 """Bytes per trained parameter: float32 weight, gradient and two AdamW moments."""
+_LAYER = 18
+"""Activations per token that a layer keeps for the backward pass, in hidden sizes."""
 
 
 def estimate_memory(resolved: ResolvedConfig) -> list[str]:
@@ -41,9 +43,8 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     per_token = 2 * shape["num_hidden_layers"] * heads * (shape["hidden_size"] // shape["num_attention_heads"]) * width
     episodes = min(config.engine.config.max_episodes, config.training.tasks_per_step * config.training.samples_per_task)
     cache = per_token * episodes * config.env.config.max_tokens
-    activations = (
-        config.training.max_tokens_per_microbatch * shape["num_hidden_layers"] * shape["hidden_size"] * 18 * width
-    )
+    kept = _kept_activations(shape["num_hidden_layers"], config.model.gradient_checkpointing)
+    activations = config.training.max_tokens_per_microbatch * shape["hidden_size"] * kept * width
     adapters = " (an upper bound: adapters train fewer)" if config.model.lora is not None else ""
     uses = {
         f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{adapters}": trained * _STATE,
@@ -54,6 +55,12 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     }
     lines = [f"memory: {size / _GIB:8.2f} GiB  {what}" for what, size in uses.items() if size]
     return [*lines, f"memory: {sum(uses.values()) / _GIB:8.2f} GiB  in total"]
+
+
+def _kept_activations(layers: int, recomputed: bool) -> int:
+    """Activations per token that wait for the backward pass, in hidden sizes: those of all layers, or their inputs and
+    those of the one layer that is being recomputed."""
+    return layers + _LAYER if recomputed else layers * _LAYER
 
 
 def _elements(file: object) -> int:

@@ -14,7 +14,8 @@ NAMES = recipe_names(recipe_folders())
 def test_the_recipes_that_the_documents_name_are_there() -> None:
     named = {"default", "ppo", "reinforce_pp", "calculator", "hotpotqa-tiny", "qwen2.5-1.5b-hotpotqa", "frozen_lake"}
     methods = ("grpo", "ppo", "reinforce_pp", "reinforce_pp_baseline", "rloo")
-    assert named | {f"paper/miniwiki-{method}" for method in methods} <= set(NAMES)
+    paper = {f"paper/{sets}-{method}" for sets in ("hotpotqa-2wiki", "miniwiki") for method in methods}
+    assert named | paper <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
