@@ -30,7 +30,6 @@ def keys(noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     values = {
         "model.name": noise,
         "deterministic": "true",
-        "tasks.train.size": 20,
         "evaluation.size": 3,
         "rewards": "[exact_match, {name: format, weight: 0.2}]",
         "engine.max_new_tokens": 8,
