@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from agent_r1_core.errors import TaskError
 from agent_r1_core.training.mixed_order import MixedOrder, shares
 from agent_r1_core.training.task_order import Order, TaskOrder, hold_out
 
@@ -35,14 +36,25 @@ class TaskSet:
 
 
 def named(tasks: TaskSet, name: str) -> TaskSet:
-    """One of several training sets: its name is in the ids of its tasks, which only within a source are unique, and in
-    their metadata, under `source`."""
-    return replace(
-        tasks,
-        tasks=[
-            replace(task, id=f"{name}/{task.id}", metadata={**task.metadata, "source": name}) for task in tasks.tasks
-        ],
-    )
+    """One of several training sets: its tasks have its name in their metadata, under `source`."""
+    return replace(tasks, tasks=[replace(task, metadata={**task.metadata, "source": name}) for task in tasks.tasks])
+
+
+def check_disjoint(parts: Mapping[str, TaskSet]) -> None:
+    """Refuse training sets that share an id, by which records and seeds tell tasks apart.
+
+    Raises:
+        TaskError: two of them do.
+    """
+    owners: dict[str, str] = {}
+    for name, part in parts.items():
+        for task in part.tasks:
+            other = owners.setdefault(task.id, name)
+            if other != name:
+                raise TaskError(
+                    f"tasks.train.{other} and tasks.train.{name} both have a task with the id {task.id!r}; choose "
+                    "other tasks in one of them, or rename its file if the ids are places in it"
+                )
 
 
 def joined(parts: Mapping[str, TaskSet]) -> TaskSet:

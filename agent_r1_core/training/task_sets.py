@@ -19,7 +19,7 @@ from agent_r1_core.errors import ConfigError, RunError, TaskError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.mixture import TaskSet, hold_out_by_shares, joined, named, without
+from agent_r1_core.training.mixture import TaskSet, check_disjoint, hold_out_by_shares, joined, named, without
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
@@ -105,9 +105,14 @@ def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
 
 
 def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
-    """The training sets by name; of several, the tasks bear the names of their sets."""
+    """The training sets by name; of several, the tasks bear the names of their sets.
+
+    Raises:
+        TaskError: as `load_tasks` says.
+    """
     tasks = resolved.config.tasks
     loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
+    check_disjoint(loaded)
     return {name: named(one, name) for name, one in loaded.items()} if isinstance(tasks.train, dict) else loaded
 
 

@@ -41,8 +41,8 @@ def texts_of(record: Record, *keys: str) -> list[str]:
     for one in values:
         if type(one) not in (str, int):
             raise TaskError(
-                f"{record.where} has {one!r} under {' or '.join(keys)}; give a text or a whole number, or a "
-                "list of them"
+                f"{record.where} has a {type(one).__name__} under {' or '.join(keys)}; give a text or a whole number, "
+                "or a list of them"
             )
     return [text for text in (encodable(str(one)).strip() for one in values) if text]
 

@@ -46,7 +46,7 @@ class QA(Questions):
             raise TaskError(f"{where} has no answer under {', '.join(_ANSWERS)}; add one, or leave the record out")
         hops = first_of(record, "hops")
         if hops is not None and type(hops) is not int:
-            raise TaskError(f"the hops of {where} are {hops!r}, no whole number; correct them")
+            raise TaskError(f"the hops of {where} are a {type(hops).__name__}; give a whole number")
         return Task(
             id=label_of(record, "id", "_id", "qid") or f"{self.config.stem}.{record.index}",
             prompt=question,

@@ -55,6 +55,18 @@ HOTPOTQA = [
     }
     for n in range(3)
 ]
+MUSIQUE = [
+    {
+        "id": f"2hop__{n}_{n + 1}",
+        "question": "Who?",
+        "answer": "Ann",
+        "answer_aliases": ["Anne"],
+        "answerable": True,
+        "paragraphs": [{"idx": 0, "title": "A", "paragraph_text": "Ann is here.", "is_supporting": True}],
+    }
+    for n in range(3)
+]
+OWN = [{"question": "Who?", "answers": ["Ann"], "hops": 2, "passages": [{"title": "A", "text": "Ann is here."}]}] * 3
 
 Read = Callable[[Path], object]
 
@@ -91,7 +103,11 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
     registry = Registry.discover()
 
     def tasks(name: str) -> Read:
-        return lambda path: list(registry.create("tasks", {"name": name, "path": str(path)}).load())
+        def read(path: Path) -> object:
+            source = registry.create("tasks", {"name": name, "path": str(path)})
+            return source.load(), list(source.corpus() or ())
+
+        return read
 
     def model(path: Path) -> object:
         source = find_model(str(path.parent))
@@ -102,6 +118,10 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         "gsm8k.jsonl": "".join(json.dumps(record) + "\n" for record in GSM8K),
         "gsm8k.json": json.dumps(GSM8K),
         "hotpotqa.json": json.dumps(HOTPOTQA),
+        "2wikimultihopqa.json": json.dumps([record | {"evidences": [["A", "is", "B"]]} for record in HOTPOTQA]),
+        "musique.jsonl": "".join(json.dumps(record) + "\n" for record in MUSIQUE),
+        "bamboogle.csv": 'Question,Answer\n"Who, then?",Ann\nWhere?,Oslo\n',
+        "qa.jsonl": "".join(json.dumps(record) + "\n" for record in OWN),
     }
     for name, text in written.items():
         (folder / name).write_text(text)
@@ -125,6 +145,10 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (folder / "gsm8k.jsonl", tasks("gsm8k")),
         (folder / "gsm8k.json", tasks("gsm8k")),
         (folder / "hotpotqa.json", tasks("hotpotqa")),
+        (folder / "2wikimultihopqa.json", tasks("2wikimultihopqa")),
+        (folder / "musique.jsonl", tasks("musique")),
+        (folder / "bamboogle.csv", tasks("bamboogle")),
+        (folder / "qa.jsonl", tasks("qa")),
         (run.path / "run.json", lambda _: Run.open(run.path)),
         (run.path / "config.yaml", lambda _: opened.config()),
         (run.path / "config.yaml", load_config),

@@ -150,6 +150,8 @@ def test_several_training_sets_are_trained_resumed_and_scored(agent_r1: Invoke, 
     scored = agent_r1("eval", "runs/small", "--json")
     assert scored.exit_code == 0, scored.stderr
     assert json.loads(scored.stdout)["n"] == 6
+    own = agent_r1("eval", "runs/small", "tasks.eval={name: miniwiki, seed: 3, size: 40}", "--json")
+    assert "of these 40 tasks are in small's training" in json.loads(own.stdout)["provenance"]["held_out"]
 
 
 @pytest.mark.parametrize(

@@ -76,13 +76,13 @@ def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
 
 def test_a_mixture_of_training_sets_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
     """Also where the steps differ in size, and one set is in a later epoch than the other."""
-    sets = "{few: {name: arithmetic, size: 3}, more: {name: arithmetic, size: 9, max_value: 9, weight: 2}}"
+    sets = "{few: {name: arithmetic, terms: 3, size: 3}, more: {name: arithmetic, size: 9, weight: 2}}"
     options = {"tasks__train": sets, "algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, best: null}"}
     whole = run_once(folder, "mixed-whole", 6, **options)
     run_once(folder, "mixed", 2, **options)
     assert fingerprint(run_once(folder, "mixed", 6, resume=True, **options)) == fingerprint(whole)
-    played = [one.task.id for step in range(1, 7) for one in whole.read_trajectories(step)[::3]]
-    few, more = ([task for task in played if task.startswith(f"{name}/")] for name in ("few", "more"))
+    played = [one.task for step in range(1, 7) for one in whole.read_trajectories(step)[::3]]
+    few, more = ([task.id for task in played if task.metadata["source"] == name] for name in ("few", "more"))
     assert abs(len(few) - len(played) / 3) < 1
     assert len(set(few[:3])) == 3
     assert len(set(more[:9])) == len(more[:9])

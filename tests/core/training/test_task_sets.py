@@ -81,12 +81,15 @@ def test_the_tasks_of_several_training_sets_bear_the_names_of_their_sets() -> No
     train = load(recipe(train=MIXED), "train")["train"]
     assert train.sizes == {"sums": 300, "wiki": 100}
     alone = load(load_config("default", ["tasks.train={name: miniwiki, size: 100}"]), "train")["train"]
-    assert [task.id for task in train.tasks[300:]] == [f"wiki/{task.id}" for task in alone.tasks]
+    assert [task.id for task in train.tasks[300:]] == [task.id for task in alone.tasks]
     assert [dict(task.metadata) for task in train.tasks[300:]] == [
         {**task.metadata, "source": "wiki"} for task in alone.tasks
     ]
-    twins = recipe(train="{a: {name: arithmetic, size: 30}, b: {name: arithmetic, size: 30}}")
-    assert len(set(ids(load(twins, "train")["train"]))) == 60, "ids are unique within a source alone"
+    twins = recipe(train="{a: {name: arithmetic, size: 30}, b: {name: arithmetic, size: 3}}")
+    with pytest.raises(
+        TaskError, match=r"tasks.train.a and tasks.train.b both have a task with the id .*; choose other"
+    ):
+        load(twins, "train")
 
 
 def test_of_several_training_sets_the_shares_are_held_out(tmp_path: Path) -> None:
@@ -118,7 +121,7 @@ def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named() -> 
         "the training tasks are mixed from sums (0.75 of the tasks played, has 300), "
         "wiki (0.25 of the tasks played, has 100)"
     ]
-    few = recipe(train="{a: {name: arithmetic, size: 30}, b: {name: arithmetic, size: 3}}")
+    few = recipe(train="{a: {name: miniwiki, size: 30}, b: {name: arithmetic, size: 3}}")
     a, b = (training_order(few.config, load(few, "train")["train"]).orders[name] for name in "ab")
     assert a.seed != b.seed, "sets of one size are not shuffled alike"
     _, small = describe_mixture(few.config, load(few, "train")["train"])

@@ -62,7 +62,7 @@ def test_without_paragraphs_there_is_no_corpus(tmp_path: Path) -> None:
     [
         ({"answer": None}, "record 0 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
         ({"answer": 5}, "record 0 of .* has no text under 'answer'"),
-        ({"type": ["bridge", {}]}, "record 0 of .* has {} under type; give a text"),
+        ({"type": ["bridge", {}]}, "record 0 of .* has a dict under type; give a text"),
         ({"question": ""}, "no text under 'question'"),
         ({"_id": 5}, "no text under '_id'"),
         ({"supporting_facts": [3]}, "supporting_facts of record 0 of .* are malformed"),

@@ -58,9 +58,12 @@ def test_everything_else_that_a_record_tells_is_kept(tmp_path: Path) -> None:
     [
         ({"question": "Who?"}, "record 0 of .* has no answer under answers, answer, golden_answers; add one"),
         ({"question": "Who?", "answers": [""]}, "has no answer under answers"),
-        ({"question": "Who?", "answers": [{"text": "Vesano"}]}, "has {'text': 'Vesano'} under answers or answer or"),
+        (
+            {"question": "Who?", "answers": [{"text": "Vesano"}]},
+            "has a dict under answers or answer or golden_answers; give a text",
+        ),
         ({"answer": "Vesano"}, "record 0 of .* has no text under 'question'"),
-        (PLAIN | {"hops": "two"}, "the hops of record 0 of .* are 'two', no whole number"),
+        (PLAIN | {"hops": "two"}, "the hops of record 0 of .* are a str; give a whole number"),
         (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 0 of record 0 of .* has no text under 'text'"),
         (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of record 0 of .* are no list"),
         ("Who?", "record 0 of .* has no text under 'question'"),
