@@ -16,7 +16,7 @@ from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool_format import ToolCall
-from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
+from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
@@ -29,7 +29,7 @@ from agent_r1_core.training.components import (
     make_tool_rewards,
     make_tools,
 )
-from agent_r1_core.training.model_source import find_model
+from agent_r1_core.training.model_source import find_local_model, find_model
 from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Seat:
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
-        await tools.start(tool_resources(resolved, sets, name))
+        await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
         return cls(episode, tokenizer, settings, threads, envs, tell)
 
@@ -221,6 +221,15 @@ class Seat:
             if self._settings.tools is not None:
                 await self._settings.tools.close()
             self._threads.close()
+
+
+def _policys_tokenizer(model: str) -> str | None:
+    """The folder of the recipe's model, where it is at hand: nothing else of it is needed here."""
+    try:
+        source = find_local_model(model)
+    except AgentR1Error:
+        return None
+    return None if source is None else str(source.folder)
 
 
 def _how_to_act(env: ToolEnv) -> str:

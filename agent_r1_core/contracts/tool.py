@@ -147,6 +147,8 @@ class ToolResources:
     loads one: an iterable of Passage, or None where the source has none."""
     own: str | None = None
     """Name of the corpus that belongs to the current tasks; None: all of them do."""
+    tokenizer: str | None = None
+    """The folder that holds the policy's tokenizer, for tools that count tokens; None: no policy is at hand."""
 
     @property
     def own_corpora(self) -> list[str]:

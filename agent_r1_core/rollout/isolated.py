@@ -151,7 +151,12 @@ class IsolatedTool:
         """
         self._hello = {
             "target": self._target,
-            "resources": {"cache_dir": resources.cache_dir, "corpora": dict(corpora), "own": resources.own},
+            "resources": {
+                "cache_dir": resources.cache_dir,
+                "corpora": dict(corpora),
+                "own": resources.own,
+                "tokenizer": resources.tokenizer,
+            },
             "limits": self._limits.model_dump(),
         }
         await self._start_process()

@@ -171,7 +171,7 @@ def _load(target: dict[str, Any]) -> Tool:
 
 def _resources(described: dict[str, Any]) -> ToolResources:
     corpora = {name: partial(_passages, path) for name, path in described["corpora"].items()}
-    return ToolResources(described["cache_dir"], dict(corpora), described["own"])
+    return ToolResources(described["cache_dir"], dict(corpora), described["own"], described["tokenizer"])
 
 
 def _passages(path: str) -> Iterator[Passage]:

@@ -62,5 +62,5 @@ def make_split(
         deterministic=config.deterministic,
         model=config.model.name,
     )
-    resources = tool_resources(resolved, tasks, name)
+    resources = tool_resources(resolved, tasks, name, tokenizer.name)
     return Split(name, tasks[name].tasks, tools, resources, Collector(engine, tokenizer, settings))

@@ -81,10 +81,12 @@ def load_tasks(
     return {name: sets[name] for name in names}
 
 
-def tool_resources(resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: str) -> ToolResources:
-    """What the tools of a task set may use: the cache folder, and the corpus of every task source of the run. A corpus
-    is loaded when a tool asks for it; that of several training sets is their union. For the tools of an evaluation set,
-    `eval` is the corpus of that set."""
+def tool_resources(
+    resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: str, tokenizer: str | None
+) -> ToolResources:
+    """What the tools of a task set may use: the cache folder, the corpus of every task source of the run, and the
+    policy's tokenizer. A corpus is loaded when a tool asks for it; that of several training sets is their union. For
+    the tools of an evaluation set, `eval` is the corpus of that set."""
     tasks = resolved.config.tasks
     training = list(tasks.train_sets.values())
     blocks = {TRAIN: training, **{other: [block] if block else training for other, block in tasks.eval_sets.items()}}
@@ -94,7 +96,7 @@ def tool_resources(resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: 
     }
     split = TRAIN if name == TRAIN else "eval"
     corpora[split] = corpora[name]
-    return ToolResources(str(cache_dir()), corpora, split)
+    return ToolResources(str(cache_dir()), corpora, split, tokenizer)
 
 
 def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:

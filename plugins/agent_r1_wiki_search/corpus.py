@@ -61,6 +61,12 @@ def read_corpus(path: str) -> list[Passage]:
     return list(dict.fromkeys(passage for _, passage in stream_corpus(path)))
 
 
+def passage_key(passage: Passage) -> bytes:
+    """8 bytes that stand for a passage where repetitions are looked for."""
+    encoded = f"{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
+    return blake2b(encoded, digest_size=8).digest()
+
+
 def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Passage]:
     """The passages of these task sources, without repetitions.
 

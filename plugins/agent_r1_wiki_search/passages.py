@@ -10,13 +10,12 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core import Passage
-from agent_r1_wiki_search.corpus import CorpusHash
+from agent_r1_wiki_search.corpus import CorpusHash, passage_key
 
 if TYPE_CHECKING:
     import numpy
@@ -72,12 +71,13 @@ class Passages:
 
 
 def write_passages(
-    source: Iterable[tuple[str, Passage]], folder: Path, advance: Callable[[int], None] = lambda count: None
+    source: Iterable[tuple[str, Passage]], folder: Path | None, advance: Callable[[int], None] = lambda count: None
 ) -> Stored:
     """Write passages to files; those that an interrupted call has written, of the same passages, are kept.
 
     Args:
         source: passages with their places.
+        folder: for the files; None: write none, and only find out what there is.
         advance: told how many more have been read.
 
     Raises:
@@ -85,12 +85,13 @@ def write_passages(
     """
     import numpy
 
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     known, corpus = numpy.empty(0, numpy.uint64), CorpusHash()
     files = passages = repeated = 0
     first_repeated = None
     for batch in _batches(source):
-        keys = numpy.array([_key(passage) for _, passage in batch], numpy.uint64)
+        keys = numpy.frombuffer(b"".join(passage_key(passage) for _, passage in batch), numpy.uint64)
         fresh = _fresh(keys, known)
         repeats = numpy.flatnonzero(~fresh)
         if first_repeated is None and len(repeats):
@@ -100,11 +101,12 @@ def write_passages(
         kept = [passage for (_, passage), is_fresh in zip(batch, fresh, strict=True) if is_fresh]
         for passage in kept:
             corpus.update(passage)
-        if kept:
+        if kept and folder is not None:
             _write(kept, corpus.hexdigest(), folder / f"{files:05}.arrow")
-            files, passages = files + 1, passages + len(kept)
+            files += 1
+        passages += len(kept)
         advance(len(batch))
-    for stale in sorted(folder.glob("*.arrow"))[files:]:
+    for stale in sorted(folder.glob("*.arrow"))[files:] if folder is not None else ():
         stale.unlink()
     return Stored(passages, corpus.hexdigest(), repeated, first_repeated)
 
@@ -120,11 +122,6 @@ def _batches(source: Iterable[tuple[str, Passage]]) -> Iterator[list[tuple[str, 
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-def _key(passage: Passage) -> int:
-    encoded = f"{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little")
 
 
 def _fresh(keys: numpy.ndarray, known: numpy.ndarray) -> numpy.ndarray:

@@ -16,6 +16,6 @@ def register_tools() -> Iterable[ToolSpec]:
         ToolSpec(
             "wiki_search",
             "agent_r1_wiki_search.tool:WikiSearch",
-            "Finds passages by BM25 in a file or in the corpus of a task source, or through a search service",
+            "Finds passages of a file, an index or a task source by BM25, vectors or both, or through a search service",
         )
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Callable
 
+_LOG = logging.getLogger(__name__)
 _LINE_SECONDS, _SCREEN_SECONDS = 30.0, 0.5
+_CLEAR = "\r\x1b[K"
 
 
 class Progress:
@@ -31,15 +33,16 @@ class Progress:
         now = time.monotonic()
         if now - self._shown >= (_SCREEN_SECONDS if self._terminal else _LINE_SECONDS):
             self._shown = now
-            end = "" if self._terminal else "\n"
-            print(f"\r\x1b[K{self._line(now)}" if self._terminal else self._line(now), end=end, file=sys.stderr)
-            sys.stderr.flush()
+            self._show(self._line(now))
 
     def finish(self) -> None:
         """The job has ended."""
         seconds = time.monotonic() - self._begun
-        start = "\r\x1b[K" if self._terminal else ""
-        print(f"{start}{self._label}: {self._done:,} {self._unit} in {duration(seconds)}", file=sys.stderr)
+        self._show(f"{self._label}: {self._done:,} {self._unit} in {duration(seconds)}", last=True)
+
+    def _show(self, line: str, last: bool = False) -> None:
+        end = "\n" if last or not self._terminal else ""
+        print(f"{_CLEAR if self._terminal else ''}{line}", end=end, file=sys.stderr, flush=True)
 
     def _line(self, now: float) -> str:
         rate = (self._done - self._first) / max(now - self._begun, 1e-9)
@@ -54,7 +57,17 @@ class Progress:
         return ", ".join(parts)
 
 
-Watch = Callable[[str, int | None, int], Progress | None]
+class LoggedProgress(Progress):
+    """Logs a line every 30 seconds, and nothing of what takes less."""
+
+    def __init__(self, label: str, total: int | None = None, done: int = 0, unit: str = "passages") -> None:
+        """Begin, as a Progress."""
+        super().__init__(label, total, done, unit)
+        self._terminal = False
+
+    def _show(self, line: str, last: bool = False) -> None:
+        if not last:
+            _LOG.warning("%s", line)
 
 
 def duration(seconds: float) -> str:

@@ -104,6 +104,15 @@ def test_a_question_of_ones_own(agent_r1: Command) -> None:
     assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
 
 
+def test_a_tool_counts_the_tokens_of_the_recipes_model(agent_r1: Command) -> None:
+    tools = "tools=[{name: wiki_search, max_tokens: 3, show: texts}]"
+    done = agent_r1(
+        "play", "default", tools, "--question", "Who?", "--answer", "x", input="/wiki_search film\n<answer>x</answer>\n"
+    )
+    assert done.exit_code == 0, done.stderr
+    assert " ..." in done.stdout
+
+
 HOSTILE = '''
 """A tool that speaks to the terminal."""
 from agent_r1_core import ToolSpec, hookimpl, tool

@@ -126,6 +126,7 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
     parts = assemble(resolved, learning=False)
 
     async def searched(split: Split) -> str:
+        assert (Path(str(split.resources.tokenizer)) / "tokenizer.json").is_file()
         await split.tools.start(split.resources)
         try:
             context = ToolContext("e", 0, split.tasks[0], random.Random(0))

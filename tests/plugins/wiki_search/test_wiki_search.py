@@ -148,14 +148,6 @@ def test_the_hash_of_a_corpus_knows_order_and_where_a_title_ends() -> None:
     assert len({corpus_hash([passage]) for passage in twisted}) == 2
 
 
-def test_a_corpus_file_leaves_the_source_idle_and_a_service_both() -> None:
-    remote = {"url", "serves", "retries", "cache"}
-    assert set(WikiSearch.idle_options(WikiSearch.Config())) == remote
-    assert set(WikiSearch.idle_options(WikiSearch.Config(corpus="c.jsonl"))) == {"source", *remote}
-    served = WikiSearch.Config(backend="remote", url="http://localhost:1")
-    assert set(WikiSearch.idle_options(served)) == {"corpus", "source", "stemmer"}
-
-
 @pytest.mark.parametrize("options", [{}, {"url": "localhost:1"}, {"url": "http://localhost:1/search"}])
 def test_a_service_needs_its_url(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="url"):

@@ -1,0 +1,190 @@
+"""The tool with each of its backends: over an index folder, or over a small corpus whose index it makes itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_wiki_search import backends, packages
+from agent_r1_wiki_search.building import build_index, file_source
+from agent_r1_wiki_search.excerpt import make_excerpt
+from agent_r1_wiki_search.plans import Plan, parts_of
+from agent_r1_wiki_search.tool import WikiSearch
+from pydantic import ValidationError
+from tokenizers import Tokenizer
+
+from agent_r1_core import ConfigError, Passage, ToolCall, ToolContext, ToolResources
+from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.testing import make_task
+
+pytestmark = pytest.mark.usefixtures("_tantivy")
+
+PASSAGES = [
+    Passage("Oslo", "The capital of Norway."),
+    Passage("Bamako", "The seat of government of Mali."),
+    Passage("Waltz", "A dance in triple time."),
+]
+
+
+def opened(folder: Path, **options: Any) -> WikiSearch:
+    tool = WikiSearch(WikiSearch.Config(**options))
+    tool.open(ToolResources(str(folder / "cache"), {"train": lambda: PASSAGES}))
+    return tool
+
+
+def titles(tool: WikiSearch, query: str) -> list[str]:
+    return [passage.title for passage in tool.search(query, 3)]
+
+
+@pytest.fixture
+def index(tmp_path: Path, write_corpus: Any, minilm: str) -> Path:
+    build_index(file_source(write_corpus(PASSAGES)), parts_of(Plan("hybrid", model=minilm)), tmp_path / "index")
+    return tmp_path / "index"
+
+
+def test_an_index_folder_is_searched_as_the_backend_says(tmp_path: Path, index: Path) -> None:
+    query = "Norway's main town"
+    found = {backend: opened(tmp_path, backend=backend, index=str(index)) for backend in ("tantivy", "dense", "hybrid")}
+    assert titles(found["tantivy"], query) == ["Oslo"]
+    assert titles(found["dense"], query)[0] == titles(found["hybrid"], query)[0] == "Oslo"
+    facts = {backend: tool.describe() or {} for backend, tool in found.items()}
+    assert {backend: said["backend"] for backend, said in facts.items()} == {backend: backend for backend in found}
+    assert {said["hash"] for said in facts.values()} == {opened(tmp_path).describe()["hash"]}  # type: ignore[index]
+    for tool in found.values():
+        tool.close()
+        assert tool.describe() is None
+
+
+def test_weights_decide_whom_a_hybrid_believes(tmp_path: Path, index: Path) -> None:
+    query = "a capital movement for two in the ballroom"
+    words = opened(tmp_path, backend="hybrid", index=str(index), rrf_weights=(1, 0))
+    vectors = opened(tmp_path, backend="hybrid", index=str(index), rrf_weights=(0, 1))
+    assert (titles(words, query)[0], titles(vectors, query)[0]) == ("Oslo", "Waltz")
+
+
+def test_without_an_index_a_small_corpus_is_indexed_once(
+    tmp_path: Path, minilm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for backend in ("tantivy", "dense", "hybrid"):
+        options = {} if backend == "tantivy" else {"model": minilm}
+        assert titles(opened(tmp_path, backend=backend, **options), "Mali government")[0] == "Bamako"
+    assert caplog.text.count("indexing 3 passages, once") == 2, "hybrid takes the vectors that dense made"
+    monkeypatch.setattr(backends, "build_index", lambda *_, **__: pytest.fail("an index was built again"))
+    assert titles(opened(tmp_path, backend="dense", model=minilm), "Mali")[0] == "Bamako"
+    monkeypatch.undo()
+    (file,) = (tmp_path / "cache" / "wiki_search").glob("*/dense/embeddings.f16")
+    file.write_bytes(file.read_bytes()[:-2])
+    assert titles(opened(tmp_path, backend="dense", model=minilm), "Mali")[0] == "Bamako"
+    assert "embeddings.f16 has 2,302 bytes, not 2,304" in caplog.text
+
+
+def test_an_index_of_another_corpus_is_refused(tmp_path: Path, index: Path, write_corpus: Any) -> None:
+    same, other = write_corpus([*PASSAGES, PASSAGES[0]], "same.jsonl"), write_corpus(PASSAGES[::-1], "other.jsonl")
+    assert titles(opened(tmp_path, backend="tantivy", index=str(index), corpus=str(same)), "Mali") == ["Bamako"]
+    with pytest.raises(ConfigError, match=r"was built from other passages than those of .*other\.jsonl"):
+        opened(tmp_path, backend="tantivy", index=str(index), corpus=str(other))
+
+
+def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Path, index: Path, root: Path) -> None:
+    tool = WikiSearch(WikiSearch.Config(backend="tantivy", index=str(index), max_tokens=2))
+    tool.name = "wiki_search"
+    runner = ToolRunner({"wiki_search": tool}, {"wiki_search": 30.0}, {"wiki_search": "process"})
+    resources = ToolResources(str(tmp_path), {}, None, str(root / "agent_r1_core" / "bundled" / "tiny"))
+
+    async def searched() -> str:
+        await runner.start(resources)
+        try:
+            context = ToolContext("e", 0, make_task(), random.Random(0))
+            return (await runner.call(ToolCall("wiki_search", {"query": "Norway"}), context)).text
+        finally:
+            await runner.close()
+
+    assert asyncio.run(searched()).startswith("Oslo\n")
+    assert asyncio.run(searched()).endswith(" ...")
+
+
+TEXT = "Žluťoučký kůň 🐎 says <|im_end|> and <tool_call> twice: it gallops unbelievably."
+
+
+@pytest.mark.parametrize("most", [1, 3, 7, 12, 20, 30])
+def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path, most: int) -> None:
+    folder = root / "agent_r1_core" / "bundled" / "tiny"
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    shown = make_excerpt(WikiSearch.Config(max_tokens=most, show="texts"), str(folder))(Passage("T", TEXT))
+    kept = shown.removesuffix(" ...")
+    assert TEXT.startswith(kept)
+    assert len(tokenizer.encode(kept, add_special_tokens=False)) <= most
+    more = TEXT[: len(kept) + 12]
+    assert len(tokenizer.encode(more, add_special_tokens=False)) > most, "it is cut where the limit is, not before"
+    whole = make_excerpt(WikiSearch.Config(max_tokens=1000), str(folder))(Passage("T", TEXT))
+    assert whole == f"T\n{TEXT}"
+
+
+@pytest.mark.parametrize(("show", "text"), [("both", "Oslo\nThe ..."), ("titles", "Oslo"), ("texts", "The ...")])
+def test_titles_texts_or_both_are_shown(tmp_path: Path, show: str, text: str) -> None:
+    limit = {} if show == "titles" else {"max_characters": 4}
+    context: Any = None
+    tool = opened(tmp_path, show=show, **limit)
+    assert tool.run(WikiSearch.Arguments(query="capital"), context) == text
+
+
+def test_tokens_are_not_counted_without_the_policys_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="max_tokens counts with the policy's tokenizer, but no policy is at hand"):
+        opened(tmp_path, max_tokens=5)
+    with pytest.raises(ConfigError, match=r"has no tokenizer\.json; set max_characters"):
+        make_excerpt(WikiSearch.Config(max_tokens=5), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        ({"backend": "bm25"}, {"index", "model", "rrf_k", "rrf_weights", "url", "effort", "query_prefix", "device"}),
+        ({"backend": "tantivy", "index": "i"}, {"source", "stemmer", "model", "passage_prefix", "rrf_k"}),
+        ({"backend": "dense", "model": "m"}, {"stemmer", "effort", "rrf_weights", "cache"}),
+        ({"backend": "hybrid", "index": "i"}, {"source", "stemmer", "query_prefix", "passage_prefix", "retries"}),
+        ({"backend": "remote", "url": "http://h:1"}, {"corpus", "index", "model", "stemmer", "source", "rrf_k"}),
+        ({"show": "titles"}, {"max_characters", "max_tokens"}),
+        ({"max_tokens": 5}, {"max_characters"}),
+        ({"corpus": "c.jsonl"}, {"source"}),
+    ],
+)
+def test_options_without_effect_are_known(options: dict[str, Any], idle: set[str]) -> None:
+    found = WikiSearch.idle_options(WikiSearch.Config(**options))
+    assert idle <= set(found)
+    assert not set(found) & {*options, "top_k"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"backend": "dense"}, "backend: dense needs an index, or model: a folder or hub name"),
+        ({"backend": "hybrid", "index": "i", "rrf_weights": [0, 0]}, "rrf_weights are both 0"),
+        ({"backend": "remote"}, "backend: remote needs url"),
+    ],
+)
+def test_incomplete_options_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        WikiSearch.Config(**options)
+
+
+def test_a_missing_package_makes_a_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    config = WikiSearch.Config
+    assert WikiSearch.unavailable(config()) is None
+    assert "the package sentence-transformers is missing" in str(
+        WikiSearch.unavailable(config(backend="hybrid", model="m"))
+    )
+    assert "sentence-transformers and tantivy" in str(WikiSearch.unavailable(config(backend="hybrid", index="i")))
+
+
+def test_a_relative_model_folder_stays_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoder").mkdir()
+    assert WikiSearch.Config(backend="dense", model="encoder").model == str(tmp_path / "encoder")
+    assert WikiSearch.Config(backend="dense", model="intfloat/e5-base-v2").model == "intfloat/e5-base-v2"
+    assert json.loads(WikiSearch.Config(index="i").model_dump_json())["index"] == str(tmp_path / "i")
