@@ -78,6 +78,14 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
         assert done.stdout.startswith("metric ")
         assert ("silenced tools" if extra == ["--silence-tools"] else f"baseline {extra[1]}") in done.stdout
     assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 1 + 5
+    names = {"agent": 1, "closed_book": 4, "naive_rag": 5, "silenced": 6}
+    compared = agent_r1("compare", *(f"{name}=runs/small/eval_{number}" for name, number in names.items()), "--json")
+    assert compared.exit_code == 0, "all were asked the same questions, whatever their prompts said: " + compared.stderr
+    found = json.loads(compared.stdout)
+    assert len(found["differences"]) == 6
+    assert any(note.startswith("naive_rag: baseline naive_rag: ") for note in found["notes"])
+    again = agent_r1("eval", "--rescore", "runs/small/eval_3", "--json")
+    assert json.loads(again.stdout)["differs"] == []
     looked = agent_r1("rollout", "--model", "runs/small", "-n", 1)
     assert looked.exit_code == 0, looked.stderr
     assert "reward 0.000" in looked.stdout
