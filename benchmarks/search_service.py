@@ -37,9 +37,9 @@ from agent_r1_core import Passage
 
 SETTINGS = {
     "no batching": ("--batch-size", "1"),
-    "batches of 64": (),
-    "batches of 64, 2 ms wait": ("--batch-wait", "0.002"),
-    "batches of 64, 10 ms wait": ("--batch-wait", "0.01"),
+    "batches, no wait": ("--batch-wait", "0"),
+    "batches, 2 ms wait (default)": (),
+    "batches, 10 ms wait": ("--batch-wait", "0.01"),
 }
 
 
@@ -47,6 +47,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "search_service")
     options.add_argument("--corpus", type=Path, help="passages: a .jsonl, .json or .parquet file")
+    options.add_argument("--index", type=Path, help="what is served: an index folder of the corpus; else BM25")
     options.add_argument("--clients", type=int, default=64, help="at once")
     options.add_argument("--requests", type=int, default=100, help="of each client")
     options.add_argument("--repeats", type=int, default=3, help="alternating runs of each row; the median is shown")
@@ -70,9 +71,9 @@ def generated(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def service(corpus: Path, *options: str) -> Iterator[str]:
+def service(index: Path, *options: str) -> Iterator[str]:
     """The URL of a service."""
-    command = [sys.executable, "-m", "agent_r1_wiki_search", "serve", str(corpus), "--port", "0", *options]
+    command = [sys.executable, "-m", "agent_r1_wiki_search", "serve", str(index), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **report.CALM}, text=True)
     assert process.stdout is not None
     try:
@@ -182,11 +183,11 @@ def main() -> None:
         runs: dict[str, list[dict[str, Any]]] = {}
         for _ in range(options.repeats):
             for label, settings in SETTINGS.items():
-                with service(corpus, *settings) as url:
+                with service(options.index or corpus, *settings) as url:
                     http = lambda url: asyncio.run(over_http(url, shares, options.top_k))
                     http(url)
                     runs.setdefault(label, []).append(measure(label, url, http))
-            with service(corpus) as url:
+            with service(options.index or corpus) as url:
                 label, remote = "through backend remote", lambda url: over_remote(url, shares, options.top_k)
                 runs.setdefault(label, []).append(measure(label, url, remote))
     rows = [medians(each) for each in runs.values()]

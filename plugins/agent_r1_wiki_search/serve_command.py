@@ -34,7 +34,7 @@ def serve(
     batch_size: Annotated[int, typer.Option(min=1, help="Most queries that are searched together.")] = 64,
     batch_wait: Annotated[
         float, typer.Option(min=0, max=1, help="Seconds that a request waits for others while nothing is searched.")
-    ] = 0.0,
+    ] = 0.002,
     queue: Annotated[
         int, typer.Option(min=64, help="Queries that may wait; further requests are told to come back.")
     ] = 1024,

@@ -34,7 +34,7 @@ class BatchLimits:
 
     size: int = 64
     """Queries of one call of the searcher."""
-    wait: float = 0.0
+    wait: float = 0.002
     """Seconds that a request waits for others while the searcher is free; those that come while it works are put
     together anyway."""
     waiting: int = 1024
