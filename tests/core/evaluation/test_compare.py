@@ -94,12 +94,15 @@ def test_policies_that_are_equally_good_seem_to_differ_in_one_case_of_twenty(
 ) -> None:
     monkeypatch.setattr("agent_r1_core.evaluation.compare.RESAMPLES", 500)
     rng, false, experiments = random.Random(5), 0, 60
+    recorded = result([episode("q", True)]).recorded
     for _ in range(experiments):
         hard = [rng.uniform(-0.3, 0.3) for _ in range(50)]
         arms = []
         for name in "ab":
             skills = [rng.uniform(-spread, spread) for _ in range(seeds)]
-            arms.append(arm(name, *([rng.random() < 0.5 + task + skill for task in hard] for skill in skills)))
+            seeds_played = [[rng.random() < 0.5 + task + skill for task in hard] for skill in skills]
+            played = [[episode(f"q{i}", right) for i, right in enumerate(rights)] for rights in seeds_played]
+            arms.append(Arm(name, [ResultFile(Path("eval.json"), recorded, episodes) for episodes in played]))
         false += compare(arms).differences[0].p < 0.05
     assert false / experiments <= 0.1
 
