@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,7 +37,7 @@ class CellProcess:
         with naming(log):
             said = log.open("ab")
         with said:
-            said.write(f"$ agent-r1 {' '.join(command)}\n".encode())
+            said.write(f"$ agent-r1 {shlex.join(command)}\n".encode())
             said.flush()
             with subprocess.Popen(
                 [sys.executable, "-P", "-c", _CALL, *command],

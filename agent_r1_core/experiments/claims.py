@@ -63,7 +63,9 @@ def _methods(report: Report) -> Iterator[Claim]:
     weakest = min(trained, key=lambda line: line.scores[AVERAGE].mean)
     average, least = weakest.scores[AVERAGE].mean, rag.scores[AVERAGE].mean
     ratio = f"{average / least:.1f} times" if least else "Naive RAG scores 0"
-    yield _claim(text, average >= LEAST_RATIO * least, f"{weakest.row.title} {average:.3f}, {ratio}", missing)
+    yield _claim(
+        text, average >= LEAST_RATIO * least and average > 0, f"{weakest.row.title} {average:.3f}, {ratio}", missing
+    )
 
 
 def _masks(report: Report) -> Iterator[Claim]:

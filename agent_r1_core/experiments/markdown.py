@@ -20,8 +20,7 @@ def markdown(report: Report) -> str:
         "## What shows, and what does not",
         *_listed(claim_lines(report)),
         *_remarks(report),
-        "## How it was measured",
-        *_listed(report.facts),
+        *(["## How it was measured", *_listed(report.facts)] if report.facts else []),
         *_runs(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -72,7 +71,10 @@ def _runs(report: Report) -> list[str]:
     cells = [cell for line in report.lines for cell in line.cells if cell["checkpoint"]]
     lines = []
     for cell in cells:
-        held_out = "; ".join(f"{name}: {sentence}" for name, sentence in cell["held_out"].items())
+        said: dict[str, list[str]] = {}
+        for name, sentence in cell["held_out"].items():
+            said.setdefault(sentence, []).append(name)
+        held_out = "; ".join(f"{', '.join(names)}: {sentence}" for sentence, names in said.items())
         lines.append(f"{cell['cell']}: {cell['checkpoint']}. Held out: {held_out}")
     return ["## Runs", *_listed(lines)] if lines else []
 

@@ -16,6 +16,7 @@ from agent_r1_core.experiments.matrix import Cell, Matrix
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
 from agent_r1_core.experiments.store import Store
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.trajectory import EndStatus
 
 DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
 
@@ -176,6 +177,8 @@ def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> li
     lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == metric.EXACT_MATCH]
     sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
     lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
+    failed = result.statuses.get(EndStatus.FAILED.value, 0)
+    lines += [f"{row.title}: {failed} episodes failed and are not scored"] if failed else []
     for name in columns.values():
         scores = result.sets[name]
         lines += [f"{name}: {scores.provenance['corpus']}"] if "corpus" in scores.provenance else []

@@ -80,4 +80,5 @@ ROOMS = (
     Room(
         "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
     ),
+    Room("experiments", ("agent_r1_core/experiments/*.py",), ("tests/core/experiments",)),
 )

@@ -68,6 +68,13 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
     assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
 
 
+def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+    commands.scores = {cell.name: (0.0, 0.0, 0.0) for cell in matrix("table3").cells()} | {"naive_rag.check": (0.9,)}
+    report = made(matrix("table3"), store, commands, watch)
+    assert [claim.holds for claim in report.claims()] == [False] * 7
+    assert "(REINFORCE++ 0.000, Naive RAG scores 0)" in markdown(report)
+
+
 def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
     report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
@@ -97,7 +104,7 @@ def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands:
     )
     assert "- exact_match: HotpotQA's official normalisation" in text
     assert "- films: 960 passages" in text
-    assert "- ppo-0: the best of 3. Held out: films: none of these 20 is in training; people: none" in text
+    assert "- ppo-0: the best of 3. Held out: films, people, companies_and_cities: none of these 20" in text
     assert "- sampling: greedy True" in text
 
 
