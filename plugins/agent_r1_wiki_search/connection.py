@@ -1,11 +1,12 @@
 """Connection: requests to one search service, over pooled connections, repeated while they may be.
 
-Requests go straight to the service, through no proxy. An answer that comes in slowly may take longer than the time that
-was left when its request was sent, but no longer than twice that time.
+Requests go straight to the service, through no proxy. An answer that comes in part by part ends with the first part
+after the deadline, which is waited for no longer than for the first one.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import threading
@@ -16,6 +17,8 @@ from typing import Any
 
 CALL_SECONDS = 10.0
 """For a call without a deadline."""
+LONGEST_ANSWER = 1 << 26
+"""Bytes; what a search may ask for is less."""
 _CONNECT_SECONDS = 3.0
 _CONNECTIONS = 64
 """At once; further requests wait for a free one."""
@@ -131,18 +134,26 @@ class Connection:
         """The reply, with the seconds after which it may be asked for again; or why there is none."""
         import httpx2
 
+        ends = time.monotonic() + seconds
         timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
+        content = bytearray()
         try:
-            response = self._client.request(method, path, json=body, timeout=timeout)
+            with self._client.stream(method, path, json=body, timeout=timeout) as response:
+                for part in response.iter_bytes():
+                    content += part
+                    if len(content) > LONGEST_ANSWER:
+                        return f"its answer is longer than {LONGEST_ANSWER} bytes"
+                    if time.monotonic() > ends:
+                        return "its answer came too slowly"
         except (httpx2.RequestError, RuntimeError) as error:  # RuntimeError: the client was closed
             return f"{type(error).__name__}: {error}".rstrip(": ")
-        return Reply(response.status_code, _json(response)), _seconds(response.headers.get("Retry-After"))
+        return Reply(response.status_code, _json(content)), _seconds(response.headers.get("Retry-After"))
 
 
-def _json(response: Any) -> Any:
+def _json(content: bytearray) -> Any:
     try:
-        return response.json()
-    except ValueError:
+        return json.loads(content)
+    except (ValueError, RecursionError):
         return None
 
 

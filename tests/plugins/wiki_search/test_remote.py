@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -63,6 +64,8 @@ class Handler(BaseHTTPRequestHandler):
         if reply is None:
             self.close_connection = True
             return
+        if reply[1] == "endless":
+            return self._never_end()
         content = reply[1] if isinstance(reply[1], bytes) else json.dumps(reply[1]).encode()
         self.send_response(reply[0])
         self.send_header("content-length", str(len(content)))
@@ -70,6 +73,14 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("retry-after", reply[2])
         self.end_headers()
         self.wfile.write(content)
+
+    def _never_end(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", str(1 << 40))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the client has had enough
+            while True:
+                self.wfile.write(b" ")
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -215,6 +226,8 @@ def test_what_another_index_answers_is_withheld_until_the_first_is_back(
         {"index": "1"},
         [],
         b"<html>",
+        b"\xff",
+        b"[" * 200_000,
     ],
 )
 def test_an_answer_that_makes_no_sense_is_an_error(connect, service: Scripted, reply: Any) -> None:
@@ -249,6 +262,22 @@ def test_a_service_that_never_answers_costs_the_call_no_more_than_its_time(conne
     with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
         searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
     assert titles(searcher.search(["a"], 1)) == [["a"]]
+
+
+def test_an_endless_answer_ends_with_the_call(
+    connect, service: Scripted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher = connect(retries=0)
+    service.script.append((200, "endless"))
+    with pytest.raises(Unavailable):
+        searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
+    assert "its answer came too slowly" in caplog.text
+    monkeypatch.setattr(connection, "LONGEST_ANSWER", 10_000)
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
+    service.script.append((200, "endless"))
+    with pytest.raises(Unavailable):
+        searcher.search(["a"], 1, Call(time.monotonic() + 3600))
+    assert "its answer is longer than 10000 bytes" in caplog.text
 
 
 def test_closing_leaves_no_connection_and_no_thread(service: Scripted) -> None:
