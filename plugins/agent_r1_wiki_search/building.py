@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_r1_core import ConfigError, Passage, TaskError
-from agent_r1_wiki_search.corpus import stream_corpus
+from agent_r1_wiki_search.corpus import corpus_files, stream_corpus
 from agent_r1_wiki_search.manifest import FILE, Manifest, fingerprints
 from agent_r1_wiki_search.passages import Passages, Stored, write_passages
 from agent_r1_wiki_search.progress import Progress
@@ -219,16 +219,16 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def file_source(path: Path) -> Source:
-    """A corpus file.
+    """A corpus file, or a folder of them.
 
     Raises:
         TaskError: there is none.
     """
     try:
-        facts = path.stat()
+        path.stat()
+        stamps = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in corpus_files(str(path))]
     except OSError as error:
         raise TaskError(
             f"there is no corpus at {path} ({error.strerror}); give the path of an existing file"
         ) from error
-    stamp = f"{path} {facts.st_size} {facts.st_mtime_ns}"
-    return Source(str(path), lambda: stream_corpus(str(path)), stamp)
+    return Source(str(path), lambda: stream_corpus(str(path)), "\n".join(stamps))

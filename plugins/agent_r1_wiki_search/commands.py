@@ -41,7 +41,10 @@ def build_app() -> typer.Typer:
 
 
 def build(
-    corpus: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz, .json or .parquet file.", show_default=False)],
+    corpus: Annotated[
+        Path,
+        typer.Argument(help="A .jsonl, .jsonl.gz, .json or .parquet file, or a folder of such.", show_default=False),
+    ],
     index: Annotated[Path, typer.Argument(help="The folder to build; it must not exist.", show_default=False)],
     backend: Annotated[Backend, typer.Option(help="How the index will be searched.")] = Backend.TANTIVY,
     stemmer: Annotated[bool, typer.Option("--stemmer", help="tantivy: match English words by their stems.")] = False,

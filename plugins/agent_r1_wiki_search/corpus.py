@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from agent_r1_core import ConfigError, Passage, TaskError, ToolResources, stream_records, text_field
@@ -38,7 +39,8 @@ def corpus_hash(passages: Iterable[Passage]) -> str:
 
 
 def stream_corpus(path: str) -> Iterator[tuple[str, Passage]]:
-    """The passages of a `.jsonl`, `.jsonl.gz`, `.json` or `.parquet` file, each with its place for messages.
+    """The passages of a `.jsonl`, `.jsonl.gz`, `.json` or `.parquet` file, each with its place for messages; of a
+    folder, those of all its files by their names.
 
     A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
 
@@ -46,10 +48,20 @@ def stream_corpus(path: str) -> Iterator[tuple[str, Passage]]:
         TaskError: the file is missing, malformed or empty.
     """
     place = None
-    for place, record in stream_records(path):
-        yield place, _passage(record, place)
+    for file in corpus_files(path):
+        for place, record in stream_records(file):
+            yield place, _passage(record, place)
     if place is None:
         raise TaskError(f"{path} holds no record; give a file that is not empty")
+
+
+def corpus_files(path: str) -> list[Path]:
+    """The files of a corpus: itself, or those in a folder, except hidden ones."""
+    found = Path(path)
+    if not found.is_dir():
+        return [found]
+    inside = (file.relative_to(found) for file in found.rglob("*") if file.is_file())
+    return [found / file for file in sorted(inside) if not any(part.startswith(".") for part in file.parts)]
 
 
 def read_corpus(path: str) -> list[Passage]:

@@ -9,9 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import passages as passages_module
@@ -137,6 +140,21 @@ def test_a_faulty_corpus_is_one_sentence_and_leaves_nothing(tmp_path: Path, cont
     assert names(tmp_path) == {"corpus.jsonl"}
     with pytest.raises(TaskError, match="there is no corpus at"):
         built(tmp_path / "absent.jsonl")
+
+
+def test_a_folder_of_files_is_one_corpus(tmp_path: Path, write_corpus: Any) -> None:
+    towns = numbered(6)
+    (tmp_path / "parts" / "more").mkdir(parents=True)
+    write_corpus(towns[:2], "parts/a.jsonl")
+    rows = pyarrow.Table.from_pylist([asdict(town) for town in towns[2:4]])
+    pyarrow.parquet.write_table(rows, tmp_path / "parts" / "b.parquet")
+    write_corpus(towns[4:], "parts/more/c.jsonl")
+    (tmp_path / "parts" / ".notes").write_text("no passages")
+    folder, _ = built(tmp_path / "parts")
+    assert list(Passages(folder / "passages")) == towns
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TaskError, match="empty holds no record"):
+        build_index(file_source(tmp_path / "empty"), [TantivyPart()], tmp_path / "other")
 
 
 def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:

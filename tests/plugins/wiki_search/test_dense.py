@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy
 import pytest
+from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.building import Source, build_index, file_source
 from agent_r1_wiki_search.dense_part import DensePart
 from agent_r1_wiki_search.embeddings import read_embeddings
@@ -190,6 +191,30 @@ def test_threads_encode_at_once(dense: Path) -> None:
 def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         parts_of(Plan(**plan))
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_real_questions_find_their_paragraphs_by_vectors_and_better_by_both(
+    real_data: Path, minilm: str, tmp_path: Path
+) -> None:
+    records = json.loads((real_data / "hotpotqa_100.json").read_text(encoding="utf-8"))
+    paragraphs = [Passage(title, " ".join(text)) for record in records for title, text in record["context"]]
+    passages = list(dict.fromkeys(paragraphs))
+    source = Source("here", lambda: ((str(number), passage) for number, passage in enumerate(passages)))
+    build_index(source, parts_of(Plan("dense", model=minilm)), tmp_path / "index")
+    dense = open_folder(tmp_path / "index")
+    hybrid = HybridSearcher(open_bm25(passages, Words(stemmer=False), str(tmp_path), ""), dense)
+
+    def recall(searcher: Searcher, cut: int) -> float:
+        shares = []
+        for record, hits in zip(records, searcher.search([one["question"] for one in records], cut), strict=True):
+            gold = {title for title, _ in record["supporting_facts"]}
+            shares.append(len(gold & {hit.passage.title for hit in hits}) / len(gold))
+        return sum(shares) / len(shares)
+
+    assert [recall(dense, cut) for cut in (2, 5, 10)] == pytest.approx([0.625, 0.785, 0.85], abs=0.02)
+    assert [recall(hybrid, cut) for cut in (2, 5, 10)] == pytest.approx([0.625, 0.815, 0.89], abs=0.02)
 
 
 class Ranked:
