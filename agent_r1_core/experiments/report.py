@@ -115,7 +115,7 @@ def make_report(matrix: Matrix, store: Store, failures: Mapping[str, str], sets:
         check = next((cell for cell in cells if cell.row == row and cell.check is not None), None)
         line, said = _line(row, own, check, store, failures, columns)
         lines.append(line)
-        facts |= dict.fromkeys(said)
+        facts |= dict.fromkeys([*said, *_left_out(row, matrix.seeds, store)])
     return Report(matrix, lines, columns, list(facts))
 
 
@@ -186,6 +186,12 @@ def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> li
     if result.choosing_set is not None:
         lines.append(f"checkpoints are chosen on the set {result.choosing_set}, which no column shows")
     return lines
+
+
+def _left_out(row: Row, seeds: int, store: Store) -> list[str]:
+    """Finished seeds beyond those that were asked for: nobody may choose among seeds unseen."""
+    more = [str(seed) for seed in store.seeds(row) if seed >= seeds]
+    return [f"{row.title}: the folder has further seeds, which are not shown: {', '.join(more)}"] if more else []
 
 
 def _rests_on(columns: Mapping[str, str], file: ResultFile) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ from typing import Any
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.experiments.matrix import Cell, Matrix, differing_key, reported_sets
+from agent_r1_core.experiments.paper import Row
 from agent_r1_core.runs.files import clean_leftovers, naming, write_json
 from agent_r1_core.runs.lock import FileLock
 
@@ -104,6 +106,11 @@ class Store:
             return Record(**{name: found[name] for name in Record.__dataclass_fields__})
         except KeyError as error:
             raise RunError(f"{path} is damaged: it has no {error}; delete it to run the cell again") from error
+
+    def seeds(self, row: Row) -> list[int]:
+        """The seeds of a row that have finished, whichever matrix asked for them."""
+        found = (re.fullmatch(rf"{re.escape(row.name)}-(\d+)", path.stem) for path in self.path.glob("cells/*.json"))
+        return sorted(int(match[1]) for match in found if match)
 
     def finish(self, cell: Cell, commands: list[list[str]], evaluation: Path, seconds: float) -> None:
         """Record that a cell has finished."""

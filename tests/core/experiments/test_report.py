@@ -68,6 +68,15 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
     assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
 
 
+def test_finished_seeds_that_were_not_asked_for_are_named(
+    matrix: Make, store: Store, commands: Any, watch: Any
+) -> None:
+    made(matrix("table4", seeds=3, rows=("ppo",)), store, commands, watch)
+    fewer = make_report(matrix("table4", seeds=1), store, {}, ["films", "people", "companies_and_cities"])
+    assert "PPO: the folder has further seeds, which are not shown: 1, 2" in fewer.facts
+    assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
+
+
 def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
     commands.scores = {cell.name: (0.0, 0.0, 0.0) for cell in matrix("table3").cells()} | {"naive_rag.check": (0.9,)}
     report = made(matrix("table3"), store, commands, watch)
