@@ -114,6 +114,10 @@ def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
     assert pair.mean == pytest.approx(alone.mean) == pytest.approx(0.1)
     assert alone.p < 0.01
     assert pair.p > 0.1
+    # Each side's seeds have a standard error of 0.087 and two degrees of freedom: t's quantile is 4.3, not 1.96.
+    assert 0.8 < pair.high - pair.low < 1.2
+    best = compare([arm("a", first(100), first(100), first(20))]).means["a"]
+    assert best.high == 1.0, "a share"
     assert several.means["a"].method == "3 seeds (t), 100 tasks (wilson)"
 
 

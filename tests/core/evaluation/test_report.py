@@ -146,6 +146,8 @@ def test_retrieval_is_scored_for_tasks_that_name_their_passages_alone() -> None:
     recall, every = result.metrics["retrieval_recall"], result.metrics["retrieval_all"]
     assert (recall.mean, recall.n, recall.method) == (0.75, 2, "bootstrap over tasks")
     assert (every.mean, every.method) == (0.5, "wilson")
+    extreme = scored([searched("a", "X", "Y"), searched("b")], sampling=GREEDY).metrics["retrieval_recall"]
+    assert extreme.method == "bootstrap over tasks", "a share of titles is no share of tasks"
     assert "retrieval_recall" in result.scorers
     assert "retrieval_recall" not in scored([group("c", "Paris")], sampling=GREEDY).metrics
 

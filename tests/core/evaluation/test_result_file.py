@@ -96,6 +96,9 @@ def test_a_run_means_its_last_evaluation_and_others_have_names(run: Run) -> None
     assert ResultFile.open(run.path).path == folder / "eval_10.json"
     assert ResultFile.open(run.path / "eval_2").path == folder / "eval_2.json"
     assert ResultFile.open(folder / "eval_2.jsonl").path == folder / "eval_2.json"
+    kept = folder / "mine.copy"
+    kept.write_bytes((folder / "eval_2.json").read_bytes())
+    assert ResultFile.open(kept).path == kept, "whatever it is called"
     with pytest.raises(RunError, match=r"has no evaluation 'eval_3'; it has: step_000000, .*eval_10"):
         ResultFile.open(run.path / "eval_3")
     with pytest.raises(RunError, match="neither a result file nor a run"):

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from agent_r1_core.evaluation.intervals import Estimate, estimate
-from agent_r1_core.evaluation.seeds import mean_over_seeds, t_quantile
+from agent_r1_core.evaluation.seeds import by_task, mean_over_seeds, t_quantile
 
 
 def shares(*rights: int, n: int = 100) -> list[dict[str, list[float]]]:
@@ -57,6 +57,7 @@ def test_seeds_with_other_tasks_and_a_score_without_interval_have_a_mean_too() -
     nested = mean_over_seeds([{"a": [1.0, 0.0], "b": [1.0]}, {"b": [0.0], "c": [1.0]}], False)
     assert (nested.mean, nested.n) == (pytest.approx((0.75 + 0.5) / 2), 3)
     assert nested.method == "2 seeds (t), 3 tasks (bootstrap)"
+    assert by_task([{"a": [1.0, 0.0], "b": [1.0]}, {"b": [0.0]}]) == {"a": [0.5], "b": [1.0, 0.0]}
     alone = mean_over_seeds([{"a": [0.2]}, {"a": [0.4]}], False)
     assert alone == Estimate(pytest.approx(0.3), None, None, "2 seeds (t), 1 tasks (none)", 1)
 

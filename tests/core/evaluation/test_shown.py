@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
+from agent_r1_core.evaluation.shown import new_lines, shown_titles, supporting_titles
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, Trajectory
 
@@ -36,6 +36,11 @@ def test_what_the_policy_wrote_itself_was_not_found() -> None:
     own = episode("Amélie\nA film.")
     own.turns[1].observation.append({"role": "assistant", "content": "Rome\nmy guess"})
     assert shown_titles(own) == ["Amélie"]
+
+
+def test_what_the_prompt_showed_is_found_anew_and_what_a_result_showed_is_not() -> None:
+    made = episode("Rome\nA city.", closing="Rome\nA city.", prompt="Rome\nA city.")
+    assert [("Rome" in new_lines(turn, made)) for turn in made.turns] == [True, False]
 
 
 def test_a_summary_that_becomes_the_context_shows_nothing_new() -> None:
