@@ -84,7 +84,7 @@ def _masks(report: Report) -> Iterator[Claim]:
         difference = compare([first.arm, second.arm], metric.EXACT_MATCH).differences[0]
         holds = difference.low is not None and difference.low > 0
         _, mean, interval, p, *_ = difference.row()
-        yield Claim(text, holds, f"{mean} {interval}, p = {p}, on the same questions")
+        yield Claim(text, holds, f"{mean} {interval}, p {p if p.startswith('<') else f'= {p}'}, on the same questions")
 
 
 _CLAIMS: dict[str, Callable[[Report], Iterator[Claim]]] = {"table3": _methods, "table4": _masks}

@@ -88,6 +88,7 @@ def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watc
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
     report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
     assert [claim.holds for claim in report.claims()] == [False, True, None]
+    assert "], p < 0.001, on the same questions)" in markdown(report)
     assert "- open: GRPO clearly above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
 
 
