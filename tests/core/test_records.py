@@ -58,7 +58,7 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
         ("data.json", b"[" * 100_000, "data.json is nested too deeply; repair or fetch it again"),
         ("data.json", b"[" + b"9" * 10_000 + b"]", "data.json holds a number with too many digits"),
         ("data.parquet", b"PAR0", "is not a readable Parquet file"),
-        ("data.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99)[:-12], r"data.jsonl.gz is damaged or cut off"),
+        ("data.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-12], r"data.jsonl.gz is damaged or cut off"),
         ("data.jsonl.gz", b"plain", r"data.jsonl.gz is damaged or cut off"),
         ("data.json", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
         ("data.tsv", b"a,b", "is not one of .json, .jsonl, .jsonl.gz, .parquet, .csv"),
