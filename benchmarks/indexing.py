@@ -9,7 +9,7 @@ SIGKILL in the middle and given again; the queries are eight words of a passage.
 over random ones, where recall is the share of the exact ten nearest that are found, the worst case for approximations,
 since random vectors have no near neighbours. Encoding: the first passages of a corpus, by a model. Each is measured in
 a process of its own and extrapolated in proportion to the number of passages to the 21 million of Wikipedia in blocks
-of 100 words and to 36 million. Seconds to build are the processor's, which depend little on what else it does; memory
+of 100 words and to 36 million. Times are the processor's, which depend little on what else it does; memory
 is what a process owns, without the files that it maps.
 """
 
@@ -133,9 +133,9 @@ def words(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     searcher, times, found = open_folder(index), [], 0
     for passage in islice(passages(options.passages), 500):
         query = " ".join(passage["text"].split()[:8])
-        begun = time.perf_counter()
+        begun = time.process_time()
         (hits,) = searcher.search([query], 10)
-        times.append(1000 * (time.perf_counter() - begun))
+        times.append(1000 * (time.process_time() - begun))
         found += any(hit.passage.title == passage["title"] for hit in hits)
     assert searcher.facts()["passages"] == options.passages
     row = {
@@ -174,14 +174,14 @@ def vectors(options: argparse.Namespace, kind: str) -> dict[str, Any]:
         file = Path(name) / FILE
         stored = file.stat().st_size / 1e9 if file.exists() else 0.0
         found = open_vectors(Path(name), embeddings, parameters, None)
-        begun = time.perf_counter()
+        begun = time.process_time()
         _, numbers = found.search(queries, 10)
-        together = 1000 * (time.perf_counter() - begun) / len(queries)
+        together = 1000 * (time.process_time() - begun) / len(queries)
         alone = []
         for query in queries[:16]:
-            begun = time.perf_counter()
+            begun = time.process_time()
             found.search(query[None], 10)
-            alone.append(1000 * (time.perf_counter() - begun))
+            alone.append(1000 * (time.process_time() - begun))
         exact = nearest(embeddings, queries)
     recall = numpy.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, exact, strict=True)])
     row = {

@@ -88,7 +88,9 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
     assert named <= set(MAKE_TARGET.findall((root / "Makefile").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/evaluation.md", "docs/worlds.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "docs/evaluation.md", "docs/worlds.md", "docs/search.md"]
+)
 def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
     assert [link for link in links if not ((root / document).parent / link).exists()] == []
