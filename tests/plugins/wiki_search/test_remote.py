@@ -72,7 +72,8 @@ class Handler(BaseHTTPRequestHandler):
         if len(reply) == 3:
             self.send_header("retry-after", reply[2])
         self.end_headers()
-        self.wfile.write(content)
+        with contextlib.suppress(OSError):  # a client that reads only so much of a long answer
+            self.wfile.write(content)
 
     def _never_end(self) -> None:
         self.send_response(200)
