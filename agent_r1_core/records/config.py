@@ -34,6 +34,7 @@ class RecordsConfig(ComponentConfig):
     hub: str = ""
     """Name of the data set on the hub."""
     subset: str | None = None
+    """Its configuration on the hub; null: the only one."""
     split: str = "train"
     """Of the hub's data set or of a local folder."""
     size: int | None = Field(None, ge=1)

@@ -51,7 +51,7 @@ class Encoder:
         self.name = str(folder.absolute()) if folder.is_dir() else model
         try:
             with _no_progress_bar():
-                self._model = SentenceTransformer(self.name, device=device)
+                self._model: Any = SentenceTransformer(self.name, device=device)
         except Exception as error:  # whatever the layers below raise for a folder or name that is no model
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise ModelError(

@@ -80,7 +80,7 @@ class Structure:
         description, parameters = self.describe(*embeddings.shape)
         if (folder / FILE).exists():  # a build that was interrupted later
             return parameters
-        index = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
+        index: Any = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
         if self.kind == "hnsw":
             index.hnsw.efConstruction = 128
         elif self.kind == "ivf_pq":
@@ -177,7 +177,7 @@ class FaissVectors:
         import faiss
 
         self._kind, self._embeddings = kind, embeddings
-        index = faiss.read_index(str(file))
+        index: Any = faiss.read_index(str(file))
         if kind == "ivf_pq":
             index.nprobe = min(effort, index.nlist)
         elif kind == "hnsw":

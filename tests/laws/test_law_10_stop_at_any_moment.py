@@ -254,7 +254,8 @@ def test_a_checkpoint_that_somebody_reads_is_not_pruned(tmp_path: Path) -> None:
 def test_kill_minus_nine_at_twenty_random_moments_loses_nothing(folder: Path) -> None:
     """Every third kill hits the beginning of a resume."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["small_run", "agent_r1_core.training.trainer", "agent_r1_transformers.engine"])
+    slow_to_import = ("agent_r1_core.training.trainer", "agent_r1_transformers.engine", "transformers.generation.utils")
+    context.set_forkserver_preload(["small_run", *slow_to_import])
     warm = context.Process(target=int)
     warm.start()
     warm.join()
