@@ -1,12 +1,13 @@
 """A plugin of pytest for mutmut: quick files first, and in a file quick tests first, so that most mutants die soon.
 
-A mutant that starts processes without end dies of it before it fills the memory. Copied into the folder that mutmut
-works in, where mutmut notes how long each test took.
+A mutant that starts processes without end dies of it before it fills the memory, and one that kills its process group
+kills nobody else. Copied into the folder that mutmut works in, where mutmut notes how long each test took.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -22,7 +23,9 @@ _started = 0
 
 
 def pytest_configure() -> None:
-    """Count the processes that are started, wherever that happens."""
+    """Leave the process group of mutmut, and count the processes that are started, wherever that happens."""
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
     sys.addaudithook(_count)
 
 

@@ -11,6 +11,12 @@ from typing import Any
 import pytest
 
 SOURCE = """
+import os
+
+def leave(with_all: bool = False) -> None:
+    if with_all:
+        os.killpg(0, 9)
+
 def share(part: float, whole: float) -> float:
     if whole < 1:
         raise ValueError("nothing to share" + str(whole))
@@ -20,10 +26,11 @@ def share(part: float, whole: float) -> float:
 CARELESS = "from agent_r1_core.sums import share\n\n\ndef test_it():\n    assert share(0.0, 2.0) == 0.0\n"
 CAREFUL = """import pytest
 
-from agent_r1_core.sums import share
+from agent_r1_core.sums import leave, share
 
 
 def test_it():
+    leave()
     assert share(1.0, 2.0) == 0.5
     assert share(1.0, 1.0) == 1.0
     with pytest.raises(ValueError):
@@ -75,7 +82,8 @@ def test_better_tests_kill_more_and_texts_are_left_out(
     missed = survivors()
     assert ("return part / whole", "return part * whole") in missed
     (checkout / "tests" / "test_sums.py").write_text(CAREFUL)
-    assert survivors() == {('name = "share"', "name = None")}
+    missed = {mutant for mutant in survivors() if "killpg" not in mutant[0]}
+    assert missed == {('name = "share"', "name = None")}, "what kills its process group is killed alone"
 
 
 def test_a_mutant_cannot_start_processes_without_end(root: Path, tmp_path: Path) -> None:
