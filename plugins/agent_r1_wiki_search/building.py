@@ -125,7 +125,7 @@ def _publish(growing: Path, target: Path, origin: str, stored: Stored, parts: di
         repeated=stored.repeated,
         parts=parts,
         versions={name: version(name) for name in ("agent-r1", "pyarrow")},
-        files={name: facts for name, facts in fingerprints(growing).items() if name not in (_PLAN, _LOCK)},
+        files={name: facts for name, facts in fingerprints(growing).items() if name not in (FILE, _PLAN, _LOCK)},
     )
     with (growing / FILE).open("w", encoding="utf-8") as file:
         file.write(json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False))

@@ -49,25 +49,31 @@ def names(folder: Path) -> set[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from agent_r1_wiki_search import passages, tantivy_part
+from agent_r1_wiki_search import building, passages, tantivy_part
 from agent_r1_wiki_search.building import build_index, file_source
 from agent_r1_wiki_search.progress import Progress
 
 passages.MOST_PASSAGES, tantivy_part._COMMIT = 1000, 2000
 corpus, label, moment = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
+def kill(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if label == "publishing":
+    building.os.rename = kill
+
 class Killing(Progress):
     def advance(self, count):
         super().advance(count)
         if self._label == label and self._done >= moment:
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill()
 
 build_index(file_source(corpus), [tantivy_part.TantivyPart()], corpus.with_name("index"), print, Killing)
 """
 
 
 def killed(corpus: Path, label: str, moment: int) -> None:
-    """Build in a process that is killed when so many passages are done."""
+    """Build in a process that is killed when so many passages are done, or when all is done but the name."""
     command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -75,7 +81,8 @@ def killed(corpus: Path, label: str, moment: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "moments", [[("reading passages", 2500)], [("indexing words", 4500), ("indexing words", 4900)]]
+    "moments",
+    [[("reading passages", 2500)], [("indexing words", 4500), ("indexing words", 4900)], [("publishing", 5000)]],
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
     tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int]]
