@@ -37,7 +37,19 @@ class Part(Protocol):
         ...
 
     def parameters(self) -> dict[str, Any]:
-        """What an interrupted build must have in common with this one."""
+        """What an interrupted build must have in common with this one.
+
+        Raises:
+            ConfigError: it cannot be built here.
+        """
+        ...
+
+    def check(self, passages: int) -> None:
+        """See whether so many passages are enough.
+
+        Raises:
+            ConfigError: they are too few.
+        """
         ...
 
     def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
@@ -74,7 +86,7 @@ def build_index(
         progress: shows how far it is.
 
     Raises:
-        ConfigError: the folder exists, or an interrupted build there has other options.
+        ConfigError: the folder exists, an interrupted build there has other options, or a part cannot be built.
         TaskError: the corpus is malformed or empty, another process builds there, or the disk refuses.
     """
     if target.exists():
@@ -89,6 +101,12 @@ def build_index(
                 f"same ones to continue it, or remove {growing} to begin again"
             )
         stored = _stored(source, growing, begun, say, progress)
+        try:
+            for part in parts:
+                part.check(stored.passages)
+        except ConfigError:
+            shutil.rmtree(growing)  # nothing there can be continued
+            raise
         passages = Passages(growing / PASSAGES)
         built = {part.name: part.build(passages, stored.hash, growing / part.name, progress) for part in parts}
         del passages

@@ -13,7 +13,7 @@ from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.progress import Progress
 from agent_r1_wiki_search.searcher import Hit
-from agent_r1_wiki_search.vectors import FILE, Structure, open_vectors
+from agent_r1_wiki_search.vectors import Structure, open_vectors, remove_vectors
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,26 @@ class DensePart:
     name: str = "dense"
 
     def parameters(self) -> dict[str, Any]:
-        """What the part of an index is built with."""
-        return self.encoder.parameters() | self.structure.parameters()
-
-    def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
-        """Encode the passages and build what finds their vectors.
+        """What the part of an index is built with.
 
         Raises:
-            ConfigError: the package faiss is missing, or there are too few passages for its index.
+            ConfigError: the package faiss is missing, or the encoder's vectors do not fit its codes.
         """
-        self.structure.describe(len(passages), self.encoder.dimension)
+        self.structure.check(self.encoder.dimension)
+        return self.encoder.parameters() | self.structure.parameters()
+
+    def check(self, passages: int) -> None:
+        """See whether so many passages are enough.
+
+        Raises:
+            ConfigError: they are too few for its index.
+        """
+        self.structure.describe(passages, self.encoder.dimension)
+
+    def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
+        """Encode the passages and build what finds their vectors."""
         if write_embeddings(passages, self.encoder, corpus, folder, progress):
-            (folder / FILE).unlink(missing_ok=True)  # of an earlier corpus
+            remove_vectors(folder)  # of an earlier corpus
         embeddings = read_embeddings(folder, self.encoder.dimension)
         return self.encoder.parameters() | self.structure.build(embeddings, folder, progress)
 

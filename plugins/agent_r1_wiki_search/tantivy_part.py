@@ -44,6 +44,9 @@ class TantivyPart:
         require("tantivy")
         return {"stemmer": self.stemmer, "tantivy": version("tantivy")}
 
+    def check(self, passages: int) -> None:
+        """Any number is enough."""
+
     def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
         """Index the passages; what an interrupted call has indexed is kept if the corpus has the same hash."""
         import tantivy

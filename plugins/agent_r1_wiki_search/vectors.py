@@ -32,7 +32,10 @@ class Kind(StrEnum):
 
 
 FILE = "faiss.index"
+_PARTLY = "faiss.part"
 _BLOCK = 1 << 16
+_SAVE = 1 << 21
+"""Vectors after which what was added survives a kill; what was learnt does at once."""
 _PER_LIST = 64
 """Vectors to learn each list of an IVF index from; FAISS warns below 39."""
 _FEWEST = 39 * 256
@@ -72,7 +75,8 @@ class Structure:
         return {"vectors": str(self.kind), **own.get(self.kind, {})}
 
     def build(self, embeddings: numpy.ndarray, folder: Path, progress: type[Progress] = Progress) -> dict[str, Any]:
-        """Build it in the folder, in a file of its own unless it is numpy's; returns its parameters."""
+        """Build it in the folder, in a file of its own unless it is numpy's, or finish what an interrupted call began
+        with these vectors; returns its parameters."""
         if self.kind == "numpy":
             return self.parameters()
         import faiss
@@ -80,7 +84,12 @@ class Structure:
         description, parameters = self.describe(*embeddings.shape)
         if (folder / FILE).exists():  # a build that was interrupted later
             return parameters
-        index: Any = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
+        partly = folder / _PARTLY
+        index: Any
+        if partly.exists():
+            index = faiss.read_index(str(partly))
+        else:
+            index = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
         if self.kind == "hnsw":
             index.hnsw.efConstruction = 128
         elif self.kind == "ivf_pq":
@@ -92,41 +101,54 @@ class Structure:
             working.train(sample)
             shown.advance(len(sample))
             shown.finish()
-        shown = progress("adding vectors", len(embeddings), unit="vectors")
-        for start in range(0, len(embeddings), _BLOCK):
+            _write(working, index, partly)
+        done = working.ntotal
+        shown = progress("adding vectors", len(embeddings), done, unit="vectors")
+        for start in range(done, len(embeddings), _BLOCK):
+            if start > done and (start - done) % _SAVE == 0:
+                _write(working, index, partly)
             block = embeddings[start : start + _BLOCK].astype("float32")
             working.add(block)
             shown.advance(len(block))
         shown.finish()
-        temporary = folder / f"{FILE}.tmp"
-        try:
-            faiss.write_index(index if working is index else faiss.index_gpu_to_cpu(working), str(temporary))
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            os.replace(temporary, folder / FILE)
-        finally:
-            temporary.unlink(missing_ok=True)
+        _write(working, index, partly)
+        os.replace(partly, folder / FILE)
         return parameters
+
+    def check(self, dimension: int) -> None:
+        """See whether it can be built here over vectors of this dimension.
+
+        Raises:
+            ConfigError: the package faiss is missing, or the codes do not fit the vectors.
+        """
+        if self.kind != "numpy":
+            require("faiss")
+        if self.code_bytes and dimension % self.code_bytes:
+            raise ConfigError(
+                f"code_bytes={self.code_bytes} does not divide the {dimension} numbers of a vector; change it"
+            )
 
     def describe(self, count: int, dimension: int) -> tuple[str, dict[str, Any]]:
         """FAISS's description of an index of so many vectors, and what stands in the manifest.
 
         Raises:
-            ConfigError: the package faiss is missing, or the vectors are too few or do not fit the codes.
+            ConfigError: the vectors are too few.
         """
-        if self.kind != "numpy":
-            require("faiss")
         if self.kind in ("numpy", "flat"):
             return "Flat", self.parameters()
         if self.kind == "hnsw":
             return f"HNSW{self.links},Flat", self.parameters()
         lists = self.lists or max(1, min(round(4 * count**0.5), count // 39))
         code_bytes = self.code_bytes or next(size for size in _CODE_BYTES if dimension % size == 0)
-        if dimension % code_bytes:
-            raise ConfigError(f"code_bytes={code_bytes} does not divide the {dimension} numbers of a vector; change it")
         if count < max(256, lists):
             raise ConfigError(f"ivf_pq learns from more than these {count:,} passages; use vectors=numpy")
         return f"IVF{lists},PQ{code_bytes}", {"vectors": str(self.kind), "lists": lists, "code_bytes": code_bytes}
+
+
+def remove_vectors(folder: Path) -> None:
+    """Forget what `Structure.build` has built, or begun."""
+    for name in (FILE, _PARTLY):
+        (folder / name).unlink(missing_ok=True)
 
 
 def open_vectors(folder: Path, embeddings: numpy.ndarray, parameters: dict[str, Any], effort: int | None) -> Vectors:
@@ -222,6 +244,20 @@ def _sample(embeddings: numpy.ndarray, count: int) -> numpy.ndarray:
         return embeddings.astype(numpy.float32)
     rows = numpy.random.default_rng(0).choice(len(embeddings), count, replace=False)
     return embeddings[numpy.sort(rows)].astype(numpy.float32)
+
+
+def _write(working: Any, index: Any, file: Path) -> None:
+    """Write an index, which may work on GPUs in place of the one it was made from, in whole or not at all."""
+    import faiss
+
+    temporary = file.with_name(f"{file.name}.tmp")
+    try:
+        faiss.write_index(index if working is index else faiss.index_gpu_to_cpu(working), str(temporary))
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _on_gpus(index: Any) -> Any:

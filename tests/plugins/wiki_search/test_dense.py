@@ -70,6 +70,17 @@ def test_the_structure_is_the_manifests_and_finds_the_same(tmp_path: Path, minil
     assert titles(open_folder(folder), *queries, top_k=3) == titles(open_folder(dense), *queries, top_k=3)
 
 
+@pytest.mark.usefixtures("_faiss")
+def test_what_cannot_be_built_leaves_nothing_and_shows_early(tmp_path: Path, minilm: str) -> None:
+    target = tmp_path / "index"
+    with pytest.raises(ConfigError, match="learns from more than these 3 passages; use vectors=numpy"):
+        built(target, backend="dense", model=minilm, vectors=Kind.IVF_PQ)
+    unread = Source("here", lambda: pytest.fail("the corpus was read"))
+    with pytest.raises(ConfigError, match="code_bytes=5 does not divide the 384 numbers"):
+        build_index(unread, parts_of(Plan("dense", model=minilm, vectors=Kind.IVF_PQ, code_bytes=5)), target)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str, dense: Path) -> None:
     encoder = Encoder(minilm, query_prefix="query: ", passage_prefix="passage: ")
     plain = Encoder(minilm)

@@ -9,6 +9,7 @@ import numpy
 import pytest
 from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import vectors as vectors_module
+from agent_r1_wiki_search.progress import Progress
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
 
 from agent_r1_core import ConfigError
@@ -91,21 +92,56 @@ def test_defaults_follow_number_and_dimension() -> None:
     with pytest.raises(ConfigError, match="ivf_pq learns from more than these 200 passages; use vectors=numpy"):
         structure.describe(200, 48)
     with pytest.raises(ConfigError, match="code_bytes=5 does not divide the 48 numbers"):
-        Structure(Kind.IVF_PQ, code_bytes=5).describe(1000, 48)
+        Structure(Kind.IVF_PQ, code_bytes=5).check(48)
+
+
+class Killed(Exception):
+    """Stands for a kill."""
 
 
 @pytest.mark.usefixtures("_faiss")
-def test_a_finished_index_is_not_built_again(tmp_path: Path) -> None:
-    Structure(Kind.FLAT).build(unit(100), tmp_path)
-    before = (tmp_path / FILE).stat().st_ino
-    Structure(Kind.FLAT).build(unit(100), tmp_path)
-    assert (tmp_path / FILE).stat().st_ino == before
+@pytest.mark.parametrize("kind", [Kind.IVF_PQ, Kind.HNSW])
+def test_an_interrupted_index_goes_on_with_what_it_has_learnt_and_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    monkeypatch.setattr(vectors_module, "_BLOCK", 500)
+    monkeypatch.setattr(vectors_module, "_SAVE", 1000)
+    structure, embeddings, did = Structure(kind, lists=8, code_bytes=8), unit(4000), []
+
+    class Stopping(Progress):
+        at = 2500
+
+        def __init__(self, label: str, total: int | None = None, done: int = 0, unit: str = "passages") -> None:
+            super().__init__(label, total, done, unit)
+            did.append((label.split()[0], done))
+
+        def advance(self, count: int) -> None:
+            super().advance(count)
+            if self._label == "adding vectors" and self._done == self.at:
+                raise Killed
+
+    with pytest.raises(Killed):
+        structure.build(embeddings, tmp_path, Stopping)
+    Stopping.at = 0
+    for _ in range(2):
+        parameters = structure.build(embeddings, tmp_path, Stopping)
+    assert did[-1] == ("adding", 2000), "a finished index is not built again"
+    assert [label for label, _ in did].count("learning") == (kind is Kind.IVF_PQ)
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+    queries = unit(50, seed=1).astype(numpy.float32)
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    structure.build(embeddings, whole)
+    one, other = (
+        open_vectors(folder, embeddings, parameters, None).search(queries, 10) for folder in (tmp_path, whole)
+    )
+    assert (one[1] == other[1]).mean() > 0.95, "HNSW draws its levels anew"
 
 
 def test_without_faiss_numpy_still_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
     assert Structure().build(unit(10), tmp_path) == {"vectors": "numpy"}
     with pytest.raises(ConfigError, match="the package faiss-cpu is missing"):
-        Structure(Kind.FLAT).describe(10, 32)
+        Structure(Kind.FLAT).check(32)
     found: Any = open_vectors(tmp_path, unit(10), {"vectors": "numpy"}, None)
     assert found.search(unit(1, seed=1).astype(numpy.float32), 2)[1].shape == (1, 2)
