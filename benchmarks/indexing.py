@@ -7,10 +7,11 @@
 Words: `build` with BM25 on disk over generated passages of 100 words (Zipf's law, 200,000 words), killed once with
 SIGKILL in the middle and given again; the queries are eight words of a passage. Vectors: FAISS's structures and numpy
 over random ones, where recall is the share of the exact ten nearest that are found, the worst case for approximations,
-since random vectors have no near neighbours. Encoding: the first passages of a corpus, by a model. Each is measured in
-a process of its own and extrapolated in proportion to the number of passages to the 21 million of Wikipedia in blocks
-of 100 words and to 36 million. Times are the processor's, which depend little on what else it does; memory
-is what a process owns, without the files that it maps.
+since random vectors have no near neighbours; `--embeddings` takes those of an index instead, but for 64 that are the
+queries. Encoding: the first passages of a corpus, by a model. Each is measured in a process of its own and extrapolated
+in proportion to the number of passages to the 21 million of Wikipedia in blocks of 100 words and to 36 million. Times
+are the processor's, which depend little on what else it does; memory is what a process owns, without the files that it
+maps.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--passages", type=int, default=2_000_000, help="generated passages, for words")
     options.add_argument("--vectors", type=int, default=1_000_000, help="random vectors")
     options.add_argument("--links", type=int, default=200_000, help="random vectors for HNSW, which takes long")
+    options.add_argument("--embeddings", type=Path, help="embeddings.f16 of an index, in place of random vectors")
     options.add_argument("--dimension", type=int, default=384, help="of a vector")
     options.add_argument("--corpus", type=Path, help="passages to encode, again if too few; generated if left out")
     options.add_argument("--encode", type=int, default=10_000, help="passages to encode")
@@ -167,9 +169,13 @@ def vectors(options: argparse.Namespace, kind: str) -> dict[str, Any]:
     """Build one structure over random vectors and search it."""
     count = options.links if kind == "hnsw" else options.vectors
     with tempfile.TemporaryDirectory() as name, watching() as memory:
-        embeddings = random_vectors(Path(name), count, options.dimension)
-        queries = numpy.random.default_rng(1).normal(size=(64, options.dimension)).astype(numpy.float32)
-        queries /= numpy.linalg.norm(queries, axis=1, keepdims=True)
+        if options.embeddings:
+            embeddings, queries = held_out(options.embeddings, options.dimension)
+            count = len(embeddings)
+        else:
+            embeddings = random_vectors(Path(name), count, options.dimension)
+            queries = numpy.random.default_rng(1).normal(size=(64, options.dimension)).astype(numpy.float32)
+            queries /= numpy.linalg.norm(queries, axis=1, keepdims=True)
         begun = time.process_time()
         parameters = Structure(Kind(kind)).build(embeddings, Path(name))
         built = time.process_time() - begun
@@ -207,6 +213,13 @@ def random_vectors(folder: Path, count: int, dimension: int) -> Any:
         block = rng.normal(size=(min(50_000, count - start), dimension)).astype(numpy.float32)
         stored[start : start + len(block)] = block / numpy.linalg.norm(block, axis=1, keepdims=True)
     return stored
+
+
+def held_out(file: Path, dimension: int) -> tuple[Any, numpy.ndarray]:
+    """The vectors of an index, but for 64 at equal distances, which are the queries."""
+    known = numpy.fromfile(file, numpy.float16).reshape(-1, dimension)
+    held = numpy.linspace(0, len(known) - 1, 64).astype(int)
+    return numpy.delete(known, held, 0), known[held].astype(numpy.float32)
 
 
 def nearest(embeddings: Any, queries: numpy.ndarray) -> numpy.ndarray:
@@ -277,7 +290,7 @@ def calm() -> dict[str, str]:
 def in_a_process(options: argparse.Namespace, part: str, kind: str = "") -> dict[str, Any]:
     """A part, measured in a fresh process."""
     own = ["--quick"] if options.quick else []
-    for name in ("passages", "vectors", "links", "dimension", "encode", "corpus", "model"):
+    for name in ("passages", "vectors", "links", "dimension", "encode", "corpus", "model", "embeddings"):
         if not options.quick and getattr(options, name) is not None:
             own += [f"--{name}", str(getattr(options, name))]
     return report.fresh([sys.executable, __file__, *own, "--child", part, kind])
