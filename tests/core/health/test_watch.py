@@ -64,6 +64,16 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     assert verdict([], 1) == "health: healthy, no alarm in 1 step"
 
 
+def test_spread_that_falls_while_the_reward_rises_is_no_sign() -> None:
+    def alarms(last_reward: float) -> set[str]:
+        lines = echo_trap()[:20]
+        for line in lines[12:]:
+            line["reward/mean"] = last_reward
+        return {alarm.monitor for alarm in Watch(HealthConfig()).replay(lines)}
+
+    assert alarms(0.6) - alarms(0.9) == {"spread_without_gain"}
+
+
 def test_whoever_goes_on_in_the_middle_says_the_same() -> None:
     lines = echo_trap()
     whole = Watch(HealthConfig()).replay(lines)
