@@ -144,6 +144,8 @@ def _line(
         by_seed[AVERAGE].append(file.recorded.metrics[metric.EXACT_MATCH].mean)
         facts += _facts(row, columns, file.recorded)
         told.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, **_rests_on(columns, file)})
+    if check is not None and not void:
+        facts.append(f"{row.title}: {_ability(check, store)}")
     if void:
         return Line(row, VOID, void, cells=told), facts
     status, note = (PARTLY, failed or f"not run: {missing}") if missing else (DONE, "")
@@ -163,13 +165,18 @@ def _void(check: Cell, store: Store, failures: Mapping[str, str]) -> str:
     record, asked = store.record(check), check.check
     if asked is None or record is None:
         return f"{check.name} has not run, which decides whether the model can play it: {failures.get(check.name, '')}"
-    score = store.result(record).recorded.metrics[metric.EXACT_MATCH]
-    if score.mean >= asked.least:
+    if store.result(record).recorded.metrics[metric.EXACT_MATCH].mean >= asked.least:
         return ""
-    return (
-        f"the model cannot play this baseline: exact match {score} on {score.n} {asked.questions}, and it must reach "
-        f"{asked.least:.2f} there"
-    )
+    return f"the model cannot play this baseline: {_ability(check, store)}"
+
+
+def _ability(check: Cell, store: Store) -> str:
+    """What the model reached where it must show that it can play the baseline; empty: that has not run."""
+    record, asked = store.record(check), check.check
+    if asked is None or record is None:
+        return ""
+    score = store.result(record).recorded.metrics[metric.EXACT_MATCH]
+    return f"exact match {score} on {score.n} {asked.questions}, and it must reach {asked.least:.2f} there"
 
 
 def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> list[str]:
@@ -179,10 +186,9 @@ def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> li
     lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
     failed = result.statuses.get(EndStatus.FAILED.value, 0)
     lines += [f"{row.title}: {failed} episodes failed and are not scored"] if failed else []
-    for name in columns.values():
-        scores = result.sets[name]
-        lines += [f"{name}: {scores.provenance['corpus']}"] if "corpus" in scores.provenance else []
-        lines += [f"{row.title}: {condition}" for condition in scores.conditions]
+    sets = {name: result.sets[name] for name in columns.values()}
+    lines += [f"{name}: {one.provenance['corpus']}" for name, one in sets.items() if "corpus" in one.provenance]
+    lines += [f"{row.title}: {condition}" for one in sets.values() for condition in one.conditions]
     if result.choosing_set is not None:
         lines.append(f"checkpoints are chosen on the set {result.choosing_set}, which no column shows")
     return lines

@@ -82,6 +82,7 @@ def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store,
     report = made(matrix("table3"), store, commands, watch)
     assert [claim.holds for claim in report.claims()] == [False] * 7
     assert "(REINFORCE++ 0.000, Naive RAG scores 0)" in markdown(report)
+    assert "- Naive RAG: exact match 0.900 [" in markdown(report), "that it can play it is told, too"
 
 
 def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
