@@ -61,7 +61,14 @@ def shell(with_agent_r1, tmp_path: Path):
     return run
 
 
-DOCUMENTS = ["README.md", "docs/algorithms.md", "docs/evaluation.md", "docs/paper.md", "docs/worlds.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/algorithms.md",
+    "docs/evaluation.md",
+    "docs/paper.md",
+    "docs/search.md",
+    "docs/worlds.md",
+]
 """Those whose commands are run."""
 
 
