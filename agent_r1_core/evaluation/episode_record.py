@@ -52,6 +52,8 @@ class EpisodeRecord:
     """Metadata of the task: passages to combine, question type, name of the source among several."""
     set: str = ""
     """The evaluation set; empty if there is one without a name."""
+    tool_errors: int | None = None
+    """Tool calls that were answered with an error; None: recorded by a version that did not count them."""
 
     @property
     def failed(self) -> bool:
@@ -95,6 +97,7 @@ class EpisodeRecord:
             kind=_text(metadata.get("kind")),
             source=_text(metadata.get("source")),
             set=set_name,
+            tool_errors=sum(call.error is not None for turn in turns for call in turn.calls),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from agent_r1_core.trajectory import EndStatus
 BREAKDOWN_COLUMNS = (metric.EXACT_MATCH, metric.F1, metric.RETRIEVAL_RECALL, metric.REWARD_MEAN)
 """The scores that the printed breakdown has; the JSON has all main scores."""
 
+NOTABLE_TOOL_ERRORS = 0.1
+"""The share of tool calls that ended in errors from which on a result says so."""
+
 
 @dataclass(frozen=True)
 class EvaluationResult:
@@ -37,7 +40,8 @@ class EvaluationResult:
     """By name: `exact_match`, `f1` and `substring_match` (for tasks with answers), `retrieval_recall` and
     `retrieval_all` (for those that name their supporting passages), `success` (if the environment says it), `pass@k`,
     `reward/<name>` (unweighted; a process reward summed over turns), `reward/mean` (the return),
-    `status/<end status>`, `answered`, and per episode `turns`, `tool_calls`, `tokens`, `action_tokens`."""
+    `status/<end status>`, `answered`, and per episode `turns`, `tool_calls`, `tool_errors`, `tokens`,
+    `action_tokens`."""
     scorers: dict[str, str]
     """What the scores of answers and of retrieval mean."""
     sampling: dict[str, Any]
@@ -47,7 +51,8 @@ class EvaluationResult:
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How each tool describes itself: a search tool names its corpus and the number of passages."""
     conditions: tuple[str, ...] = ()
-    """What else a reader must know: a baseline, silenced tools, a checkpoint that these same tasks chose."""
+    """What else a reader must know: a baseline, silenced tools, a checkpoint that these same tasks chose, tools that
+    failed."""
     provenance: dict[str, str] = field(default_factory=dict)
     """What the scores rest on, a sentence each: `corpus`, `checkpoint` (how it was chosen, on what) and `held_out` (of
     training); of several sets, each has its own."""
@@ -147,7 +152,7 @@ def report(
         sampling: The sampling settings to state.
         samples: Episodes asked for per task.
         tools: How the tools describe themselves, to state.
-        conditions: What else a reader must know.
+        conditions: What else a reader must know; that many tool calls failed is added.
         provenance: What the scores rest on, to state.
 
     Raises:
@@ -156,7 +161,8 @@ def report(
     tasks = finished_tasks(episodes)
     if not tasks:
         raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
-    metrics = estimates(tasks, scores_of([episode for task in tasks for episode in task]), samples)
+    scored = [episode for task in tasks for episode in task]
+    metrics = estimates(tasks, scores_of(scored), samples)
     return EvaluationResult(
         n=len(tasks),
         samples=samples,
@@ -165,9 +171,19 @@ def report(
         sampling=dict(sampling),
         statuses=dict(Counter(episode.status for episode in episodes)),
         tools=dict(tools or {}),
-        conditions=tuple(conditions),
+        # Each once: what is scored again has the sentence from the record.
+        conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored)])),
         provenance=dict(provenance or {}),
         breakdowns=breakdowns(tasks),
+    )
+
+
+def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
+    """A sentence if a notable share of the tool calls ended in errors."""
+    counted = [episode for episode in episodes if episode.tool_errors is not None]
+    calls, errors = sum(one.tool_calls for one in counted), sum(one.tool_errors or 0 for one in counted)
+    return (
+        [f"{errors} of {calls} tool calls ended in errors"] if errors and errors >= NOTABLE_TOOL_ERRORS * calls else []
     )
 
 

@@ -58,6 +58,7 @@ def scores_of(episodes: Sequence[EpisodeRecord]) -> dict[str, Score]:
         metric.ANSWERED: Score(lambda e: float(e.prediction is not None), True),
         metric.TURNS: Score(lambda e: float(e.turns), False),
         metric.TOOL_CALLS_OF_EPISODE: Score(lambda e: float(e.tool_calls), False),
+        metric.TOOL_ERRORS_OF_EPISODE: Score(_tool_errors, False),
         metric.TOKENS: Score(lambda e: float(e.tokens), False),
         metric.ACTION_TOKENS: Score(lambda e: float(e.action_tokens), False),
     }
@@ -108,6 +109,10 @@ def _outcome_reward(name: str) -> Callable[[EpisodeRecord], float | None]:
 
 def _process_reward(name: str) -> Callable[[EpisodeRecord], float]:
     return lambda episode: episode.process_rewards.get(name, 0.0)
+
+
+def _tool_errors(episode: EpisodeRecord) -> float | None:
+    return None if episode.tool_errors is None else float(episode.tool_errors)
 
 
 def _ended(status: EndStatus) -> Callable[[EpisodeRecord], float]:

@@ -212,13 +212,17 @@ ANSWERED = Metric("answered", "episodes with a final answer", unit="share", bett
 STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
 TURNS = Metric("turns", "turns of an episode, without summaries of its context")
 TOOL_CALLS_OF_EPISODE = Metric("tool_calls", "tool calls of an episode")
+TOOL_ERRORS_OF_EPISODE = Metric(
+    "tool_errors", "tool calls of an episode that were answered with an error", better="lower"
+)
 TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
 ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
 N = Metric("n", "tasks that were scored")
 
 SCORES: tuple[Metric, ...] = (
     *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUBSTRING_MATCH, RETRIEVAL_RECALL, RETRIEVAL_ALL, SUCCESS),
-    *(PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS, TURNS, TOOL_CALLS_OF_EPISODE, TOKENS, ACTION_TOKENS, N),
+    *(PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS, TURNS, TOOL_CALLS_OF_EPISODE, TOOL_ERRORS_OF_EPISODE, TOKENS),
+    *(ACTION_TOKENS, N),
 )
 """What an evaluation reports, under these bare names in its own file."""
 

@@ -158,6 +158,33 @@ def test_tool_calls_are_counted_per_episode() -> None:
     assert scored([called, group("b", None)], sampling=GREEDY).metrics["tool_calls"].mean == 1.0
 
 
+def calling(task_id: str, errors: int, calls: int = 5, **more: object) -> Group:
+    """An episode whose first tool calls were answered with an error."""
+    made = group(task_id, "Paris", **more)
+    made.trajectories[0].turns[0].calls = [CallRecord("x", error="away" if i < errors else None) for i in range(calls)]
+    return made
+
+
+def test_a_result_says_that_its_tool_calls_failed() -> None:
+    lost = calling("lost", 5, status=EndStatus.FAILED)
+    result = scored([calling("a", 1), calling("b", 0), lost], sampling=GREEDY, conditions=["a remark"])
+    assert result.conditions == ("a remark", "1 of 10 tool calls ended in errors")
+    assert result.metrics["tool_errors"].mean == 0.5
+    assert scored([calling("a", 5), calling("b", 5)], sampling=GREEDY).conditions == (
+        "10 of 10 tool calls ended in errors",
+    )
+    few = scored([calling("a", 1), calling("b", 0, 6)], sampling=GREEDY)
+    assert (few.conditions, few.metrics["tool_errors"].mean) == ((), 0.5), "below 10 %"
+    assert scored([group("a", "Paris")], sampling=GREEDY).conditions == ()
+
+
+def test_records_from_before_tool_errors_were_counted_have_no_such_score() -> None:
+    (record,) = episode_records([calling("a", 5)])
+    old = EpisodeRecord.from_json({key: value for key, value in record.to_json().items() if key != "tool_errors"})
+    result = report([old], sampling=GREEDY)
+    assert (result.conditions, "tool_errors" in result.metrics) == ((), False)
+
+
 def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> None:
     groups = [
         searched("a", "X", "Y", hops=2, kind="bridge"),

@@ -17,7 +17,7 @@ from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.evaluation_file import read_episodes, read_evaluation, write_evaluation
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus
+from agent_r1_core.trajectory import CallRecord, EndStatus
 
 STATED: dict[str, Any] = {"sampling": {"greedy": False, "temperature": 1.0}, "samples": 2, "conditions": ["a remark"]}
 
@@ -30,7 +30,9 @@ def episodes(right: int, n: int, set_name: str = "") -> list[EpisodeRecord]:
         for sample in range(2):
             answer = "Rome" if index < right else "Oslo" if sample else None
             rewards = {"shaped": index / 7}
-            out.append(make_trajectory(task=task, sample=sample, answer=answer, rewards=rewards, reward=index / 7))
+            made = make_trajectory(task=task, sample=sample, answer=answer, rewards=rewards, reward=index / 7)
+            made.turns[0].calls = [CallRecord("wiki_search", error="away" if sample else None)]
+            out.append(made)
     lost = make_trajectory(task=make_task(f"{set_name}lost"), status=EndStatus.FAILED)
     return [EpisodeRecord.of(one, set_name=set_name) for one in (*out, lost)]
 
@@ -56,6 +58,7 @@ def test_the_same_scores_come_from_the_episodes_alone(run: Run) -> None:
     assert differences(file.recorded, file.rescored()) == []
     assert result.metrics.keys() > {"exact_match", "pass@2", "reward/shaped", "retrieval_recall"}
     assert result.breakdowns["hops"].keys() == {"1", "2"}
+    assert result.conditions == ("a remark", "10 of 20 tool calls ended in errors"), "once, though scored again"
 
 
 def test_so_do_those_of_several_sets_and_the_one_that_chooses_enters_no_mean(run: Run) -> None:
