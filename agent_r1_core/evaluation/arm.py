@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate, estimate, mean_over_sets
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scores import Score, finished_tasks, is_share, scores_of, values_of
 from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean
+from agent_r1_core.runs.run import Run
 
 Key = tuple[str, str]
 """A task: its evaluation set and its id."""
@@ -32,7 +33,7 @@ class Arm:
         """Read what `[NAME=]RESULT[,RESULT...]` names; several results are seeds of one policy.
 
         Raises:
-            ConfigError: two of its results are the same file.
+            ConfigError: two of its results are the same file, or of one run, or of runs with the same seed.
             RunError: a result cannot be read.
         """
         name, equals, named = text.partition("=")
@@ -41,6 +42,7 @@ class Arm:
         files = [ResultFile.open(part) for part in ([named] if Path(named).exists() else named.split(","))]
         if len({file.path.resolve() for file in files}) < len(files):
             raise ConfigError(f"{text} names a result twice; give each seed its own")
+        _refuse_one_seed(files)
         return cls(name, files)
 
     @cached_property
@@ -110,3 +112,35 @@ def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:
     """The mean of each seed: the unweighted mean over the sets of its mean over tasks."""
     columns = zip(*([seed_mean(values) for values in seeds] for seeds in sets.values()), strict=True)
     return [math.fsum(column) / len(column) for column in columns]
+
+
+def _refuse_one_seed(files: Sequence[ResultFile]) -> None:
+    """Refuse results that are not of several seeds; a copied file does not say its run, and passes."""
+    apart = "or compare the two with a space between them"
+    runs: dict[Path, ResultFile] = {}
+    seeds: dict[tuple[str, str], ResultFile] = {}
+    for file in files:
+        if (run := file.run) is None:
+            continue
+        other = runs.setdefault(run.path, file)
+        if other is not file:
+            raise ConfigError(
+                f"{other.path} and {file.path} are results of one run, not of two seeds; give one result of a run for "
+                f"each seed, {apart}"
+            )
+        if (made_with := _seed_and_model(run)) is None:
+            continue
+        other = seeds.setdefault(made_with, file)
+        if other is not file:
+            raise ConfigError(
+                f"{other.path} and {file.path} are results of runs with the same seed, {made_with[0]}; give runs with "
+                f"different seeds (agent-r1 train ... seed=1), {apart}"
+            )
+
+
+def _seed_and_model(run: Run) -> tuple[str, str] | None:
+    """The run's seed and the model that it began with, which may itself come from another seed; None: unknown."""
+    try:
+        return str(run.setting("seed")), str(run.setting("model.name"))
+    except RunError:
+        return None

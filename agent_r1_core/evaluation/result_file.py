@@ -42,6 +42,12 @@ class ResultFile:
         except (ValueError, RecursionError) as error:
             raise damaged_file(path) from error
 
+    @property
+    def run(self) -> Run | None:
+        """The run whose evaluation it is; None: the file was copied elsewhere."""
+        folder = self.path.resolve().parent
+        return Run.open(folder.parent) if folder.name == "evaluations" and Run.is_run(folder.parent) else None
+
     def sets(self) -> dict[str, list[EpisodeRecord]]:
         """The episodes by evaluation set; the one set without a name is called ``."""
         sets: dict[str, list[EpisodeRecord]] = {name: [] for name in self.recorded.sets}

@@ -1,8 +1,8 @@
 """A score over several seeds: the mean, with an interval for other seeds and other tasks.
 
-A seed is a training run, or an evaluation that samples with another seed. Few seeds say little about others, so their
-part of the interval is Student's t: with three seeds 2.2 times as wide as a normal one, and 2.7 times as wide as
-that of a bootstrap over the seeds, which would be too narrow.
+A seed is a training run or, of a model that no run here trained, an evaluation that samples with another seed. Few
+seeds say little about others, so their part of the interval is Student's t: with three seeds 2.2 times as wide as a
+normal one, and 2.7 times as wide as that of a bootstrap over the seeds, which would be too narrow.
 """
 
 from __future__ import annotations

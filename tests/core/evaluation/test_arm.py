@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,34 @@ def test_several_results_are_seeds_and_their_common_questions_count(home: Path) 
     assert (len(seeds.files), len(seeds.asked), len(seeds.finished)) == (2, 4, 3)
     assert seeds.mean("exact_match", seeds.finished).mean == pytest.approx((1 / 3 + 2 / 3) / 2)
     assert [len(values) for values in seeds.values("f1", seeds.finished)[""]] == [3, 3]
+
+
+def test_results_of_one_run_are_not_seeds(home: Path) -> None:
+    for suffix in ("json", "jsonl"):
+        shutil.copy(home / f"a/evaluations/eval_1.{suffix}", home / f"a/evaluations/eval_2.{suffix}")
+    told = r"^a/.*/eval_1.json and a/.*/eval_2.json are results of one run, not of two seeds; give one result of a run"
+    about = home / "a/evaluations/eval_2.json"
+    about.write_text(about.read_text().replace("eval_1.jsonl", "eval_2.jsonl"))
+    with pytest.raises(ConfigError, match=told):
+        Arm.open("ppo=a/eval_1,./a/eval_2")
+
+
+def test_runs_with_the_same_seed_are_not_seeds_unless_they_began_with_different_models(home: Path) -> None:
+    def trained(name: str, seed: int, model: str = "tiny") -> None:
+        (home / name / "config.yaml").write_text(f"seed: {seed}\nmodel:\n  name: {model}\n")
+
+    trained("a", 3)
+    assert len(Arm.open("ppo=a,b").files) == 2, "that of b is not known"
+    trained("b", 3)
+    told = r"^a/.*/eval_1.json and b/.*/eval_1.json are results of runs with the same seed, 3; give runs with diff"
+    with pytest.raises(ConfigError, match=told):
+        Arm.open("ppo=a,b")
+    for seed, model in ((4, "tiny"), (3, "runs/warm-1")):
+        trained("b", seed, model)
+        assert len(Arm.open("ppo=a,b").files) == 2
+    trained("b", 3)
+    shutil.move(home / "b/evaluations", home / "copied")
+    assert len(Arm.open("ppo=a,copied/eval_1.json").files) == 2, "a copied file does not say its run"
 
 
 def test_a_result_that_is_named_twice_or_is_not_there_is_refused(home: Path) -> None:
