@@ -96,10 +96,21 @@ class Arm:
             ConfigError: as `values`.
         """
         sets = self.values(score, keys)
-        pooled = {name: by_task(seeds) for name, seeds in sets.items()}
-        share = is_share(self.scores[score], [task for tasks in pooled.values() for task in tasks.values()])
-        over_tasks = mean_over_sets([estimate(list(tasks.values()), share) for tasks in pooled.values()])
-        return joined(seed_means(sets), over_tasks, share)
+        share = self._is_share(score, sets)
+        over_tasks = mean_over_sets([estimate(list(by_task(seeds).values()), share) for seeds in sets.values()])
+        return joined(seed_means(sets), over_tasks, share or self.scores[score].bounded)
+
+    def is_bounded(self, score: str, keys: frozenset[Key]) -> bool:
+        """Whether the score lies between 0 and 1.
+
+        Raises:
+            ConfigError: as `values`.
+        """
+        return self.scores[score].bounded or self._is_share(score, self.values(score, keys))
+
+    def _is_share(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:
+        samples = [samples for seeds in sets.values() for values in seeds for samples in values.values()]
+        return is_share(self.scores[score], samples)
 
     def _whole(self, keys: frozenset[Key]) -> list[str]:
         """The names of the scores that all of these tasks have."""

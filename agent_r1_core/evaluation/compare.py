@@ -128,6 +128,8 @@ def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Di
         if len(means) > 1:
             drawn += standard_error(means) * generator.standard_t(len(means) - 1, RESAMPLES)
     low, high = map(float, np.quantile(drawn, [0.025, 0.975]))
+    if first.is_bounded(score, keys) and second.is_bounded(score, keys):
+        low, high = max(-1.0, low), min(1.0, high)
     as_far = int((np.abs(drawn - mean) >= abs(mean) - 1e-12).sum())
     return Difference(first.name, second.name, mean, low, high, (1 + as_far) / (1 + RESAMPLES), None, len(keys))
 

@@ -27,6 +27,8 @@ class Score:
     """None if the episode has no such score."""
     share: bool | None
     """Whether it can only be 0 or 1; None: decided by its values."""
+    bounded: bool = False
+    """Whether it lies between 0 and 1, without being a share."""
 
 
 def finished_tasks(episodes: Sequence[EpisodeRecord]) -> list[list[EpisodeRecord]]:
@@ -44,9 +46,9 @@ def scores_of(episodes: Sequence[EpisodeRecord]) -> dict[str, Score]:
     process = sorted({name for episode in episodes for name in episode.process_rewards})
     scores: dict[str, Score] = {
         metric.EXACT_MATCH: Score(_answered_with(exact_match_score), True),
-        metric.F1: Score(_answered_with(f1_score), False),
+        metric.F1: Score(_answered_with(f1_score), False, bounded=True),
         metric.SUBSTRING_MATCH: Score(_answered_with(substring_match_score), True),
-        metric.RETRIEVAL_RECALL: Score(_retrieval_recall, False),
+        metric.RETRIEVAL_RECALL: Score(_retrieval_recall, False, bounded=True),
         metric.RETRIEVAL_ALL: Score(_retrieval_all, True),
         metric.SUCCESS: Score(lambda e: None if e.success is None else float(e.success), True),
         metric.REWARD_MEAN: Score(lambda e: e.total, False),

@@ -17,7 +17,7 @@ Values = Mapping[str, Sequence[float]]
 """The scores of one seed: those of each task's samples, by task id."""
 
 
-def mean_over_seeds(seeds: Sequence[Values], proportion: bool) -> Estimate:
+def mean_over_seeds(seeds: Sequence[Values], proportion: bool, bounded: bool = False) -> Estimate:
     """The mean of the seeds' means; its `n` counts tasks.
 
     Two parts, joined as in MOVER (Zou and Donner 2008): mean -+ sqrt(seeds^2 + tasks^2), where `seeds` is
@@ -29,6 +29,7 @@ def mean_over_seeds(seeds: Sequence[Values], proportion: bool) -> Estimate:
     Args:
         seeds: each seed's scores.
         proportion: whether the score can only be 0 or 1.
+        bounded: whether it lies between 0 and 1, as F1 does and every proportion; its interval then does, too.
 
     Raises:
         ValueError: there is no seed, or one without tasks.
@@ -36,11 +37,17 @@ def mean_over_seeds(seeds: Sequence[Values], proportion: bool) -> Estimate:
     means = [seed_mean(values) for values in seeds]
     if not means:
         raise ValueError("a score over no seeds has no mean; give it at least one seed")
-    return joined(means, estimate(list(by_task(seeds).values()), proportion), proportion)
+    return joined(means, estimate(list(by_task(seeds).values()), proportion), proportion or bounded)
 
 
-def joined(means: Sequence[float], over_tasks: Estimate, proportion: bool) -> Estimate:
-    """The mean of the seeds' means, whose interval joins theirs with the one over tasks; see `mean_over_seeds`."""
+def joined(means: Sequence[float], over_tasks: Estimate, bounded: bool) -> Estimate:
+    """The mean of the seeds' means, whose interval joins theirs with the one over tasks; see `mean_over_seeds`.
+
+    Args:
+        means: the mean of each seed.
+        over_tasks: the estimate when each task counts with its mean over the seeds.
+        bounded: whether the score lies between 0 and 1.
+    """
     if len(means) == 1:
         return over_tasks
     k, mean, n = len(means), math.fsum(means) / len(means), over_tasks.n
@@ -50,9 +57,9 @@ def joined(means: Sequence[float], over_tasks: Estimate, proportion: bool) -> Es
     seed_part = t_quantile(k - 1) * standard_error(means)
     low = mean - math.hypot(seed_part, over_tasks.mean - over_tasks.low)
     high = mean + math.hypot(seed_part, over_tasks.high - over_tasks.mean)
-    return (
-        Estimate(mean, max(0.0, low), min(1.0, high), method, n) if proportion else Estimate(mean, low, high, method, n)
-    )
+    if bounded:
+        low, high = max(0.0, low), min(1.0, high)
+    return Estimate(mean, low, high, method, n)
 
 
 def standard_error(means: Sequence[float]) -> float:

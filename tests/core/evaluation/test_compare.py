@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,35 @@ def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
     best = compare([arm("a", first(100), first(100), first(20))]).means["a"]
     assert best.high == 1.0, "a share"
     assert several.means["a"].method == "3 seeds (t), 100 tasks (wilson)"
+
+
+@pytest.mark.parametrize("score", ["exact_match", "f1", "retrieval_recall", "reward/right"])
+def test_no_interval_leaves_the_range_of_its_score(score: str) -> None:
+    """Two seeds that differ reach far: t(1) is 12.7."""
+
+    def played(name: str, *rights: int) -> Arm:
+        def one(index: int, right: bool) -> EpisodeRecord:
+            own = {"rewards": {"right": float(right)}, "answers": ("Rome is great",) if score == "f1" else ("Rome",)}
+            record = episode(f"q{index}", right, **own)
+            return replace(record, supporting=("A", "B"), shown=("A", "B") if right else ("A",))
+
+        return Arm(name, [result([one(index, index < right) for index in range(20)]) for right in rights])
+
+    found = compare([played("a", 19, 12), played("b", 2, 9)], score)
+    assert found.means["a"].high == 1.0 or score == "f1"
+    for value in found.means.values():
+        assert 0.0 <= value.low < value.mean < value.high <= 1.0
+    (pair,) = found.differences
+    assert -1.0 <= pair.low < pair.mean < pair.high <= 1.0
+
+
+def test_a_return_has_no_bounds() -> None:
+    def played(name: str, *returns: float) -> Arm:
+        return Arm(name, [result([episode(f"q{i}", True, reward=one) for i in range(9)]) for one in returns])
+
+    found = compare([played("a", 1.9, 0.2), played("b", 0.1, 0.3)], "reward/mean")
+    assert found.means["a"].low < 0.0 < 1.0 < found.means["a"].high
+    assert found.differences[0].high > 1.0
 
 
 def test_different_questions_are_refused_or_left_out_on_request() -> None:

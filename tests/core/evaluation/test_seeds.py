@@ -47,6 +47,13 @@ def test_seeds_that_differ_widen_the_interval_and_a_share_stays_one() -> None:
     assert extreme.high <= 1.0
 
 
+def test_a_score_between_0_and_1_has_such_an_interval() -> None:
+    seeds = [{"a": [0.9], "b": [0.7]}, {"a": [0.5], "b": [0.3]}]
+    free, bounded = mean_over_seeds(seeds, False), mean_over_seeds(seeds, False, bounded=True)
+    assert free.low < 0.0 < 1.0 < free.high
+    assert (bounded.low, bounded.high, bounded.method) == (0.0, 1.0, free.method)
+
+
 def one_sided(share: float) -> float:
     high = estimate([[float(index < share * 100)] for index in range(100)], True).high
     assert high is not None
