@@ -68,6 +68,12 @@ class Arm:
         """Every score that its episodes may have."""
         return scores_of([episode for file in self.files for episode in file.episodes if not episode.failed])
 
+    @cached_property
+    def score_names(self) -> list[str]:
+        """The names of the scores that a finished episode has."""
+        finished = [one for file in self.files for one in file.episodes if not one.failed]
+        return [name for name, score in self.scores.items() if any(score.of(one) is not None for one in finished)]
+
     def values(self, score: str, keys: frozenset[Key]) -> dict[str, list[Values]]:
         """By evaluation set, the values of each seed's tasks, of those among `keys`.
 

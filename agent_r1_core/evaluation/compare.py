@@ -78,8 +78,8 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
         common: compare the questions that all have, instead of refusing others.
 
     Raises:
-        ConfigError: there is a single result, or two policies of one name; they were asked different questions, or
-            have no such score.
+        ConfigError: there is a single result, or two policies of one name; they have no such score, or were asked
+            different questions.
     """
     if len(arms) < 2 and not any(len(arm.files) > 1 for arm in arms):
         raise ConfigError(
@@ -88,6 +88,8 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
     names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
         raise ConfigError(f"two of {', '.join(names)} have the same name; write NAME=RESULT to tell them apart")
+    if score is not None:
+        _refuse_unknown_score(arms, score)
     keys, notes = _questions(arms, common)
     score = score or _default_score(arms, keys)
     found = [_difference(one, other, score, keys) for one, other in combinations(arms, 2)]
@@ -138,12 +140,15 @@ def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[
     """The questions to compare, and what is left out."""
     notes, every = [], [frozenset(arm.asked) for arm in arms]
     shared = every[0].intersection(*every[1:])
+    if not shared:
+        raise _nothing_shared(arms)
     for arm, own in zip(arms, every, strict=True):
         if len(own) > len(shared):
             if not common:
                 raise ConfigError(
-                    f"{arm.name} has {len(own)} questions, and {len(shared)} of them are those of all the others; "
-                    f"compare evaluations of the same tasks, or the shared questions alone with --common"
+                    f"{len(own) - len(shared)} of the {len(own)} questions of {arm.name} were not asked in every other "
+                    f"result; give evaluations of the same tasks, or --common to compare on the {len(shared)} that all "
+                    f"share"
                 )
             notes.append(f"{arm.name}: {len(own) - len(shared)} of {len(own)} questions are left out: others lack them")
     _refuse_other_questions(arms, shared)
@@ -153,10 +158,21 @@ def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[
             notes.append(f"{arm.name}: {lost} questions are left out, since an episode failed")
     keys = shared.intersection(*(arm.finished for arm in arms))
     if not keys:
-        raise ConfigError(
-            f"{' and '.join(arm.name for arm in arms)} share no question; compare results of one data set"
-        )
+        raise _nothing_shared(arms, " whose episodes finished")
     return keys, notes
+
+
+def _nothing_shared(arms: Sequence[Arm], which: str = "") -> ConfigError:
+    names = " and ".join(arm.name for arm in arms)
+    return ConfigError(f"{names} share no question{which}; compare results of one data set")
+
+
+def _refuse_unknown_score(arms: Sequence[Arm], score: str) -> None:
+    """Refuse a score that no episode of a policy has, before anything that matters only for one that exists."""
+    for arm in arms:
+        if score not in arm.score_names:
+            common = [name for name in arms[0].score_names if all(name in other.score_names for other in arms)]
+            raise ConfigError(f"{arm.name} has no score {score!r}; compare by one that all have: {', '.join(common)}")
 
 
 def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:

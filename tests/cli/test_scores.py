@@ -111,6 +111,8 @@ def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1: Invoke, m
     make("b", 20, 30)
     refused = agent_r1("compare", "runs/a", "runs/b")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "runs/a has 40 questions, and 30 of them are those of all the others" in refused.stderr
+    assert "10 of the 40 questions of runs/a were not asked in every other result" in refused.stderr
+    unknown = agent_r1("compare", "runs/a", "runs/b", "--score", "em")
+    assert "runs/a has no score 'em'; compare by one that all have: exact_match, f1" in unknown.stderr
     shared = agent_r1("compare", "runs/a", "runs/b", "--common")
     assert "runs/a: 10 of 40 questions are left out: others lack them" in shared.stdout
