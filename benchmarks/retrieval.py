@@ -47,6 +47,8 @@ def arguments() -> argparse.Namespace:
         chosen.questions = Path(folder) / "hotpotqa_100.json"
     if chosen.questions is None and not chosen.quick:
         options.error("give --questions FILE, or set AGENT_R1_REAL_DATA to the folder of hotpotqa_100.json")
+    if chosen.questions is not None and not chosen.questions.is_file():
+        options.error(f"there is no file {chosen.questions}; give one of questions in HotpotQA's original format")
     return chosen
 
 

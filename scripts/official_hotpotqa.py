@@ -125,6 +125,8 @@ def main() -> int:
     options.add_argument("--pairs", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=0)
     chosen = options.parse_args()
+    if not chosen.file.is_file():
+        options.error(f"there is no file {chosen.file}; get hotpot_evaluate_v1.py from github.com/hotpotqa/hotpot")
     cases = pairs(chosen.pairs, chosen.seed)
     kinds = Counter(_kind(prediction, answer) for prediction, answer in cases)
     found = differences(load(chosen.file), cases)

@@ -96,6 +96,13 @@ def test_the_help_says_what_a_benchmark_asks(script: str, root: Path) -> None:
     assert "?" in done.stdout.split("\n\n")[1]
 
 
+def test_missing_questions_are_one_sentence(root: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.json"
+    done = run(root, "retrieval", "--questions", gone)
+    told = f"retrieval.py: error: there is no file {gone}; give one of questions in HotpotQA's original format"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, told)
+
+
 def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
     from agent_r1_core.config import load_config
     from agent_r1_core.plugins.trust import Trust

@@ -67,6 +67,16 @@ def _traits(pair: tuple[str, str]) -> tuple[bool, ...]:
     )
 
 
+def test_a_missing_file_is_one_sentence(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["official_hotpotqa.py", "scorer.py"])
+    with pytest.raises(SystemExit, match="2"):
+        script.main()
+    told = "error: there is no file scorer.py; get hotpot_evaluate_v1.py from github.com/hotpotqa/hotpot\n"
+    assert capsys.readouterr().err.endswith(told)
+
+
 @pytest.mark.parametrize(("f1", "status"), [("our_f1(prediction, answer)", 0), ("0.5", 1)])
 def test_the_script_runs_a_file_as_it_is_and_tells_every_difference(
     root: Path, tmp_path: Path, f1: str, status: int, monkeypatch: pytest.MonkeyPatch
