@@ -126,7 +126,7 @@ def _show_plan(matrix: Matrix, store: Store, as_json: bool) -> None:
     """Print every cell with its commands and its estimated cost; touches nothing."""
     from agent_r1_core.experiments.cost import cell_seconds
 
-    resolved = {row.name: matrix.resolve(row) for row in matrix.table.rows}
+    resolved = {row.name: matrix.resolve(row) for row in matrix.asked}
     plan: list[dict[str, Any]] = []
     for cell in matrix.cells():
         commands = [shlex.join(["agent-r1", *command]) for command in matrix.commands(cell, store.runs)]

@@ -245,7 +245,9 @@ def _amounts(setup: Setup) -> None:
         setup.problems.add(("training", "minibatches"), text)
     for option in ("warmup_steps", "critic_warmup"):
         if getattr(training, option) >= training.steps:
-            text = f"must be below training.steps={training.steps}, not {getattr(training, option)}; change one of them"
+            text = (
+                f"is {getattr(training, option)} and must be below training.steps={training.steps}; change one of them"
+            )
             setup.problems.add(("training", option), text)
             return
     if training.warmup_steps + training.critic_warmup >= training.steps:

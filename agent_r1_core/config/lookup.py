@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,5 +65,7 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
             f"there is no recipe and no run at {path}; give the path of a YAML file or a run, or one of the recipes "
             f"{known}"
         )
+    if re.fullmatch(r"[a-z_]+(\.\w+)+", text):
+        raise ConfigError(f"there is no recipe named '{text}'; to set an option, write {text}=VALUE")
     hint = f"did you mean {close}? The" if close else "the"
     raise ConfigError(f"there is no recipe named '{text}'; {hint} recipes are {known}")

@@ -101,7 +101,7 @@ def unknown_key(key: Key, valid: Collection[str]) -> str:
     allowed = sorted(other.rpartition(".")[2] for other in valid if other.rpartition(".")[0] == parent)
     close = nearest(text, valid)
     hint = f" (did you mean {close}?)" if close else ""
-    return f"is no key{hint}; allowed here: {', '.join(allowed) or 'none'}"
+    return f"is not a key{hint}; allowed here: {', '.join(allowed) or 'none'}"
 
 
 def _place(loc: Iterable[str | int], value: Any, missing: bool) -> Key:

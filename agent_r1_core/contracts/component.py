@@ -22,6 +22,9 @@ class ComponentConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    movable: ClassVar[frozenset[str]] = frozenset()
+    """Options that only say where something is, such as the address of a service: a resumed run may change them."""
+
 
 class Component:
     """Base of Tool, ToolEnv, RewardFn, Algorithm, TaskSource, Tracker, Engine and ToolFormat.

@@ -62,9 +62,14 @@ class Matrix:
         """The keys that the overrides set."""
         return {_key(text) for text in self.overrides}
 
+    @property
+    def asked(self) -> list[Row]:
+        """The table's rows that are to run."""
+        return [row for row in self.table.rows if not self.rows or row.name in self.rows]
+
     def cells(self) -> list[Cell]:
         """The cells in the order in which they run: what trains nothing, then seed by seed."""
-        rows = [row for row in self.table.rows if not self.rows or row.name in self.rows]
+        rows = self.asked
         fixed = [row for row in rows if not row.trained]
         checks = [Cell(row, check=self.scale.checks[row.name]) for row in fixed if row.name in self.scale.checks]
         trained = [Cell(row, seed) for seed in range(self.seeds) for row in rows if row.trained]

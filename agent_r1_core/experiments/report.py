@@ -196,8 +196,8 @@ def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> li
 
 def _left_out(row: Row, seeds: int, store: Store) -> list[str]:
     """Finished seeds beyond those that were asked for: nobody may choose among seeds unseen."""
-    more = [str(seed) for seed in store.seeds(row) if seed >= seeds]
-    return [f"{row.title}: the folder has further seeds, which are not shown: {', '.join(more)}"] if more else []
+    more = [f"seed {seed}" for seed in store.seeds(row) if seed >= seeds]
+    return [f"{row.title}: the folder also has {', '.join(more)}, not shown here"] if more else []
 
 
 def _rests_on(columns: Mapping[str, str], file: ResultFile) -> dict[str, Any]:

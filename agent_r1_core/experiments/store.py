@@ -72,7 +72,7 @@ class Store:
             RunError: the folder holds something else, or a recipe has changed since the matrix began; or it exists and
                 `resume` is False.
         """
-        resolved = {row.name: matrix.resolve(row) for row in matrix.table.rows}
+        resolved = {row.name: matrix.resolve(row) for row in matrix.asked}
         for one in resolved.values():
             one.check_available()
         sets = {tuple(reported_sets(one)) for one in resolved.values()}

@@ -6,17 +6,21 @@ metrics, a file of trajectories) can only be told.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import RunError
+from agent_r1_core.config.components import find_blocks
+from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.plugins import Registry
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
@@ -24,7 +28,8 @@ CHANGEABLE = (
     *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
     "evaluation.at_end",
 )
-"""What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean."""
+"""What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean;
+of components, also where something is (`ComponentConfig.movable`)."""
 
 
 _RECORDED: dict[str, Any] = {
@@ -41,7 +46,7 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     Raises:
         RunError: a setting differs that may not; or a plugin differs, without `force`.
     """
-    then, now = run.config(), resolved.dump()
+    then, now = (_without_places(tree, resolved.registry) for tree in (run.config(), resolved.dump()))
     changed = _differences(then, now, resolved.sources)
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
     if schedule != "constant" and steps != run.setting("training.steps"):
@@ -191,6 +196,16 @@ def hardware_choices(run: Run) -> dict[str, Any]:
         RunError: the run's configuration lacks one.
     """
     return {key: run.setting(key) for key in ("threads", "model.dtype", "model.device")}
+
+
+def _without_places(tree: dict[str, Any], registry: Registry) -> dict[str, Any]:
+    """A configuration without the options that only say where something is."""
+    tree = copy.deepcopy(tree)
+    for _, kind, block in find_blocks(tree):
+        with suppress(PluginError):  # whatever is not installed now has its own sentence
+            for option in registry.load(kind, block["name"]).cls.Config.movable:
+                block.pop(option, None)
+    return tree
 
 
 def _differences(then: dict[str, Any], now: dict[str, Any], set_now: Collection[str], prefix: str = "") -> list[str]:

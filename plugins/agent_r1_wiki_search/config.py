@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -26,6 +26,8 @@ def _absolute(name: str) -> str:
 
 class WikiSearchConfig(ComponentConfig):
     """How `wiki_search` searches, what, and what it shows."""
+
+    movable: ClassVar[frozenset[str]] = frozenset({"url"})
 
     backend: Literal["bm25", "tantivy", "dense", "hybrid", "remote"] = "bm25"
     """How it searches: `bm25` in memory; `tantivy`, BM25 on disk; `dense`, by the vectors of an encoder; `hybrid`,

@@ -19,7 +19,7 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("recipe", "overrides", "code", "sentence"),
     [
-        ("default", ["training.stps=3"], 2, "(override 'training.stps=3') is no key (did you mean training.steps?)"),
+        ("default", ["training.stps=3"], 2, "(override 'training.stps=3') is not a key (did you mean training.steps?)"),
         ("default", ["env.max_turn=3"], 2, "did you mean env.max_turns?"),
         ("default", ["training.steps=three"], 2, "(override 'training.steps=three') must be a valid integer"),
         ("default", ["training.lr=0"], 2, "must be greater than 0, not 0"),
@@ -29,6 +29,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["trackers=[wandb]"], 3, "no tracker is called 'wandb'; there are: tensorboard, trackio"),
         ("default", ["-P", "trackoi"], 2, "no plugin called 'trackoi' can be disabled; did you mean 'trackio'?"),
         ("defalt", [], 2, "there is no recipe named 'defalt'; did you mean default?"),
+        ("training.steps", [], 2, "to set an option, write training.steps=VALUE"),
         ("./mine.yaml", [], 2, "mine.yaml; give the path of a YAML file or a run, or one of the recipes"),
         ("default", ["-p", "gone.py"], 2, "plugins[1] (-p gone.py) names no file"),
         ("default", ["-p", "broken.py"], 3, "names the plugin broken, which is failed: importing"),
@@ -40,7 +41,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
         ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
         ("default", ["stray"], 2, "argument 'stray' is not an override; write KEY=VALUE"),
-        ("ppo", [], 2, "ppo.yaml, line 13) must be below training.steps=2, not 2; change one of them"),
+        ("ppo", [], 2, "ppo.yaml, line 13) is 2 and must be below training.steps=2; change one of them"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(

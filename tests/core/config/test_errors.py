@@ -27,15 +27,18 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("training.lrr=1", "is no key (did you mean training.lr?); allowed here: adam_eps, betas, critic_lr"),
-        ("lr=1", "is no key (did you mean training.lr?)"),
-        ("max_turns=3", "is no key (did you mean env.max_turns?)"),
+        ("training.lrr=1", "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, critic_lr"),
+        ("lr=1", "is not a key (did you mean training.lr?)"),
+        ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
         (
             "algorithm.clipp=.1",
-            "is no key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
+            "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
         ),
-        ("tools[0].topk=3", "is no key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name"),
-        ("model.lora.rnk=3", "is no key (did you mean model.lora.rank?)"),
+        (
+            "tools[0].topk=3",
+            "is not a key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name",
+        ),
+        ("model.lora.rnk=3", "is not a key (did you mean model.lora.rank?)"),
         ("training.steps=many", "must be a valid integer, not 'many'"),
         ("training.steps=true", "must be a valid integer, not True"),
         ("training.steps=0", "must be greater than or equal to 1, not 0"),
@@ -53,7 +56,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
         (
             "tools[0].limits.memry=2",
-            "is no key (did you mean tools[0].limits.memory?); allowed here: file_size",
+            "is not a key (did you mean tools[0].limits.memory?); allowed here: file_size",
         ),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
@@ -73,7 +76,7 @@ def test_a_wrong_entry_of_a_list_and_a_missing_name_are_located(load: Load) -> N
 def test_the_options_of_a_tool_format_are_its_own(load: Load) -> None:
     text = refusal(load, "env.format={name: tags, tools: x}")
     assert text.startswith("env.format.tools (override")
-    assert "is no key (did you mean env.format.tool?); allowed here: closed, closing, name, tool" in text
+    assert "is not a key (did you mean env.format.tool?); allowed here: closed, closing, name, tool" in text
     assert refusal(load, "env.format.tool=x") == "env.format.name (override 'env.format.tool=x') is missing; add it"
 
 
@@ -82,7 +85,7 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     text = refusal(load, "seed=-1", text=recipe)
     lines = text.splitlines()
     assert len(lines) == 3
-    assert any("training.stepps (" in line and "other.yaml, line 2) is no key" in line for line in lines)
+    assert any("training.stepps (" in line and "other.yaml, line 2) is not a key" in line for line in lines)
     assert any("model.dtype (" in line and "other.yaml, line 4) must be" in line for line in lines)
     assert any("seed (override 'seed=-1')" in line for line in lines)
 
@@ -228,7 +231,7 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
     [
         (["deterministic=true", "model.device=cuda"], "deterministic (override 'deterministic=true') needs the CPU"),
         (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
-        (["training.warmup_steps=30"], "must be below training.steps=30, not 30"),
+        (["training.warmup_steps=30"], "is 30 and must be below training.steps=30"),
         (
             ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
             "starts after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",

@@ -59,7 +59,7 @@ def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("tasks.eval.sums.sze=3", "(override 'tasks.eval.sums.sze=3') is no key (did you mean tasks.eval.sums.size?)"),
+        ("tasks.eval.sums.sze=3", "is not a key (did you mean tasks.eval.sums.size?)"),
         ("tasks.eval.sums=arithmetics", "tasks.eval.sums.name (override 'tasks.eval.sums=arithmetics') cannot be used"),
         ("tasks.eval.more.size=3", "tasks.eval.more.name (override 'tasks.eval.more.size=3') is missing; add it"),
         ("tasks.eval.size=3", "tasks.eval.size (override 'tasks.eval.size=3') must be keys with values, not 3"),

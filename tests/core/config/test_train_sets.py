@@ -59,14 +59,14 @@ def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("tasks.train.sums.sze=3", "tasks.train.sums.sze (override 'tasks.train.sums.sze=3') is no key (did you mean"),
-        ("tasks.train.sums.wieght=3", "is no key (did you mean tasks.train.sums.weight?)"),
+        ("tasks.train.sums.sze=3", "(override 'tasks.train.sums.sze=3') is not a key (did you mean"),
+        ("tasks.train.sums.wieght=3", "is not a key (did you mean tasks.train.sums.weight?)"),
         ("tasks.train.sums=arithmetics", "tasks.train.sums.name (override 'tasks.train.sums=arithmetics') cannot be"),
         ("tasks.train.more.size=3", "tasks.train.more.name (override 'tasks.train.more.size=3') is missing; add it"),
         ("tasks.train.size=3", "tasks.train.size (override 'tasks.train.size=3') must be keys with values, not 3"),
         ("tasks.train.status=arithmetic", "(override 'tasks.train.status=arithmetic') cannot be a set's name"),
         ("tasks.train.sums.weight=0", "tasks.train.sums.weight (override 'tasks.train.sums.weight=0') must be greater"),
-        ("tasks.train.sums.values=[1]", "is no key"),
+        ("tasks.train.sums.values=[1]", "is not a key"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_the_set_and_the_key(file: Path, override: str, sentence: str) -> None:

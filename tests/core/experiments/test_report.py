@@ -73,7 +73,7 @@ def test_finished_seeds_that_were_not_asked_for_are_named(
 ) -> None:
     made(matrix("table4", seeds=3, rows=("ppo",)), store, commands, watch)
     fewer = make_report(matrix("table4", seeds=1), store, {}, ["films", "people", "companies_and_cities"])
-    assert "PPO: the folder has further seeds, which are not shown: 1, 2" in fewer.facts
+    assert "PPO: the folder also has seed 1, seed 2, not shown here" in fewer.facts
     assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
 
 

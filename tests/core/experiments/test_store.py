@@ -27,6 +27,13 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
         store.open(matrix("table3", overrides=("training.steps=9",)), resume=True)
 
 
+def test_a_row_does_not_answer_for_the_others(matrix: Make, store: Store) -> None:
+    too_few = "training.steps=2"
+    assert store.open(matrix("table3", overrides=(too_few,), rows=("grpo",)), resume=False)
+    with pytest.raises(ConfigError, match=r"training\.critic_warmup .*miniwiki-ppo.* is 2 and must be below"):
+        store.open(matrix("table3", overrides=(too_few,)), resume=True)
+
+
 def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) -> None:
     store.open(matrix("table3"), resume=False)
     marker = store.path / "matrix.json"

@@ -135,7 +135,7 @@ def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        ("health.group_sdt.steps=3", r"health\.group_sdt .* is no key \(did you mean health\.group_std\?\)"),
+        ("health.group_sdt.steps=3", r"health\.group_sdt .* is not a key \(did you mean health\.group_std\?\)"),
         ("health.group_std.treshold=3", r"health\.group_std\.treshold .*did you mean health\.group_std\.threshold\?"),
         ("health.group_std.threshold=1", "must be less than 1"),
         ("health.grad_norm.threshold=1", "must be greater than 1"),

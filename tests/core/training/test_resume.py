@@ -39,6 +39,17 @@ def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_pa
             check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
 
 
+def test_a_service_may_move_but_nothing_else_of_a_tool(tmp_path: Path) -> None:
+    def tool(url: str, top_k: int) -> str:
+        return f"tools=[{{name: wiki_search, backend: remote, url: '{url}', top_k: {top_k}}}]"
+
+    resolved = load_config("default", [tool("http://one:1", 3)])
+    with Run.create(tmp_path, "run", resolved.dump(), resolved.registry.to_json()) as run:
+        check_resumable(run, load_config("default", [tool("http://two:2", 3)]), force=False)
+        with pytest.raises(RunError, match=r"other values of tools;"):
+            check_resumable(run, load_config("default", [tool("http://two:2", 4)]), force=False)
+
+
 @pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
 def test_a_path_that_looks_like_a_number_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
