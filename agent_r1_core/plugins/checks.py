@@ -110,6 +110,8 @@ def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
         for key, value in (("extra", "forbid"), ("frozen", True))
         if config.model_config.get(key) != value
     ]
+    unknown = sorted(config.movable - config.model_fields.keys())
+    problems += [f"Config.movable names {name!r}, which is not an option" for name in unknown]
     if any(field.is_required() for field in config.model_fields.values()):
         return problems
     try:

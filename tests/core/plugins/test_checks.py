@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -42,6 +42,11 @@ async def later(self: Any, *arguments: Any) -> None:
 
 class Loose(ComponentConfig):
     model_config = ConfigDict(extra="ignore")
+
+
+class Moving(ComponentConfig):
+    movable: ClassVar[frozenset[str]] = frozenset({"adress"})
+    address: str = ""
 
 
 class Unsteady(ComponentConfig):
@@ -96,6 +101,7 @@ def test_a_sound_component_has_no_problems(kind: str) -> None:
         ("tool", with_methods(Tool, run=run, Config=dict), "Config does not subclass ComponentConfig"),
         ("tool", with_methods(Tool, run=run, Config=Loose), "leave extra='forbid' of ComponentConfig"),
         ("tool", with_methods(Tool, run=run, Config=Unsteady), "cannot be written to config.yaml and read again"),
+        ("tool", with_methods(Tool, run=run, Config=Moving), "Config.movable names 'adress', which is not an option"),
         ("tool", with_methods(Tool, run=run, __init__=nothing), "does not keep its options"),
         ("tool", with_methods(Tool, run=run, __init__=lambda self: None), "cannot be made with its default options"),
         (
