@@ -18,6 +18,7 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.arm import Arm, Key, seed_means
 from agent_r1_core.evaluation.intervals import Estimate, resampled_means
 from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scorers import SCORERS
 from agent_r1_core.evaluation.seeds import by_task, standard_error
 from agent_r1_core.metrics import declared as metric
@@ -208,8 +209,7 @@ def _unlike(arms: Sequence[Arm]) -> list[str]:
     notes = []
     for arm in arms:
         for file in arm.files:
-            results = file.recorded.sets or {"": file.recorded}
-            said = dict.fromkeys(sentence for result in results.values() for sentence in result.conditions)
+            said = dict.fromkeys(sentence for result in _scored(file).values() for sentence in result.conditions)
             notes += [f"{arm.name}: {sentence}" for sentence in said]
     for what in ("greedy", "temperature", "samples", "max_turns", "max_tokens"):
         notes += _differing(what, arms, lambda result, what=what: str(result.sampling.get(what)))  # type: ignore[misc]
@@ -217,15 +217,23 @@ def _unlike(arms: Sequence[Arm]) -> list[str]:
 
 
 def _differing(what: str, arms: Sequence[Arm], of: Callable[[EvaluationResult], str]) -> list[str]:
-    """One sentence if not all evaluations have the same."""
-    found = {
-        arm.name: {of(result) for file in arm.files for result in (*file.recorded.sets.values(), file.recorded)}
-        for arm in arms
-    }
-    if len(set().union(*found.values())) == 1:
-        return []
-    said = (f"{name} {' / '.join(sorted(values)) or 'none'}" for name, values in found.items())
-    return [f"{what} differ: {', '.join(said)}"]
+    """A sentence for the sets in which not all evaluations have the same."""
+    sets: dict[str, dict[str, set[str]]] = {}
+    for arm in arms:
+        for name, result in (item for file in arm.files for item in _scored(file).items()):
+            sets.setdefault(name, {}).setdefault(arm.name, set()).add(of(result))
+    said: dict[str, list[str]] = {}
+    for name, found in sets.items():
+        if len(set().union(*found.values())) > 1:
+            values = ", ".join(f"{arm} {' / '.join(sorted(ones))}" for arm, ones in found.items())
+            said.setdefault(values, []).append(name)
+    return [f"different {what}{' in ' * any(names)}{', '.join(names)}: {values}" for values, names in said.items()]
+
+
+def _scored(file: ResultFile) -> dict[str, EvaluationResult]:
+    """The sets that are compared: all but the one that chose the checkpoint."""
+    sets = {name: one for name, one in file.recorded.sets.items() if name != file.recorded.choosing_set}
+    return sets or {"": file.recorded}
 
 
 def _listed(tools: Mapping[str, Mapping[str, Any]]) -> str:

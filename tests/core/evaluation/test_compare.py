@@ -202,10 +202,27 @@ def test_what_else_was_different_is_said() -> None:
     notes = compare([arm("a", first(5, 9), tools={"wiki_search": {"passages": 3}}), silent]).notes
     assert notes == [
         "b: silenced tools",
-        "greedy differ: a True, b False",
-        "temperature differ: a None, b 1.0",
-        "tools differ: a wiki_search (passages 3), b none",
+        "different greedy: a True, b False",
+        "different temperature: a None, b 1.0",
+        "different tools: a wiki_search (passages 3), b none",
     ]
+
+
+def test_each_set_is_held_against_itself_and_the_one_that_chose_counts_for_nothing() -> None:
+    def played(name: str, corpus_of_y: str = "y") -> Arm:
+        file = result(*([episode(f"q{i}", True, name) for i in range(3)] for name in ("x", "y", "choose")))
+        corpora = {"x": "x", "y": corpus_of_y, "choose": name}
+        sets = {
+            key: replace(
+                one, tools={"search": {"corpus": corpora[key]}}, conditions=("chosen here",) * (key == "choose")
+            )
+            for key, one in file.recorded.sets.items()
+        }
+        return Arm(name, [ResultFile(file.path, combine(sets, "choose"), file.episodes)])
+
+    assert compare([played("a"), played("b")]).notes == []
+    other = "different tools in y: a search (corpus y), b search (corpus all of Wikipedia)"
+    assert compare([played("a"), played("b", "all of Wikipedia")]).notes == [other]
 
 
 def test_a_score_that_not_all_have_is_refused_with_those_that_they_have() -> None:
