@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agent_r1_core.contracts.component import ComponentConfig, LocalPath
 from agent_r1_core.errors import TaskError
-from agent_r1_core.records.files import READERS, read_records
+from agent_r1_core.records.files import READERS, read_places
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Record:
     """A record, and where it stands."""
 
     index: int
-    """Its place in the file or split, counted from 0."""
+    """How many records stand before it in the file or split."""
     where: str
-    """`record 3 of FILE`, for messages."""
+    """`line 3 of FILE`, or `record 3 of FILE` where records are no lines, for messages; counted from 1."""
     content: Any
 
 
@@ -65,8 +65,8 @@ class RecordsConfig(ComponentConfig):
         Raises:
             TaskError: the source is missing, unreadable, or does not hold that many records.
         """
-        contents = read_records(self.path, hub=self.hub, subset=self.subset, split=self.split)
-        every = (Record(index, f"record {index} of {self.origin}", one) for index, one in enumerate(contents))
+        places = read_places(self.path, hub=self.hub, subset=self.subset, split=self.split)
+        every = (Record(index, where, content) for index, (where, content) in enumerate(places))
         records = [record for record in every if usable(record)]
         stop = len(records) if self.size is None else self.offset + self.size
         if stop > len(records) or self.offset >= len(records):

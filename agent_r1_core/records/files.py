@@ -32,14 +32,27 @@ def read_records(path: str | Path | None, *, hub: str, subset: str | None = None
     Raises:
         TaskError: the source is missing, unreadable, or holds no record.
     """
-    if path is None:
-        if not hub:
-            raise TaskError("no data set is named; set path to a file or folder, or hub to a data set's name")
-        records = load_dataset(hub, subset, split)
+    return [record for _, record in read_places(path, hub=hub, subset=subset, split=split)]
+
+
+def read_places(
+    path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train"
+) -> list[tuple[str, Any]]:
+    """As `read_records`, each record with its place for messages: as `stream_records` says for a file, else
+    `record 3 of NAME (SPLIT)`, counted from 1.
+
+    Raises:
+        TaskError: the source is missing, unreadable, or holds no record.
+    """
+    if path is None and not hub:
+        raise TaskError("no data set is named; set path to a file or folder, or hub to a data set's name")
+    source = None if path is None else _existing(path)
+    if source is not None and not source.is_dir():
+        records = list(stream_records(source))
     else:
-        source = _existing(path)
-        folder = source.is_dir()
-        records = load_dataset(str(source), None, split) if folder else [one for _, one in stream_records(source)]
+        name, subset = (hub, subset) if source is None else (str(source), None)
+        loaded = load_dataset(name, subset, split)
+        records = [(f"record {number} of {name} ({split})", one) for number, one in enumerate(loaded, 1)]
     if not records:
         raise TaskError(f"{path or hub} holds no record; give a file or split that is not empty")
     return records
@@ -52,14 +65,22 @@ def text_field(record: Any, key: str, where: str) -> str:
         TaskError: it is missing, empty or no string; `where` names the record.
     """
     value = record.get(key) if isinstance(record, Mapping) else None
-    if not isinstance(value, str) or not value.strip():
-        what = type(record).__name__ if not isinstance(record, Mapping) else f"keys {sorted(map(str, record))}"
-        raise TaskError(f"{where} has no text under {key!r} (it has {what}); give a file in the original format")
-    return encodable(value.strip())
+    if isinstance(value, str) and value.strip():
+        return encodable(value.strip())
+    if not isinstance(record, Mapping):
+        why = f"the record is a {type(record).__name__}, not an object with keys"
+    elif key not in record:
+        why = f"it has keys {sorted(map(str, record))}"
+    elif value is None or isinstance(value, str):
+        raise TaskError(f"{where} has an empty {key!r}; fill it in, or leave the record out")
+    else:
+        why = f"what stands there is of type {type(value).__name__}"
+    raise TaskError(f"{where} has no text under {key!r} ({why}); give a file whose records have one")
 
 
 def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
-    """The records of a file, one at a time, each with its place (`line 3 of FILE`) for messages.
+    """The records of a file, one at a time, each with its place for messages: `line 3 of FILE` where records are
+    lines, else `record 3 of FILE`, both counted from 1.
 
     `.jsonl` (also `.jsonl.gz`) holds one record a line, `.parquet` columns, `.csv` texts below a line of keys; `.json`
     holds a list, or records as `.jsonl` does, and is read whole.
@@ -101,8 +122,8 @@ def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
         raise TaskError(f"{path} {_beyond(error)}; repair or fetch it again") from error
     if not isinstance(records, list):
         raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
-    for index, record in enumerate(records):
-        yield f"record {index} of {path}", record
+    for number, record in enumerate(records, 1):
+        yield f"record {number} of {path}", record
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
@@ -130,13 +151,13 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 
-    index = 0
+    number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_PARQUET_ROWS):
                 for record in batch.to_pylist():
-                    yield f"record {index} of {path}", record
-                    index += 1
+                    number += 1
+                    yield f"record {number} of {path}", record
     except pyarrow.ArrowException as error:
         raise TaskError(f"{path} is not a readable Parquet file ({first_line(error)}); fetch it again") from error
 
@@ -145,9 +166,11 @@ def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, strict=True)
         try:
-            keys = next(rows, [])
-            for row in filter(None, rows):
-                place = f"line {rows.line_num} of {path}"
+            keys, first = next(rows, []), rows.line_num + 1
+            for row in rows:
+                place, first = f"line {first} of {path}", rows.line_num + 1  # a row with line breaks has several lines
+                if not row:
+                    continue
                 if len(row) != len(keys):
                     raise TaskError(f"{place} has {len(row)} values, but the first line names {len(keys)}; repair it")
                 yield place, dict(zip(keys, row, strict=True))

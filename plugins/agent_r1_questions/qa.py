@@ -5,25 +5,35 @@
 | question | `question` | text |
 | answers | `answers`, `answer`, `golden_answers` | a text or whole number, or a list of them; each is accepted |
 | further answers | `aliases`, `answer_aliases` | the same |
-| id | `id`, `_id`, `qid` | text or whole number; without one it is the file's (or split's) name and the place in it |
+| id | `id`, `_id`, `qid` | text or whole number; without one, the file's name and the number of records before it |
 | hops | `hops` | whole number |
 | kind | `kind`, `type` | text |
 | level | `level` | text |
 | supporting titles | `path` | list of texts |
 | paragraphs | `passages`, `ctxs` | list of objects with `title` and `text` |
 
-Only question and answers must be there; other keys are left alone.
+Only question and answers must be there; other keys are left alone. Records with paragraphs in the format of HotpotQA,
+2WikiMultihopQA or MuSiQue are noticed, and the log names the task source that reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, text_field
 from agent_r1_questions.fields import first_of, known, label_of, texts_of
 from agent_r1_questions.questions import Questions
 
 _ANSWERS = ("answers", "answer", "golden_answers")
+_PASSAGES = ("passages", "ctxs")
+_FORMATS = {
+    "2wikimultihopqa": ("context", "supporting_facts", "evidences"),
+    "hotpotqa": ("context", "supporting_facts"),
+    "musique": ("paragraphs", "question_decomposition"),
+}
+"""Keys by which the records of another task source are known; its paragraphs stand under the first. The first match counts."""
+_LOG = logging.getLogger(__name__)
 
 
 class QA(Questions):
@@ -36,6 +46,18 @@ class QA(Questions):
     class Config(RecordsConfig):
         hub: str = ""
         """A data set on the Hugging Face hub, read if `path` is null."""
+
+    def load(self) -> Sequence[Task]:
+        """As `Questions.load`; logs which task source reads the paragraphs, if this one does not."""
+        tasks = super().load()
+        for record in self.records:
+            if name := _other_source(record):
+                _LOG.warning(
+                    "qa does not read the paragraphs under %r of %s; the task source %s reads this format",
+                    *(_FORMATS[name][0], record.where, name),
+                )
+                break
+        return tasks
 
     def task(self, record: Record) -> Task:
         """Metadata: kind, level, hops, path."""
@@ -61,11 +83,19 @@ class QA(Questions):
 
     def passages(self, record: Record) -> Iterable[Passage]:
         """Its `passages` or `ctxs`."""
-        found = first_of(record, "passages", "ctxs") or []
+        found = first_of(record, *_PASSAGES) or []
         if not isinstance(found, list):
             raise TaskError(f"the passages of {record.where} are no list; give a list of objects with title and text")
         return [
             Passage(text_field(one, "title", where), text_field(one, "text", where))
-            for index, one in enumerate(found)
-            for where in [f"passage {index} of {record.where}"]
+            for number, one in enumerate(found, 1)
+            for where in [f"passage {number} of {record.where}"]
         ]
+
+
+def _other_source(record: Record) -> str | None:
+    """The task source in whose format a record has paragraphs; None where `qa` reads them, or there are none."""
+    content = record.content
+    if not isinstance(content, Mapping) or first_of(record, *_PASSAGES) is not None:
+        return None
+    return next((name for name, keys in _FORMATS.items() if content.get(keys[0]) and content.keys() >= set(keys)), None)

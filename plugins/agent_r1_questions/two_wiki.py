@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from agent_r1_core import LocalPath, Passage, Record, RecordsConfig, Task, TaskError, read_records, text_field
+from agent_r1_core import LocalPath, Passage, Record, RecordsConfig, Task, TaskError, text_field
 from agent_r1_questions.fields import answer_of, first_of, known, label_of, paragraphs, supporting_titles, texts_of
 from agent_r1_questions.questions import Questions
 
@@ -56,12 +56,9 @@ class TwoWikiMultihopQA(Questions):
                 f"no record of {self.config.origin} has an answer_id, so that the aliases of {path} belong to none; "
                 "give the edition of the data set that has ids, or leave aliases out"
             )
-        lines = [
-            Record(index, f"record {index} of {path}", line) for index, line in enumerate(read_records(path, hub=""))
-        ]
         return {
             text_field(line.content, "Q_id", line.where): [*texts_of(line, "aliases"), *texts_of(line, "demonyms")]
-            for line in lines
+            for line in RecordsConfig(path=path).read()
         }
 
 

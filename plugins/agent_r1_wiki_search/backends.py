@@ -96,7 +96,7 @@ def _cached(parts: Sequence[Part], passages: list[Passage], origin: str, cache_d
             _LOG.warning("%s", error)
             shutil.rmtree(folder)
         _LOG.warning("indexing %s passages, once; the index is kept in %s", f"{len(passages):,}", folder)
-        source = Source(origin, lambda: ((f"passage {number}", one) for number, one in enumerate(passages)))
+        source = Source(origin, lambda: ((f"passage {number}", one) for number, one in enumerate(passages, 1)))
         build_index(source, parts, folder, progress=LoggedProgress)
     return folder
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,9 +79,27 @@ def test_records_come_one_at_a_time_with_their_places(tmp_path: Path) -> None:
     assert [next(stream), next(stream)] == [(f"line 2 of {path}", {"n": 1}), (f"line 3 of {path}", {"n": 2})]
     with pytest.raises(TaskError, match=r"line 4 of .* is not JSON"):
         next(stream)
-    assert (
-        list(stream_records(write(tmp_path / "data.parquet", RECORDS)))[1][0] == f"record 1 of {tmp_path}/data.parquet"
-    )
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("data.jsonl", ["line 1", "line 3"]),
+        ("data.jsonl.gz", ["line 1", "line 3"]),
+        ("data.json", ["record 1", "record 2"]),
+        ("data.parquet", ["record 1", "record 2"]),
+        ("data.csv", ["line 2", "line 5"]),
+    ],
+)
+def test_the_place_of_a_record_is_its_line_or_its_number_from_1(tmp_path: Path, name: str, places: list[str]) -> None:
+    path = tmp_path / name
+    if path.suffix == ".csv":
+        path.write_text('question,n\n"Who,\nelse?",1\n\nWho?,2\n')
+    else:
+        write(path, RECORDS)
+    expected = [f"{place} of {path}" for place in places]
+    assert [place for place, _ in stream_records(path)] == expected
+    assert [record.where for record in RecordsConfig(path=str(path)).read()] == expected
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -117,7 +136,7 @@ def test_the_hub_without_its_package_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_size_and_offset_choose_and_places_are_named(tmp_path: Path) -> None:
     path = str(write(tmp_path / "data.json", [*RECORDS, {"n": 3}]))
-    assert RecordsConfig(path=path, offset=1, size=1).read() == [Record(1, f"record 1 of {path}", RECORDS[1])]
+    assert RecordsConfig(path=path, offset=1, size=1).read() == [Record(1, f"record 2 of {path}", RECORDS[1])]
     assert [record.content["n"] for record in RecordsConfig(path=path, offset=1).read()] == [2, 3]
     for config in (RecordsConfig(path=path, size=4), RecordsConfig(path=path, offset=3)):
         with pytest.raises(TaskError, match="holds 3 records but"):
@@ -152,9 +171,19 @@ def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw() -
     assert set(RecordsConfig(path="folder").idle()) == {"hub", "subset", *draw}
 
 
-@pytest.mark.parametrize("record", [{"question": " "}, {"question": 3}, {}, "text", None])
-def test_a_record_without_the_text_is_named(record: Any) -> None:
-    with pytest.raises(TaskError, match="record 7 has no text under 'question'"):
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"question": " "}, "record 7 has an empty 'question'; fill it in, or leave the record out"),
+        ({"question": None}, "record 7 has an empty 'question'"),
+        ({"question": 3}, "record 7 has no text under 'question' (what stands there is of type int); give a file"),
+        ({"text": ""}, "record 7 has no text under 'question' (it has keys ['text']); give a file"),
+        ("text", "record 7 has no text under 'question' (the record is a str, not an object with keys); give a file"),
+        (None, "record 7 has no text under 'question' (the record is a NoneType, not an object with keys)"),
+    ],
+)
+def test_a_record_without_the_text_is_named(record: Any, sentence: str) -> None:
+    with pytest.raises(TaskError, match=re.escape(sentence)):
         text_field(record, "question", "record 7")
 
 

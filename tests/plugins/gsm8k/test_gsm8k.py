@@ -31,7 +31,7 @@ def test_an_id_keeps_its_place_in_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", ["1200", "#### ", ""])
 def test_a_record_without_a_final_number_is_named(tmp_path: Path, answer: str) -> None:
-    with pytest.raises(TaskError, match="record 1 of"):
+    with pytest.raises(TaskError, match="line 2 of"):
         source(tmp_path, RECORD, RECORD | {"answer": answer}).load()
 
 

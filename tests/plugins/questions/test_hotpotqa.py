@@ -60,13 +60,13 @@ def test_without_paragraphs_there_is_no_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"answer": None}, "record 0 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
-        ({"answer": 5}, "record 0 of .* has no text under 'answer'"),
-        ({"type": ["bridge", {}]}, "record 0 of .* has a dict under type; give a text"),
-        ({"question": ""}, "no text under 'question'"),
+        ({"answer": None}, "record 1 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
+        ({"answer": 5}, "record 1 of .* has no text under 'answer'"),
+        ({"type": ["bridge", {}]}, "record 1 of .* has a dict under type; give a text"),
+        ({"question": ""}, "record 1 of .* has an empty 'question'"),
         ({"_id": 5}, "no text under '_id'"),
-        ({"supporting_facts": [3]}, "supporting_facts of record 0 of .* are malformed"),
-        ({"supporting_facts": {"sent_id": [0]}}, "supporting_facts of record 0 of .* are malformed"),
+        ({"supporting_facts": [3]}, "supporting_facts of record 1 of .* are malformed"),
+        ({"supporting_facts": {"sent_id": [0]}}, "supporting_facts of record 1 of .* are malformed"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -76,19 +76,19 @@ def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sen
 
 @pytest.mark.parametrize("context", [["Lyon"], [["Lyon", 3]], [["Lyon", [None]]], {"title": ["a"], "sentences": []}, 7])
 def test_a_malformed_context_is_named(tmp_path: Path, context: Any) -> None:
-    with pytest.raises(TaskError, match=r"context of record 0 of .* is malformed"):
+    with pytest.raises(TaskError, match=r"context of record 1 of .* is malformed"):
         source(tmp_path, ORIGINAL | {"context": context}).corpus()
 
 
 def test_an_id_that_occurs_twice_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=r"record 1 of .* has the id '5a' of an earlier one"):
+    with pytest.raises(TaskError, match=r"record 2 of .* has the id '5a' of an earlier one"):
         source(tmp_path, ORIGINAL, ORIGINAL).load()
 
 
 def test_records_that_are_no_objects_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="record 0"):
+    with pytest.raises(TaskError, match="record 1"):
         source(tmp_path, "text").load()
-    with pytest.raises(TaskError, match="record 0"):
+    with pytest.raises(TaskError, match="record 1"):
         source(tmp_path, "text").corpus()
 
 

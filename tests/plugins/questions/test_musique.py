@@ -57,7 +57,7 @@ def test_a_record_gives_its_task_and_all_of_its_paragraphs(tmp_path: Path) -> No
 
 def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(tmp_path: Path) -> None:
     last = RECORD | {"id": "2hop__1_2"}
-    with pytest.raises(TaskError, match=r"record 1 of .* is not answerable .*; set unanswerable=skip"):
+    with pytest.raises(TaskError, match=r"line 2 of .* is not answerable .*; set unanswerable=skip"):
         source(tmp_path, RECORD, TWIN, last).load()
     musique = source(tmp_path, RECORD, TWIN, last, unanswerable="skip", offset=1, size=1)
     (task,) = musique.load()
@@ -67,11 +67,11 @@ def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"answer": None, "answerable": None}, "record 0 of .* has no 'answer', as in a test set"),
-        ({"answer_aliases": [["Boru"]]}, "record 0 of .* has a list under answer_aliases; give a text"),
-        ({"id": None}, "record 0 of .* has no text under 'id'"),
-        ({"paragraphs": [{"title": "Boru"}]}, "the paragraphs of record 0 of .* are malformed"),
-        ({"paragraphs": "Boru"}, "the paragraphs of record 0 of .* are malformed"),
+        ({"answer": None, "answerable": None}, "line 1 of .* has no 'answer', as in a test set"),
+        ({"answer_aliases": [["Boru"]]}, "line 1 of .* has a list under answer_aliases; give a text"),
+        ({"id": None}, "line 1 of .* has an empty 'id'"),
+        ({"paragraphs": [{"title": "Boru"}]}, "the paragraphs of line 1 of .* are malformed"),
+        ({"paragraphs": "Boru"}, "the paragraphs of line 1 of .* are malformed"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:

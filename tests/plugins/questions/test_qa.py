@@ -56,23 +56,56 @@ def test_everything_else_that_a_record_tells_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "sentence"),
     [
-        ({"question": "Who?"}, "record 0 of .* has no answer under answers, answer, golden_answers; add one"),
+        ({"question": "Who?"}, "line 1 of .* has no answer under answers, answer, golden_answers; add one"),
         ({"question": "Who?", "answers": [""]}, "has no answer under answers"),
         (
             {"question": "Who?", "answers": [{"text": "Vesano"}]},
             "has a dict under answers or answer or golden_answers; give a text",
         ),
-        ({"answer": "Vesano"}, "record 0 of .* has no text under 'question'"),
-        (PLAIN | {"hops": "two"}, "the hops of record 0 of .* are a str; give a whole number"),
-        (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 0 of record 0 of .* has no text under 'text'"),
-        (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of record 0 of .* are no list"),
-        ("Who?", "record 0 of .* has no text under 'question'"),
+        ({"answer": "Vesano"}, "line 1 of .* has no text under 'question'"),
+        (PLAIN | {"hops": "two"}, "the hops of line 1 of .* are a str; give a whole number"),
+        (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 1 of line 1 of .* has no text under 'text'"),
+        (
+            PLAIN | {"passages": [{"title": "A", "text": "a"}, {"title": "Karimo", "text": ""}]},
+            "passage 2 of line 1 of .* has an empty 'text'",
+        ),
+        (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of line 1 of .* are no list"),
+        ("Who?", "line 1 of .* has no text under 'question'"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, record: Any, sentence: str) -> None:
     qa = source(tmp_path, record)
     with pytest.raises(TaskError, match=sentence):
         qa.load(), qa.corpus()
+
+
+HOTPOT = {"context": [["Karimo", ["A film."]]], "supporting_facts": [["Karimo", 0]]}
+MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "question_decomposition": []}
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "name"),
+    [
+        (HOTPOT, "context", "hotpotqa"),
+        (HOTPOT | {"evidences": []}, "context", "2wikimultihopqa"),
+        (MUSIQUE, "paragraphs", "musique"),
+    ],
+)
+def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
+) -> None:
+    qa = source(tmp_path, PLAIN, PLAIN | record, PLAIN | record)
+    assert (len(qa.load()), qa.corpus()) == (3, None)
+    assert caplog.messages == [
+        f"qa does not read the paragraphs under {key!r} of line 2 of {tmp_path}/own.jsonl; the task source {name} "
+        "reads this format"
+    ]
+
+
+@pytest.mark.parametrize("record", [{}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []}])
+def test_other_keys_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture, record: Any) -> None:
+    source(tmp_path, PLAIN | record).load()
+    assert caplog.messages == []
 
 
 def test_without_a_place_to_read_from_it_asks_for_one() -> None:

@@ -80,11 +80,11 @@ def test_further_names_of_an_answer_are_those_of_its_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "aliases", "sentence"),
     [
-        ({"answer": ""}, None, "record 0 of .*dev.json has no 'answer', as in a test set"),
+        ({"answer": ""}, None, "record 1 of .*dev.json has no 'answer', as in a test set"),
         ({"answer_id": None}, "id_aliases.json", "no record of .*dev.json has an answer_id, .* or leave aliases out"),
-        ({}, "dev.json", "record 0 of .*dev.json has no text under 'Q_id'"),
+        ({}, "dev.json", "record 1 of .*dev.json has no text under 'Q_id'"),
         ({}, "absent.json", "no data set at .*absent.json"),
-        ({"context": {"title": ["a"]}}, None, "context of record 0 of .*dev.json is malformed"),
+        ({"context": {"title": ["a"]}}, None, "context of record 1 of .*dev.json is malformed"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, change: dict[str, Any], aliases: str | None, sentence: str) -> None:

@@ -136,7 +136,7 @@ def test_a_corpus_that_was_repaired_keeps_what_stands_before_the_fault(
         ("", r"corpus\.jsonl holds no record"),
         ('{"title": "A", "text": "a"}\n{"title": ', r"line 2 of .*corpus\.jsonl is not JSON"),
         ('{"text": "a"}', r"line 1 of .*corpus\.jsonl has no text under 'title'"),
-        ('{"title": "A", "text": " "}', r"line 1 of .*corpus\.jsonl has no text under 'text'"),
+        ('{"title": "A", "text": " "}', r"line 1 of .*corpus\.jsonl has an empty 'text'; fill it in"),
     ],
 )
 def test_a_faulty_corpus_is_one_sentence_and_leaves_nothing(tmp_path: Path, content: str, sentence: str) -> None:
