@@ -94,7 +94,8 @@ def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Pass
     if not passages:
         raise ConfigError(
             "wiki_search has nothing to search, since the task source offers no corpus; set its option corpus to a "
-            "JSON Lines file of passages with title and text"
+            "file of passages with title and text, or give the records their passages (qa reads them under passages or "
+            "ctxs)"
         )
     return passages
 

@@ -122,7 +122,9 @@ def test_the_corpus_of_the_tasks_at_hand_or_another_one_by_name(tmp_path: Path) 
 
 @pytest.mark.parametrize("corpora", [{}, {"train": lambda: None}, {"train": lambda: []}])
 def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="set its option corpus"):
+    with pytest.raises(
+        ConfigError, match=r"set its option corpus to a file .* \(qa reads them under passages or ctxs\)"
+    ):
         WikiSearch().open(ToolResources(str(tmp_path), corpora))
 
 
