@@ -32,7 +32,8 @@ _FORMATS = {
     "hotpotqa": ("context", "supporting_facts"),
     "musique": ("paragraphs", "question_decomposition"),
 }
-"""Keys by which the records of another task source are known; its paragraphs stand under the first. The first match counts."""
+"""Keys by which the records of another task source are known, the first one that matches; its paragraphs stand under
+the first key."""
 _LOG = logging.getLogger(__name__)
 
 

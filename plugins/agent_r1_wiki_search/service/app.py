@@ -1,7 +1,7 @@
 """The FastAPI app: POST /search, GET /health, GET /metrics.
 
-Every refusal is JSON with one sentence under `error`. A request that comes too early, too late or too often gets 503
-and may be repeated.
+A body is read as JSON, whatever its content type says. Every refusal is JSON with one sentence under `error`. A request
+that comes too early, too late or too often gets 503 and may be repeated.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import time
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_r1_core import __version__
 from agent_r1_wiki_search.service.batching import Cut, QueueFull
+from agent_r1_wiki_search.service.complaints import complaint
 from agent_r1_wiki_search.service.counters import CONTENT_TYPE
 from agent_r1_wiki_search.service.messages import SearchRequest, search_answer
 from agent_r1_wiki_search.service.service import Service, State
@@ -27,7 +29,6 @@ LONGEST_BODY = 1 << 21
 RETRY_AFTER = 1
 """Seconds after which a refused request may be repeated."""
 
-_MOST_COMPLAINTS = 5
 _LOG = logging.getLogger(__name__)
 _WHY = {
     State.LOADING: "the index is still being loaded; try again later",
@@ -40,14 +41,14 @@ def build_app(service: Service) -> FastAPI:
     app = FastAPI(title="agent-r1 wiki_search", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(_Door, service=service)
     app.add_exception_handler(StarletteHTTPException, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse_invalid)
 
     @app.post("/search")
-    async def search(request: SearchRequest) -> Response:
+    async def search(request: Request) -> Response:
         """The passages that match each query best."""
+        asked = await _read(request)
         _check_ready(service)
         try:
-            results = await service.search(request.queries, request.top_k)
+            results = await service.search(asked.queries, asked.top_k)
         except QueueFull:
             raise _unavailable("too many queries wait already; try again later") from None
         except Cut:
@@ -72,6 +73,15 @@ def build_app(service: Service) -> FastAPI:
     return app
 
 
+async def _read(request: Request) -> SearchRequest:
+    try:
+        return SearchRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise HTTPException(422, complaint(error)) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the request ended before its body did; send it again") from None
+
+
 def _check_ready(service: Service) -> None:
     if service.state is not State.READY:
         raise _unavailable(_WHY[service.state], close=service.state is State.STOPPING)
@@ -83,16 +93,6 @@ def _unavailable(why: str, close: bool = False) -> HTTPException:
 
 async def _refuse(request: Request, error: Any) -> Response:
     return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
-
-
-async def _refuse_invalid(request: Request, error: Any) -> Response:
-    """One sentence about what is wrong with the request."""
-    complaints = []
-    for item in error.errors()[:_MOST_COMPLAINTS]:
-        place = ".".join(str(part) for part in item["loc"][1:] if item["type"] != "json_invalid") or "the body"
-        message = item["msg"].removeprefix("Value error, ")
-        complaints.append(f"{place}: {message[:1].lower()}{message[1:]}")
-    return JSONResponse({"error": f"the request is wrong: {'; '.join(complaints)}"}, 422)
 
 
 class _Door:

@@ -17,7 +17,7 @@ MOST_QUERIES = 64
 
 def _not_blank(query: str) -> str:
     if not query.strip():
-        raise ValueError("a query is empty")
+        raise ValueError("is empty")
     return query
 
 

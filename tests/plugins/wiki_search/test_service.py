@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from agent_r1_wiki_search.service.complaints import EXAMPLE
 from agent_r1_wiki_search.service.messages import index_identity
 
 GATED = Path(__file__).with_name("gated_service.py")
@@ -60,21 +61,46 @@ def test_an_index_is_the_same_wherever_its_files_lie() -> None:
 @pytest.mark.parametrize(
     ("request_", "status", "sentence"),
     [
-        ({"json": {"queries": []}}, 422, "the request is wrong: queries: list should have at least 1 item"),
-        ({"json": {"queries": ["a", " "]}}, 422, "the request is wrong: queries.1: a query is empty"),
-        ({"json": {"queries": ["a" * 2001]}}, 422, "queries.0: string should have at most 2000 characters"),
-        ({"json": {"queries": ["a"] * 65}}, 422, "queries: list should have at most 64 items"),
-        ({"json": {"queries": ["a"], "top_k": 0}}, 422, "top_k: input should be greater than or equal to 1"),
-        ({"json": {"query": "a"}}, 422, "queries: field required; query: extra inputs are not permitted"),
-        ({"content": b"{", "headers": {"content-type": "application/json"}}, 422, "the body: JSON decode error"),
-        ({"content": b" " * (1 << 22), "headers": {"content-type": "application/json"}}, 413, "longer than"),
+        ({"json": {"queries": []}}, 422, f"the request is wrong: queries is empty; send {EXAMPLE}"),
+        ({"json": {"queries": ["a", " "]}}, 422, "the request is wrong: queries.1 is empty; send"),
+        ({"json": {"queries": ["a" * 2001]}}, 422, "wrong: queries.0 has more than 2000 characters; send"),
+        ({"json": {"queries": ["a"] * 65}}, 422, "wrong: queries has more than 64 queries; send"),
+        ({"json": {"queries": ["a"], "top_k": 0}}, 422, "wrong: top_k is below 1; send"),
+        ({"json": {"queries": ["a"], "top_k": 101}}, 422, "wrong: top_k is above 100; send"),
+        ({"json": {"queries": ["a"], "top_k": "x"}}, 422, "wrong: top_k is no whole number; send"),
+        ({"json": {"queries": ["a"], "top_k": 1.5}}, 422, "wrong: top_k is no whole number; send"),
+        ({"json": {"queries": ["a"], "top_k": None}}, 422, "wrong: top_k is no whole number; send"),
+        ({"json": {"queries": "a"}}, 422, "wrong: queries is no list; send"),
+        ({"json": {"queries": [1]}}, 422, "wrong: queries.0 is no text; send"),
+        ({"json": {"queries": ["a"], "topk": 1}}, 422, "topk is unknown, since the fields are queries and top_k; send"),
+        ({"json": {"query": "a"}}, 422, "queries is missing; query is unknown, since the fields are"),
+        (
+            {"json": {str(number): 0 for number in range(9)}},
+            422,
+            "3 is unknown, since the fields are queries and top_k; s",
+        ),
+        ({"json": ["a"]}, 422, "the request is wrong: the body is no JSON object; send"),
+        ({"content": b"{"}, 422, "wrong: the body is not JSON (EOF while parsing an object at line 1 column 1); send"),
+        ({"content": b'{"queries": ["\\ud800"]}'}, 422, "the request is wrong: the body is not JSON ("),
+        ({"content": b'{"queries": ["\xff"]}'}, 422, "the request is wrong: the body is not JSON ("),
+        ({"content": b""}, 422, "the request is wrong: the body is not JSON ("),
+        ({"content": b"[" * 100_000}, 422, "the request is wrong: the body is not JSON ("),
+        ({"content": b" " * (1 << 22)}, 413, "longer than"),
     ],
 )
 def test_a_wrong_request_gets_one_sentence(gated, request_: dict[str, Any], status: int, sentence: str) -> None:
     answer = httpx2.post(f"{gated.url}/search", **request_)
     assert answer.status_code == status
-    assert sentence.lower() in answer.json()["error"].lower()
+    assert sentence in answer.json()["error"]
     assert gated.metric(f'wiki_search_requests_total{{code="{status}"}}') == 1
+
+
+@pytest.mark.parametrize("content_type", [None, "application/x-www-form-urlencoded", "text/plain"])
+def test_a_body_is_read_as_json_whatever_its_content_type(gated, content_type: str | None) -> None:
+    gated.open_gate()
+    headers = {"content-type": content_type} if content_type else {}
+    answer = httpx2.post(f"{gated.url}/search", content=b'{"queries": ["a"]}', headers=headers, timeout=60)
+    assert titles(answer) == [["a"]]
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back(gated, others) -> None:
