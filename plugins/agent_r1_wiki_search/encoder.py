@@ -19,6 +19,8 @@ from agent_r1_wiki_search.packages import require
 if TYPE_CHECKING:
     import numpy
 
+_WHAT_TO_GIVE = "give the folder of a sentence-transformers model, or its name on the hub"
+
 
 class Encoder:
     """Gives texts of like meaning vectors with a large inner product; safe to use from several threads."""
@@ -45,19 +47,18 @@ class Encoder:
             ModelError: the model cannot be loaded.
         """
         require("sentence_transformers")
+        folder = Path(os.path.expanduser(model))
+        if not folder.is_dir() and (model.startswith((".", "/", "~")) or model.count("/") > 1):  # no name on the hub
+            raise ModelError(f"there is no encoder at {model}; {_WHAT_TO_GIVE}")
         from sentence_transformers import SentenceTransformer
 
-        folder = Path(os.path.expanduser(model))
         self.name = str(folder.absolute()) if folder.is_dir() else model
         try:
             with _no_progress_bar():
                 self._model: Any = SentenceTransformer(self.name, device=device)
         except Exception as error:  # whatever the layers below raise for a folder or name that is no model
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            raise ModelError(
-                f"the encoder {model} cannot be loaded ({reason}); give the folder of a sentence-transformers model, "
-                f"or its name on the hub"
-            ) from error
+            raise ModelError(f"the encoder {model} cannot be loaded ({reason}); {_WHAT_TO_GIVE}") from error
         self.hash = _hash(self._model)
         if self._model.device.type == "cuda":
             self._model.half()

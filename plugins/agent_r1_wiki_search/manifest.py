@@ -18,6 +18,7 @@ from agent_r1_core import TaskError
 
 FILE = "manifest.json"
 FORMAT = 1
+_BUILD = "python -m agent_r1_wiki_search build"
 _WHOLE = 1 << 24
 _SAMPLES, _SAMPLE = 64, 1 << 16
 
@@ -56,8 +57,12 @@ class Manifest(BaseModel):
                 raise TaskError(f"the index {folder} has format {content['format']}, not {FORMAT}; build it again")
             manifest = cls.model_validate(content)
         except FileNotFoundError:
-            hint = "python -m agent_r1_wiki_search build"
-            raise TaskError(f"there is no index in {folder} (no {FILE}); build one with `{hint}`") from None
+            raise TaskError(f"there is no index in {folder} (no {FILE}); build one with `{_BUILD}`") from None
+        except NotADirectoryError:
+            raise TaskError(
+                f"{folder} is a file, not an index folder; if it is a corpus, build an index of it with "
+                f"`{_BUILD} {folder} INDEX`, and give that"
+            ) from None
         except (OSError, ValueError, ValidationError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise TaskError(f"{file} cannot be read ({reason}); build the index again") from error

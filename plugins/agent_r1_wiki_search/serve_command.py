@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_core import ConfigError, cache_dir
+from agent_r1_core import ConfigError, TaskError, cache_dir
 from agent_r1_wiki_search.command_options import Device, Effort, How, Model
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def serve(
     from agent_r1_wiki_search.service.batching import BatchLimits
     from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
 
+    if not index.exists():
+        raise TaskError(
+            f"there is neither an index nor a corpus at {index}; give a folder that "
+            "`python -m agent_r1_wiki_search build` made, or a file of passages"
+        )
     options = {"backend": backend, "model": model, "device": device, "effort": effort}
     idle = [f"--{name}" for name, value in options.items() if value is not None]
     if idle and not index.is_dir():

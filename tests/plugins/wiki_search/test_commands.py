@@ -38,10 +38,19 @@ def test_an_index_is_built_queried_and_measured(tmp_path: Path, write_corpus: An
 
 
 def test_failures_are_one_sentence_and_an_exit_code(tmp_path: Path, write_corpus: Any) -> None:
-    (tmp_path / "broken.jsonl").write_text("{")
+    for name in ("broken.jsonl", "broken.csv.gz"):
+        (tmp_path / name).write_text("{")
     for words, code, sentence in (
         (("build", tmp_path / "broken.jsonl", tmp_path / "index"), 1, "line 1 of"),
         (("query", tmp_path / "index", "x"), 1, "there is no index in"),
+        (
+            ("query", tmp_path / "broken.jsonl", "x"),
+            1,
+            "broken.jsonl is a file, not an index folder; if it is a corpus,",
+        ),
+        (("bench", tmp_path / "broken.jsonl"), 1, f"search build {tmp_path}/broken.jsonl INDEX`, and give that"),
+        (("build", tmp_path / "broken.csv.gz", tmp_path / "index"), 1, "is not one of .json, .jsonl, .jsonl.gz, .parq"),
+        (("build", tmp_path / "broken.jsonl", "x", "--backend", "dense", "--model", "./no"), 1, "no encoder at ./no"),
         (("query", tmp_path / "index", " "), 2, "the question is empty"),
     ):
         done = command(*words)

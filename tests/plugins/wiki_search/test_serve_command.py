@@ -65,9 +65,19 @@ def test_a_port_in_use_is_one_sentence(corpus: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("options", [(), ("--backend", "dense")])
+def test_what_is_not_there_is_said_before_it_listens(tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert failed(tmp_path / "none", "--port", 0, *options) == (
+        1,
+        [
+            f"error: there is neither an index nor a corpus at {tmp_path}/none; give a folder that "
+            "`python -m agent_r1_wiki_search build` made, or a file of passages"
+        ],
+    )
+
+
 def test_what_cannot_be_served_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
     for words, code, sentence in (
-        ((tmp_path / "none.jsonl", "--port", 0), 1, "none.jsonl"),
         ((tmp_path, "--port", 0), 1, "there is no index in"),
         ((corpus, "--backend", "tantivy"), 2, "is no index folder, so --backend would have no effect"),
     ):
