@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -22,6 +23,13 @@ def _absolute(name: str) -> str:
     """A folder's absolute path; anything else is a hub name."""
     folder = Path(os.path.expanduser(name))
     return str(folder.absolute()) if folder.is_dir() else name
+
+
+def _service_url(url: str) -> str:
+    """Refuse what does not name a service alone."""
+    if not re.fullmatch(r"https?://[^/?#\s]+/?", url):
+        raise ValueError(f"{url!r} is not the URL of a service; write it as http://HOST:PORT")
+    return url
 
 
 class WikiSearchConfig(ComponentConfig):
@@ -67,8 +75,8 @@ class WikiSearchConfig(ComponentConfig):
     """Most characters of a passage's text; a longer one is cut."""
     max_tokens: int | None = Field(None, ge=1)
     """Instead: most tokens of a passage's text, as the policy's tokenizer counts them; null: no such limit."""
-    url: str | None = Field(None, pattern=r"^https?://[^/?#]+/?$")
-    """The service that `python -m agent_r1_wiki_search serve` runs, as `http://host:port`."""
+    url: Annotated[str, AfterValidator(_service_url)] | None = None
+    """The service that `python -m agent_r1_wiki_search serve` runs, as http://HOST:PORT."""
     serves: str | None = None
     """The index that the service must serve, by what its /health calls `index`; null: whichever it serves when the
     tool opens. What it answers for another one is withheld."""
@@ -80,7 +88,7 @@ class WikiSearchConfig(ComponentConfig):
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if self.backend == "remote" and self.url is None:
-            raise ValueError("backend: remote needs url: http://host:port of a service; add it")
+            raise ValueError("backend: remote needs url: http://HOST:PORT of a service; add it")
         if self.backend in _DENSE and self.index is None and self.model is None:
             raise ValueError(f"backend: {self.backend} needs an index, or model: a folder or hub name; add one")
         if self.backend == "hybrid" and not any(self.rrf_weights):

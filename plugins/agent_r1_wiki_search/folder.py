@@ -49,7 +49,7 @@ def open_folder(folder: Path, backend: str | None = None, options: SearchOptions
     best = next(name for name, parts in PARTS.items() if parts == built)
     backend = backend or best
     if not set(PARTS.get(backend, [""])) <= set(built):
-        raise ConfigError(f"the index {folder} was built for {best}, not for {backend}; set backend={best}")
+        raise ConfigError(f"the index {folder} was built for {best}, not for {backend}; give backend {best}")
     passages = Passages(folder / PASSAGES)
     facts = {"passages": manifest.passages, "corpus": manifest.corpus, "hash": manifest.hash}
 

@@ -60,7 +60,7 @@ def _lexical(plan: Plan) -> Part:
 
 def _dense(plan: Plan) -> Part:
     if plan.model is None:
-        raise ConfigError(f"backend={plan.backend} needs an encoder; set model to a folder or a hub name")
+        raise ConfigError(f"backend {plan.backend} needs an encoder; give model, a folder or a hub name")
     structure = Structure(plan.vectors or Kind.NUMPY, plan.lists, plan.code_bytes, plan.links or 32)
     prefixes = plan.query_prefix, plan.passage_prefix
     return DensePart(Encoder(plan.model, *prefixes, plan.device, plan.batch_size or 32), structure)

@@ -156,9 +156,9 @@ class RemoteSearcher:
         if self._other != index:
             self._other = index
             _LOG.warning(
-                "the search service at %s now serves the index %s, not %s (%s) as at the start: calls get an error "
-                "until it serves that one again",
-                *(self.url, index, self.index, _summary(self._facts)),
+                "the search service at %s served the index %s (%s) at the start and now serves another one, %s: calls "
+                "get an error until it serves the first one again",
+                *(self.url, self.index, _summary(self._facts), index),
             )
 
 

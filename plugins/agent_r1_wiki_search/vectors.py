@@ -125,7 +125,7 @@ class Structure:
             require("faiss")
         if self.code_bytes and dimension % self.code_bytes:
             raise ConfigError(
-                f"code_bytes={self.code_bytes} does not divide the {dimension} numbers of a vector; change it"
+                f"code_bytes {self.code_bytes} does not divide the {dimension} numbers of a vector; change it"
             )
 
     def describe(self, count: int, dimension: int) -> tuple[str, dict[str, Any]]:
@@ -141,7 +141,7 @@ class Structure:
         lists = self.lists or max(1, min(round(4 * count**0.5), count // 39))
         code_bytes = self.code_bytes or next(size for size in _CODE_BYTES if dimension % size == 0)
         if count < max(256, lists):
-            raise ConfigError(f"ivf_pq learns from more than these {count:,} passages; use vectors=numpy")
+            raise ConfigError(f"ivf_pq learns from more than these {count:,} passages; use vectors numpy")
         return f"IVF{lists},PQ{code_bytes}", {"vectors": str(self.kind), "lists": lists, "code_bytes": code_bytes}
 
 
@@ -165,7 +165,7 @@ def open_vectors(folder: Path, embeddings: numpy.ndarray, parameters: dict[str, 
     """
     kind = parameters["vectors"]
     if effort is not None and kind not in _EFFORT:
-        raise ConfigError(f"effort={effort} has no effect on an index with vectors={kind}; leave it out")
+        raise ConfigError(f"effort {effort} has no effect on an index with vectors {kind}; leave it out")
     if kind == "numpy":
         return NumpyVectors(embeddings)
     return FaissVectors(folder / FILE, embeddings, kind, effort or _EFFORT.get(kind, 0))

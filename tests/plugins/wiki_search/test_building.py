@@ -256,7 +256,7 @@ def test_what_is_no_index_or_of_another_format_is_named(tmp_path: Path, write_co
     ):
         open_folder(tmp_path, "tantivy")
     folder, _ = built(write_corpus(numbered(3)))
-    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; set backend=tantivy"):
+    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
         open_folder(folder, "dense")
     manifest = json.loads((folder / FILE).read_text())
     (folder / FILE).write_text(json.dumps(manifest | {"format": 99}))

@@ -73,10 +73,10 @@ def test_the_structure_is_the_manifests_and_finds_the_same(tmp_path: Path, minil
 @pytest.mark.usefixtures("_faiss")
 def test_what_cannot_be_built_leaves_nothing_and_shows_early(tmp_path: Path, minilm: str) -> None:
     target = tmp_path / "index"
-    with pytest.raises(ConfigError, match="learns from more than these 3 passages; use vectors=numpy"):
+    with pytest.raises(ConfigError, match="learns from more than these 3 passages; use vectors numpy"):
         built(target, backend="dense", model=minilm, vectors=Kind.IVF_PQ)
     unread = Source("here", lambda: pytest.fail("the corpus was read"))
-    with pytest.raises(ConfigError, match="code_bytes=5 does not divide the 384 numbers"):
+    with pytest.raises(ConfigError, match="code_bytes 5 does not divide the 384 numbers"):
         build_index(unread, parts_of(Plan("dense", model=minilm, vectors=Kind.IVF_PQ, code_bytes=5)), target)
     assert list(tmp_path.iterdir()) == []
 
@@ -107,7 +107,7 @@ def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
     other.save(str(tmp_path / "other"))
     with pytest.raises(ConfigError, match=r"was built with the encoder .*, whose weights differ from .*other;"):
         open_folder(dense, options=SearchOptions(model=str(tmp_path / "other")))
-    with pytest.raises(ConfigError, match="was built for dense, not for hybrid; set backend=dense"):
+    with pytest.raises(ConfigError, match="was built for dense, not for hybrid; give backend dense"):
         open_folder(dense, "hybrid")
 
 
@@ -116,6 +116,13 @@ def test_what_is_no_encoder_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"the encoder .* cannot be loaded \(.*\); give the folder of") as caught:
             Encoder(name)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["./absent", "../absent", "~/absent/encoder", "/absent", "models/absent/encoder"])
+def test_a_path_without_a_folder_is_not_looked_up_on_the_hub(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", lambda *_, **__: pytest.fail("it was looked up"))
+    with pytest.raises(ModelError, match=f"there is no encoder at {name}; give the folder of a sentence-transformers"):
+        Encoder(name)
 
 
 KILLED = """
@@ -196,7 +203,7 @@ def test_threads_encode_at_once(dense: Path) -> None:
             {"backend": "dense", "model": "m", "vectors": Kind.IVF_PQ, "links": 9},
             "links has no effect, since vectors is not",
         ),
-        ({"backend": "hybrid"}, "backend=hybrid needs an encoder; set model"),
+        ({"backend": "hybrid"}, "backend hybrid needs an encoder; give model, a folder or a hub name"),
     ],
 )
 def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str) -> None:

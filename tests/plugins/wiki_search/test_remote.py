@@ -212,7 +212,10 @@ def test_what_another_index_answers_is_withheld_until_the_first_is_back(
         with pytest.raises(Unavailable, match="another corpus than at the start"):
             searcher.search(["new"], 1)
     (warning,) = caplog.messages
-    assert "now serves the index 2, not 1 (backend bm25, passages 4, corpus corpus.jsonl, hash c0)" in warning
+    assert (
+        "served the index 1 (backend bm25, passages 4, corpus corpus.jsonl, hash c0) at the start and now serves "
+        "another one, 2: calls get an error until it serves the first one again"
+    ) in warning
     assert titles(searcher.search(["known"], 1)) == [["known"]]
     service.answer = answer
     assert titles(searcher.search(["new"], 1)) == [["new"]]

@@ -150,10 +150,18 @@ def test_the_hash_of_a_corpus_knows_order_and_where_a_title_ends() -> None:
     assert len({corpus_hash([passage]) for passage in twisted}) == 2
 
 
-@pytest.mark.parametrize("options", [{}, {"url": "localhost:1"}, {"url": "http://localhost:1/search"}])
-def test_a_service_needs_its_url(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="url"):
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({}, r"needs url: http://HOST:PORT")]
+    + [
+        ({"url": url}, f"'{url}' is not the URL of a service; write it as http://HOST:PORT")
+        for url in ("localhost:1", "127.0.0.1:18765", "http://localhost:1/search", "http://")
+    ],
+)
+def test_a_service_needs_its_url(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
         WikiSearch.Config(backend="remote", **options)
+    assert WikiSearch.Config(backend="remote", url="http://localhost:1/").url == "http://localhost:1/"
 
 
 def test_a_tool_that_is_not_open_says_so() -> None:
