@@ -44,8 +44,8 @@ class Part(Protocol):
         """
         ...
 
-    def check(self, passages: int) -> None:
-        """See whether so many passages are enough.
+    def check(self, passages: int) -> str | None:
+        """See whether so many passages are enough; returns what the user should know, if they are few.
 
         Raises:
             ConfigError: they are too few.
@@ -102,11 +102,12 @@ def build_index(
             )
         stored = _stored(source, growing, begun, say, progress)
         try:
-            for part in parts:
-                part.check(stored.passages)
+            warnings = [part.check(stored.passages) for part in parts]
         except ConfigError:
             shutil.rmtree(growing)  # nothing there can be continued
             raise
+        for warning in filter(None, warnings):
+            say(warning)
         passages = Passages(growing / PASSAGES)
         built = {part.name: part.build(passages, stored.hash, growing / part.name, progress) for part in parts}
         del passages

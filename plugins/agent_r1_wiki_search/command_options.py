@@ -24,9 +24,17 @@ Model = Annotated[
     str | None, typer.Option(help="The encoder: a folder of sentence-transformers or a hub name.", show_default=False)
 ]
 Device = Annotated[
-    str | None, typer.Option(help="Of the encoder, as torch names it; else a GPU if there is one.", show_default=False)
+    str | None,
+    typer.Option(
+        help="Where the encoder runs, as torch names it: cpu, cuda, cuda:1; default: a GPU if there is one.",
+        show_default=False,
+    ),
 ]
 Effort = Annotated[
     int | None,
-    typer.Option(min=1, help="Of ivf_pq, lists to look into; of hnsw, vectors to keep in view.", show_default=False),
+    typer.Option(
+        min=1,
+        help="ivf_pq: lists to look into, default: 64; hnsw: vectors to keep in view, default: 128.",
+        show_default=False,
+    ),
 ]

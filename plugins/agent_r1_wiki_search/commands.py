@@ -43,29 +43,48 @@ def build_app() -> typer.Typer:
 def build(
     corpus: Annotated[
         Path,
-        typer.Argument(help="A .jsonl, .jsonl.gz, .json or .parquet file, or a folder of such.", show_default=False),
+        typer.Argument(
+            help="A .json, .jsonl, .jsonl.gz, .parquet or .csv file, or a folder of such.", show_default=False
+        ),
     ],
     index: Annotated[Path, typer.Argument(help="The folder to build; it must not exist.", show_default=False)],
     backend: Annotated[Backend, typer.Option(help="How the index will be searched.")] = Backend.TANTIVY,
-    stemmer: Annotated[bool, typer.Option("--stemmer", help="tantivy: match English words by their stems.")] = False,
+    stemmer: Annotated[
+        bool, typer.Option("--stemmer", help="tantivy and hybrid: match English words by their stems.")
+    ] = False,
     model: Model = None,
     query_prefix: Annotated[
-        str | None, typer.Option(help="Before every query; else the model's own prompt.", show_default=False)
+        str | None, typer.Option(help="Stands before every query; default: the model's own prompt.", show_default=False)
     ] = None,
     passage_prefix: Annotated[
-        str | None, typer.Option(help="Before every passage; else the model's own prompt.", show_default=False)
+        str | None,
+        typer.Option(help="Stands before every passage; default: the model's own prompt.", show_default=False),
     ] = None,
-    vectors: Annotated[Kind | None, typer.Option(help="What finds vectors; else numpy.", show_default=False)] = None,
+    vectors: Annotated[
+        Kind | None, typer.Option(help="What finds vectors; default: numpy.", show_default=False)
+    ] = None,
     lists: Annotated[
-        int | None, typer.Option(min=1, help="ivf_pq: else 4 times the root of the passages.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="ivf_pq: lists of vectors; default: 4 times the square root of the number of passages.",
+            show_default=False,
+        ),
     ] = None,
     code_bytes: Annotated[
-        int | None, typer.Option(min=1, help="ivf_pq: of a compressed vector; else up to 64.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="ivf_pq: bytes of a compressed vector; default: the most up to 64 that fits.",
+            show_default=False,
+        ),
     ] = None,
-    links: Annotated[int | None, typer.Option(min=2, help="hnsw: of each vector; else 32.", show_default=False)] = None,
+    links: Annotated[
+        int | None, typer.Option(min=2, help="hnsw: links of each vector; default: 32.", show_default=False)
+    ] = None,
     device: Device = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Passages to encode at once; else 32.", show_default=False)
+        int | None, typer.Option(min=1, help="Passages to encode at once; default: 32.", show_default=False)
     ] = None,
 ) -> None:
     """Build an index of a corpus: records with title and text, or contents whose first line is the title.

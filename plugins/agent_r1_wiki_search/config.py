@@ -44,8 +44,8 @@ class WikiSearchConfig(ComponentConfig):
     """A folder that `python -m agent_r1_wiki_search build` made; null: the index of the corpus, made when the tool
     first opens and kept in the cache, for small corpora."""
     corpus: LocalPath | None = None
-    """A .jsonl, .jsonl.gz, .json or .parquet file of passages with `title` and `text`, or a folder of such; null: the
-    task source's corpus.
+    """A .json, .jsonl, .jsonl.gz, .parquet or .csv file of passages with `title` and `text`, or a folder of such; null:
+    the task source's corpus.
     With `index`: the file that it must have been built from, read again to compare."""
     source: str = "auto"
     """The task source whose corpus is searched: `train`, `eval`, the name of one of several evaluation sets, or

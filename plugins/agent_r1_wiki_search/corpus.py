@@ -39,8 +39,8 @@ def corpus_hash(passages: Iterable[Passage]) -> str:
 
 
 def stream_corpus(path: str) -> Iterator[tuple[str, Passage]]:
-    """The passages of a `.jsonl`, `.jsonl.gz`, `.json` or `.parquet` file, each with its place for messages; of a
-    folder, those of all its files by their names.
+    """The passages of a `.json`, `.jsonl`, `.jsonl.gz`, `.parquet` or `.csv` file, each with its place for messages; of
+    a folder, those of all its files by their names.
 
     A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
 

@@ -33,13 +33,14 @@ class DensePart:
         self.structure.check(self.encoder.dimension)
         return self.encoder.parameters() | self.structure.parameters()
 
-    def check(self, passages: int) -> None:
-        """See whether so many passages are enough.
+    def check(self, passages: int) -> str | None:
+        """See whether so many passages are enough; returns a sentence where they are few.
 
         Raises:
             ConfigError: they are too few for its index.
         """
         self.structure.describe(passages, self.encoder.dimension)
+        return self.structure.warning(passages)
 
     def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
         """Encode the passages and build what finds their vectors."""

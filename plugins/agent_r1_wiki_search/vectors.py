@@ -37,9 +37,11 @@ _BLOCK = 1 << 16
 _SAVE = 1 << 21
 """Vectors after which what was added survives a kill; what was learnt does at once."""
 _PER_LIST = 64
-"""Vectors to learn each list of an IVF index from; FAISS warns below 39."""
-_FEWEST = 39 * 256
-"""Vectors to learn the codes from; FAISS warns below."""
+"""Vectors to learn each list of an IVF index from."""
+_FEW_PER_CENTRE = 39
+"""Vectors for a list or a code, below which FAISS holds that it is learnt badly."""
+_FEWEST = _FEW_PER_CENTRE * 256
+"""Vectors to learn the codes from."""
 _CODE_BYTES = (64, 48, 32, 16, 8, 4, 2, 1)
 _CANDIDATES = 8
 """Times `top_k`: how many IVF-PQ's compressed vectors propose."""
@@ -94,6 +96,8 @@ class Structure:
             index.hnsw.efConstruction = 128
         elif self.kind == "ivf_pq":
             index.do_polysemous_training = False  # for a search that we do not use; it would take minutes
+            for clustering in (index.cp, index.pq.cp):
+                clustering.min_points_per_centroid = 1  # FAISS warns for each part of a code; `warning` says it once
         working = _on_gpus(index) if self.kind == "ivf_pq" else index
         if not working.is_trained:
             shown = progress("learning lists and codes", unit="vectors")
@@ -138,11 +142,18 @@ class Structure:
             return "Flat", self.parameters()
         if self.kind == "hnsw":
             return f"HNSW{self.links},Flat", self.parameters()
-        lists = self.lists or max(1, min(round(4 * count**0.5), count // 39))
+        lists = self.lists or max(1, min(round(4 * count**0.5), count // _FEW_PER_CENTRE))
         code_bytes = self.code_bytes or next(size for size in _CODE_BYTES if dimension % size == 0)
         if count < max(256, lists):
             raise ConfigError(f"ivf_pq learns from more than these {count:,} passages; use vectors numpy")
         return f"IVF{lists},PQ{code_bytes}", {"vectors": str(self.kind), "lists": lists, "code_bytes": code_bytes}
+
+    def warning(self, count: int) -> str | None:
+        """A sentence for the user if so many vectors are few to learn from."""
+        enough = max(_FEWEST, _FEW_PER_CENTRE * (self.lists or 0))
+        if self.kind != "ivf_pq" or count >= enough:
+            return None
+        return f"ivf_pq learns badly from {count:,} passages, since it needs {enough:,}; use vectors numpy"
 
 
 def remove_vectors(folder: Path) -> None:

@@ -81,6 +81,20 @@ def test_what_cannot_be_built_leaves_nothing_and_shows_early(tmp_path: Path, min
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("_faiss")
+def test_few_passages_are_said_to_be_few_once_and_not_by_faiss(
+    tmp_path: Path, minilm: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = Source(
+        "here", lambda: ((f"line {number}", Passage(f"Town {number}", "A place.")) for number in range(300))
+    )
+    said: list[str] = []
+    build_index(source, parts_of(Plan("dense", model=minilm, vectors=Kind.IVF_PQ)), tmp_path / "index", said.append)
+    assert said == ["ivf_pq learns badly from 300 passages, since it needs 9,984; use vectors numpy"]
+    assert "WARNING" not in capfd.readouterr().err
+    assert titles(open_folder(tmp_path / "index"), "Town 7") == ["Town 7"]
+
+
 def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str, dense: Path) -> None:
     encoder = Encoder(minilm, query_prefix="query: ", passage_prefix="passage: ")
     plain = Encoder(minilm)

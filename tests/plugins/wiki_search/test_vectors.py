@@ -52,7 +52,7 @@ def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch:
 def test_faiss_finds_what_is_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, structure: Structure, at_least: float
 ) -> None:
-    monkeypatch.setattr(vectors_module, "_FEWEST", 1500)  # FAISS warns, and learns faster
+    monkeypatch.setattr(vectors_module, "_FEWEST", 1500)  # it learns faster
     embeddings, queries = unit(10_000), unit(50, seed=1).astype(numpy.float32)
     parameters = structure.build(embeddings, tmp_path)
     assert parameters["vectors"] == structure.kind
@@ -93,6 +93,22 @@ def test_defaults_follow_number_and_dimension() -> None:
         structure.describe(200, 48)
     with pytest.raises(ConfigError, match="code_bytes 5 does not divide the 48 numbers"):
         Structure(Kind.IVF_PQ, code_bytes=5).check(48)
+
+
+@pytest.mark.parametrize(
+    ("structure", "count", "needed"),
+    [
+        (Structure(Kind.IVF_PQ), 9_983, "9,984"),
+        (Structure(Kind.IVF_PQ), 9_984, None),
+        (Structure(Kind.IVF_PQ, lists=1000), 38_999, "39,000"),
+        (Structure(Kind.IVF_PQ, lists=1000), 39_000, None),
+        (Structure(Kind.HNSW), 10, None),
+        (Structure(), 10, None),
+    ],
+)
+def test_too_few_vectors_to_learn_well_from_are_told(structure: Structure, count: int, needed: str | None) -> None:
+    said = f"ivf_pq learns badly from {count:,} passages, since it needs {needed}; use vectors numpy"
+    assert structure.warning(count) == (said if needed else None)
 
 
 class Killed(Exception):

@@ -97,6 +97,7 @@ def test_a_useless_query_is_told_to_the_model(tmp_path: Path, query: Any, senten
         ("corpus.jsonl", '{"title": "Oslo", "text": "In Norway."}\n{"title": "Oslo", "text": "In Norway."}'),
         ("corpus.jsonl", '{"id": "0", "contents": "\\"Oslo\\"\\nIn Norway."}'),
         ("corpus.json", '[{"title": "Oslo", "text": "In Norway."}]'),
+        ("corpus.csv", "title,text\nOslo,In Norway.\n"),
     ],
 )
 def test_a_corpus_file_takes_the_place_of_the_task_source(tmp_path: Path, name: str, content: str) -> None:
