@@ -28,7 +28,7 @@ def _absolute(name: str) -> str:
 def _service_url(url: str) -> str:
     """Refuse what does not name a service alone."""
     if not re.fullmatch(r"https?://[^/?#\s]+/?", url):
-        raise ValueError(f"{url!r} is not the URL of a service; write it as http://HOST:PORT")
+        raise ValueError("is not the URL of a service; write it as http://HOST:PORT")
     return url
 
 

@@ -155,7 +155,7 @@ def test_the_hash_of_a_corpus_knows_order_and_where_a_title_ends() -> None:
     ("options", "sentence"),
     [({}, r"needs url: http://HOST:PORT")]
     + [
-        ({"url": url}, f"'{url}' is not the URL of a service; write it as http://HOST:PORT")
+        ({"url": url}, "is not the URL of a service; write it as http://HOST:PORT")
         for url in ("localhost:1", "127.0.0.1:18765", "http://localhost:1/search", "http://")
     ],
 )
