@@ -41,7 +41,7 @@ def reproduce(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="FOLDER", help="Where everything is kept.  [default: runs/reproduce-SCALE]"),
+        typer.Option("--dir", metavar="FOLDER", help="Where everything is kept; else a folder in runs/."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue: run what the folder lacks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, their commands and costs.")] = False,
@@ -51,7 +51,7 @@ def reproduce(
 
     \b
     agent-r1 reproduce table3                       the methods, on a laptop
-    agent-r1 reproduce table4 --resume              the masks, in the same folder
+    agent-r1 reproduce table4                       the masks
     agent-r1 reproduce table3 --scale paper --dry-run    what the real one costs
     agent-r1 reproduce table3 --scale paper --row grpo   one of its methods
 
@@ -61,7 +61,7 @@ def reproduce(
     matrix = _matrix(table, scale, seeds, overrides or [], row or [])
     from agent_r1_core.experiments.store import Store
 
-    store = Store(folder if folder is not None else Path("runs", f"reproduce-{scale}"))
+    store = Store(folder if folder is not None else Path("runs", matrix.scale.folder(table)))
     if dry_run:
         _show_plan(matrix, store, as_json)
         return
@@ -95,7 +95,7 @@ def _matrix(table: str, scale: str, seeds: int, overrides: list[str], rows: list
     stray = next((text for text in overrides if "=" not in text), None)
     if stray is not None:
         raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE")
-    return Matrix(TABLES[table], SCALES[scale], seeds, tuple(overrides), tuple(rows))
+    return Matrix(TABLES[table], SCALES[scale], seeds, SCALES[scale].overrides(table, overrides), tuple(rows))
 
 
 def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, str]]:

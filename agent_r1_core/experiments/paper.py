@@ -5,7 +5,7 @@ Exact match of Qwen2.5-3B-Instruct. The first two columns are what it was traine
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_r1_core.experiments.cost import Costs
@@ -69,6 +69,17 @@ class Scale:
     costs: Costs
     checks: Mapping[str, Check] = field(default_factory=dict)
     """By row."""
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By table: what it changes of the recipes at this scale. Tables without changes share a folder."""
+
+    def overrides(self, table: str, given: Sequence[str]) -> tuple[str, ...]:
+        """The overrides of a table: its changes, but for those whose keys are given, and then what is given."""
+        keys = {text.partition("=")[0].strip() for text in given}
+        return (*(text for text in self.changes.get(table, ()) if text.partition("=")[0] not in keys), *given)
+
+    def folder(self, table: str) -> str:
+        """The name of the folder for a table."""
+        return f"reproduce-{self.name}" + (f"-{table}" if table in self.changes else "")
 
 
 def _scores(*numbers: float) -> dict[str, float]:
@@ -167,6 +178,8 @@ SCALES = {
                     "questions that one passage answers",
                 )
             },
+            # With any masks a few steps teach it to answer greedily; how surely it does tells them apart.
+            {"table4": ("training.steps=6", "evaluation.greedy=false")},
         ),
         Scale(
             "paper",

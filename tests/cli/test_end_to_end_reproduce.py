@@ -125,7 +125,7 @@ def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1:
     for cell in plan["cells"]:
         train, score = (shlex.split(command) for command in cell["commands"])
         assert agent_r1(*train[1:], "--dry-run").exit_code == 0
-        assert score == ["agent-r1", "eval", f"runs/reproduce-tiny/runs/{cell['cell']}", "--json"]
+        assert score == ["agent-r1", "eval", f"runs/reproduce-tiny-table4/runs/{cell['cell']}", "--json"]
     shown = agent_r1("reproduce", "table3", "--dry-run", *keys)
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.splitlines()[-1].startswith("18 cells, about ")

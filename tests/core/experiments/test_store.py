@@ -9,6 +9,7 @@ import pytest
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.experiments.matrix import Matrix
+from agent_r1_core.experiments.paper import SCALES
 from agent_r1_core.experiments.store import Store
 
 Make = Callable[..., Matrix]
@@ -79,3 +80,13 @@ def test_recipes_must_report_a_set_for_every_column(matrix: Make, store: Store) 
     one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
     with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
         store.open(one, resume=False)
+
+
+def test_a_table_may_have_changes_of_its_own_that_give_way_to_those_of_the_user() -> None:
+    tiny, paper = SCALES["tiny"], SCALES["paper"]
+    assert tiny.overrides("table4", []) == ("training.steps=6", "evaluation.greedy=false")
+    given = ["training.steps=25", "training.lr=1e-4"]
+    assert tiny.overrides("table4", given) == ("evaluation.greedy=false", *given)
+    assert tiny.overrides("table3", given) == paper.overrides("table4", given) == tuple(given)
+    assert tiny.folder("table3") != tiny.folder("table4"), "they would refuse each other's configuration"
+    assert paper.folder("table3") == paper.folder("table4"), "so that what both have is trained once"
