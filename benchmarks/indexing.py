@@ -19,17 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +37,7 @@ from agent_r1_wiki_search.corpus import stream_corpus
 from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.folder import open_folder
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
+from owned_memory import Memory, watching
 
 PARTS = ("words", "vectors", "encoding")
 LARGER = (21, 36)
@@ -84,30 +82,6 @@ def passages(count: int) -> Iterator[dict[str, str]]:
         ranks = numpy.searchsorted(shares, rng.random((min(1000, count - start), 100)) * shares[-1])
         for number, row in enumerate(words[numpy.minimum(ranks, len(words) - 1)], start):
             yield {"title": f"{row[0]} {number}", "text": " ".join(row)}
-
-
-class Memory:
-    """The most memory that a process owned while it ran, in GB."""
-
-    def __init__(self, process: int) -> None:
-        self.most = 0.0
-        self._file, self._ended = Path(f"/proc/{process}/status"), threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> float:
-        """End watching; returns the most."""
-        self._ended.set()
-        self._thread.join()
-        return self.most
-
-    def _watch(self) -> None:
-        while not self._ended.wait(0.05):
-            try:
-                owned = re.search(r"RssAnon:\s+(\d+) kB", self._file.read_text())
-            except OSError:
-                return
-            self.most = max(self.most, int(owned[1]) / 1e6 if owned else 0.0)
 
 
 def words(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -252,14 +226,6 @@ def encoding(options: argparse.Namespace) -> dict[str, Any]:
     }
     stored = 2e-9 * encoder.dimension * len(texts)
     return row | extrapolated(seconds / 3600, stored, len(texts), "h", "GB")
-
-
-@contextmanager
-def watching() -> Iterator[Memory]:
-    """The memory of this process."""
-    memory = Memory(os.getpid())
-    yield memory
-    memory.stop()
 
 
 def extrapolated(hours: float, gigabytes: float, count: int, *units: str) -> dict[str, float]:
