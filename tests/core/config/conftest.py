@@ -202,3 +202,17 @@ def load(folder: Path) -> Load:
         return load_config(name, overrides, folders=[folder], training=training, plugins=plugins)
 
     return load
+
+
+@pytest.fixture
+def refused() -> Callable[..., str]:
+    """Load a recipe with overrides that are wrong; returns the sentence."""
+    from agent_r1_core.config import load_config
+    from agent_r1_core.errors import ConfigError, PluginError
+
+    def refused(*overrides: str, recipe: Path | str = "default") -> str:
+        with pytest.raises((ConfigError, PluginError)) as caught:
+            load_config(recipe, overrides)
+        return str(caught.value)
+
+    return refused

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.config import ResolvedConfig, load_config
-from agent_r1_core.errors import ConfigError, PluginError
+
+Refused = Callable[..., str]
 
 TWO = "tasks.eval={wiki: {name: miniwiki, split: eval}, sums: arithmetic}"
 
@@ -15,12 +17,6 @@ TWO = "tasks.eval={wiki: {name: miniwiki, split: eval}, sums: arithmetic}"
 def sets(*overrides: str, recipe: Path | str = "default") -> dict[str, dict[str, object]]:
     resolved = load_config(recipe, overrides)
     return {name: resolved.dump()["tasks"]["eval"][name] for name in resolved.config.tasks.eval_sets}
-
-
-def refused(*overrides: str, recipe: Path | str = "default") -> str:
-    with pytest.raises((ConfigError, PluginError)) as caught:
-        load_config(recipe, overrides)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -66,11 +62,11 @@ def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path) -> None:
         ("tasks.eval.reward=arithmetic", "(override 'tasks.eval.reward=arithmetic') cannot be a set's name"),
     ],
 )  # fmt: skip
-def test_a_mistake_names_the_set_and_the_key(file: Path, override: str, sentence: str) -> None:
+def test_a_mistake_names_the_set_and_the_key(refused: Refused, file: Path, override: str, sentence: str) -> None:
     assert sentence in refused(override, recipe=file)
 
 
-def test_the_set_that_chooses_is_one_of_several() -> None:
+def test_the_set_that_chooses_is_one_of_several(refused: Refused) -> None:
     chosen = load_config("default", [TWO, "evaluation.choose_on=sums"]).config
     assert chosen.best_metric == "eval/sums/exact_match"
     assert load_config("default", [TWO, "checkpoint.best=eval/wiki/f1"]).config.best_metric == "eval/wiki/f1"
@@ -82,5 +78,5 @@ def test_the_set_that_chooses_is_one_of_several() -> None:
     assert "nothing is chosen" in refused(TWO, "evaluation.choose_on=sums", "checkpoint.best=null")
 
 
-def test_a_sample_without_a_size_is_idle() -> None:
+def test_a_sample_without_a_size_is_idle(refused: Refused) -> None:
     assert "evaluation.size is not set" in refused("evaluation.sample=random")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import ConfigError, PluginError
+
+Refused = Callable[..., str]
 
 TWO = "tasks.train={wiki: {name: miniwiki, hops: [1], weight: 2}, sums: arithmetic}"
-
-
-def refused(*overrides: str, recipe: Path | str = "default") -> str:
-    with pytest.raises((ConfigError, PluginError)) as caught:
-        load_config(recipe, overrides)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -69,7 +65,7 @@ def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path) -> None:
         ("tasks.train.sums.values=[1]", "is not a key"),
     ],
 )  # fmt: skip
-def test_a_mistake_names_the_set_and_the_key(file: Path, override: str, sentence: str) -> None:
+def test_a_mistake_names_the_set_and_the_key(refused: Refused, file: Path, override: str, sentence: str) -> None:
     assert sentence in refused(override, recipe=file)
 
 
@@ -82,5 +78,5 @@ def test_a_mistake_names_the_set_and_the_key(file: Path, override: str, sentence
         (["tasks.train={a: {name: arithmetic, weight: 2}}"], "tasks.train.a.weight (override"),
     ],
 )
-def test_a_weight_without_effect_is_refused(overrides: list[str], sentence: str) -> None:
+def test_a_weight_without_effect_is_refused(refused: Refused, overrides: list[str], sentence: str) -> None:
     assert sentence in refused(*overrides)
