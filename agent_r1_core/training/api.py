@@ -243,8 +243,7 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resume
 
     listener.begin(done, assembly.config.training.steps)
     log = CallLog(run.path)
-    for split in assembly.splits.values():
-        split.tools.log_calls(log)
+    assembly.rollouts.log_calls(log)
     try:
         run_async(Trainer(assembly, run, listener, done, resumed).fit())
     except KeyboardInterrupt:

@@ -1,7 +1,6 @@
-"""Assembles the components of a resolved configuration: tasks, tools, environment, rewards, engine, learner.
+"""Assembles a run from its resolved configuration: model, tasks, trackers, and the roles that play and learn.
 
-Training and every evaluation set have a split of their own; all splits share one engine. Tools and engine start only
-in `start`.
+Tools, engine and workers start only in `start`.
 """
 
 from __future__ import annotations
@@ -12,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.training.blueprint import Blueprint, MakeRoles
 from agent_r1_core.training.checkpointing import load_task_order
-from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
-from agent_r1_core.training.in_process import LocalLearner, LocalRollouts
+from agent_r1_core.training.in_process import local_roles
 from agent_r1_core.training.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
-from agent_r1_core.training.split import Split, make_split
+from agent_r1_core.training.roles import LearnerRole, Rollouts
 from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
@@ -30,6 +28,15 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+    from agent_r1_core.trajectory import Task
+
+
+@dataclass(frozen=True)
+class Split:
+    """The training tasks or an evaluation set."""
+
+    name: str
+    tasks: Sequence[Task]
 
 
 @dataclass
@@ -41,15 +48,15 @@ class Assembly:
     hardware: Hardware
     model: ModelSource
     tokenizer: ChatTokenizer
-    engine: Engine
     splits: dict[str, Split]
     """`train`, and the evaluation sets by name (`eval` if there is one without a name)."""
     evaluation_tasks: EvaluationTasks
     """The record of the evaluation sets that the run keeps."""
-    rollouts: LocalRollouts
+    rollouts: Rollouts
     trackers: list[Tracker]
-    policy_folder: Path
-    _learner: LocalLearner | None = None
+    sets: dict[str, TaskSet]
+    """The loaded task sets by name."""
+    _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
     @property
@@ -58,7 +65,7 @@ class Assembly:
         return self.resolved.config
 
     @property
-    def learner(self) -> LocalLearner:
+    def learner(self) -> LearnerRole:
         """The learner; an evaluation has none."""
         if self._learner is None:
             raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
@@ -86,7 +93,7 @@ class Assembly:
         """The sampling settings that a report states (LAW 12)."""
         env = self.config.env.config
         return {
-            **self.engine.config.sampling.model_dump(),
+            **self.config.engine.config.sampling.model_dump(),
             "max_turns": env.max_turns,
             "max_tokens": env.max_tokens,
             "context": self.config.context.model_dump(),
@@ -96,30 +103,20 @@ class Assembly:
         }
 
     async def start(self, version: int = 0) -> None:
-        """Open the tools and start the engine with the policy's weights."""
-        for split in self.splits.values():
-            await split.tools.start(split.resources)
-        await self.engine.start(
-            EngineModel(
-                folder=str(self.policy_folder),
-                dtype=self.hardware.dtype,
-                device=self.hardware.device,
-                tokenizer=self.tokenizer,
-                deterministic=self.config.deterministic,
-            )
-        )
+        """Start both roles; the rollouts then serve the policy's weights."""
+        await self.rollouts.start()
         if self._learner is not None:
-            await self.rollouts.load_weights(self._learner.snapshot(), version)
+            await self._learner.start()
+            await self.rollouts.load_weights(await self._learner.snapshot(), version)
 
     async def close(self) -> None:
         """Release everything, even after a start that failed half-way."""
         try:
-            await self.engine.close()
+            await self.rollouts.close()
         finally:
             self.model.release()
-            for split in self.splits.values():
-                await split.tools.close()
-                split.collector.close()
+            if self._learner is not None:
+                await self._learner.close()
 
 
 def assemble(
@@ -130,6 +127,7 @@ def assemble(
     splits: Sequence[str] = ("train", "eval"),
     held_out_by: Path | None = None,
     wrap_tool: Callable[[Tool], Tool] | None = None,
+    make_roles: MakeRoles = local_roles,
     note: Note = lambda text: None,
 ) -> Assembly:
     """Assemble the components of a run.
@@ -142,6 +140,7 @@ def assemble(
         held_out_by: if tasks.eval is null, take the tasks that this run held out. None: with a learner, draw them;
             without one, take those of the model's own run or of the run that is the recipe.
         wrap_tool: wraps every tool.
+        make_roles: makes rollouts and learner; without it both are in this process.
         note: receives sentences for the user.
 
     Raises:
@@ -169,29 +168,28 @@ def assemble(
         chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
     resolved = resolved.replace(chosen)
     tokenizer = ChatTokenizer.from_folder(source.folder)
-    engine = resolved.make("engine", config.engine)
     if not learning:
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
     names = [name for split in splits for name in set_names(config, split)]
-    tasks = load_tasks(resolved, names, note, held_out_by)
-    for sentence in describe_mixture(config, tasks[TRAIN]) if learning else ():
+    sets = load_tasks(resolved, names, note, held_out_by)
+    for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
-    learner = make_learner(resolved, source, hardware, engine.config.sampling, checkpoint) if learning else None
-    task_splits = {name: make_split(name, tasks, resolved, engine, tokenizer, wrap_tool) for name in tasks}
+    rollouts, learner = make_roles(
+        Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool)
+    )
     return Assembly(
         resolved=resolved,
         hardware=hardware,
         model=source,
         tokenizer=tokenizer,
-        engine=engine,
-        splits=task_splits,
-        rollouts=LocalRollouts(engine, {name: split.collector for name, split in task_splits.items()}),
-        evaluation_tasks=record(tasks),
+        splits={name: Split(name, one.tasks) for name, one in sets.items()},
+        rollouts=rollouts,
+        evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
-        policy_folder=checkpoint.policy if checkpoint is not None else source.folder,
-        _learner=None if learner is None else LocalLearner(learner),
-        _task_order=_task_order(config, tasks[TRAIN], checkpoint) if learning else None,
+        sets=sets,
+        _learner=learner,
+        _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
     )
 
 

@@ -12,22 +12,13 @@ if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.blocks import ToolBlock
     from agent_r1_core.contracts.context import ContextStrategy
-    from agent_r1_core.contracts.sampling import Sampling
     from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.runs.checkpoint import Checkpoint
-    from agent_r1_core.training.hardware import Hardware
-    from agent_r1_core.training.model_source import ModelSource
+    from agent_r1_core.training.blueprint import Blueprint
 
 
-def make_learner(
-    resolved: ResolvedConfig,
-    source: ModelSource,
-    hardware: Hardware,
-    sampling: Sampling,
-    checkpoint: Checkpoint | None = None,
-) -> Learner:
+def make_learner(blueprint: Blueprint) -> Learner:
     """The learner: the policy, its algorithm, and the critic and reference that the algorithm needs.
 
     A resumed policy is loaded from the checkpoint's folder. With LoRA it is the initial model, and the checkpoint
@@ -37,19 +28,21 @@ def make_learner(
     from agent_r1_core.learning.policy import Policy
     from agent_r1_core.training.checkpointing import load_trainer_state
 
-    config = resolved.config
+    resolved, checkpoint, hardware = blueprint.resolved, blueprint.checkpoint, blueprint.hardware
+    config, source = resolved.config, blueprint.model.folder
     algorithm = resolved.make("algorithm", config.algorithm)
     lora = config.model.lora
     precision: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
-    folder = source.folder if checkpoint is None or lora is not None else checkpoint.policy
+    folder = source if lora is not None else blueprint.policy_folder
     policy = Policy.load(
         folder, **precision, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
     )
     reference = None
     if "reference" in algorithm.roles() and lora is None:
-        reference = Policy.load(source.folder, **precision).freeze()
+        reference = Policy.load(source, **precision).freeze()
+    temperature = config.engine.config.temperature
     learner = Learner(
-        policy, algorithm, config.training, reference=reference, temperature=sampling.temperature, seed=config.seed
+        policy, algorithm, config.training, reference=reference, temperature=temperature, seed=config.seed
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)

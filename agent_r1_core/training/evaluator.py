@@ -12,14 +12,16 @@ from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.assembly import Assembly, assemble
+from agent_r1_core.training.assembly import Assembly, Split, assemble
 from agent_r1_core.training.components import make_tools
+from agent_r1_core.training.in_process import local_roles
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.provenance import provenance, provenance_in_training
+from agent_r1_core.training.task_sets import tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.training.split import Split
+    from agent_r1_core.training.blueprint import MakeRoles
     from agent_r1_core.trajectory import Task
 
 _SILENCED = "silenced tools: every call is answered with 'No passage found.'"
@@ -65,7 +67,9 @@ def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
     """What the evaluation sets ask of a policy that is still trained: their own tasks."""
     return {
         split.name: Prepared(
-            split.tasks, split.tools.describe(), provenance=provenance_in_training(assembly, split, step)
+            split.tasks,
+            assembly.rollouts.tools(split.name),
+            provenance=provenance_in_training(assembly, split, step),
         )
         for split in assembly.evaluation
     }
@@ -113,7 +117,9 @@ async def evaluate_splits(
     return Evaluation(combine(results, config.evaluation.choose_on), trajectories, episodes)
 
 
-async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Evaluation, Path]:
+async def run_evaluation(
+    plan: EvaluationPlan, listener: Listener, make_roles: MakeRoles = local_roles
+) -> tuple[Evaluation, Path]:
     """Evaluate a policy and record the result in the model's own run, or in a new run directory.
 
     Raises:
@@ -125,6 +131,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener) -> tuple[Eval
         learning=False,
         splits=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
+        make_roles=make_roles,
         note=listener.note,
     )
     try:
@@ -171,20 +178,21 @@ async def _stated(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Pre
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
     """What the plan asks of a set."""
     conditions = [*plan.conditions, *assembly.model.chosen_among(split.tasks)]
+    tools = assembly.rollouts.tools(split.name)
     if plan.baseline is None:
-        return Prepared(split.tasks, split.tools.describe(), conditions)
+        return Prepared(split.tasks, tools, conditions)
     baseline = BASELINES[plan.baseline]
     if baseline.searches:
-        return await _with_passages(baseline, plan.resolved, split, conditions)
-    return Prepared([baseline.ask(task) for task in split.tasks], split.tools.describe(), conditions)
+        return await _with_passages(baseline, plan.resolved, assembly, split, conditions)
+    return Prepared([baseline.ask(task) for task in split.tasks], tools, conditions)
 
 
 async def _with_passages(
-    baseline: Baseline, resolved: ResolvedConfig, split: Split, conditions: Sequence[str]
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, split: Split, conditions: Sequence[str]
 ) -> Prepared:
     """Each question with the passages that the recipe's search tool finds for its words."""
     tools = make_tools(resolved, 1, in_process=True)
-    await tools.start(split.resources)
+    await tools.start(tool_resources(resolved, assembly.sets, split.name, assembly.tokenizer.name))
     try:
         tool = next(iter(tools.tools.values()))
         search = getattr(tool, "search", None)

@@ -6,34 +6,81 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.training.checkpointing import disk_errors
+from agent_r1_core.training.components import make_learner
+from agent_r1_core.training.stage import make_stage
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agent_r1_core.contracts.engine import Engine
+    from agent_r1_core.contracts.engine import Engine, EngineModel
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.rollout import Collector, OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.runs.call_log import CallLog
+    from agent_r1_core.training.blueprint import Blueprint
+    from agent_r1_core.training.stage import Stage
     from agent_r1_core.trajectory import Group
+
+
+def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
+    """Both roles in this process.
+
+    Raises:
+        AgentR1Error: a component cannot be made, or the model cannot be loaded.
+    """
+    rollouts = local_rollouts(blueprint)
+    return rollouts, LocalLearner(make_learner(blueprint)) if blueprint.learning else None
+
+
+def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
+    """Rollouts in this process.
+
+    Raises:
+        AgentR1Error: a component cannot be made.
+    """
+    resolved, tokenizer = blueprint.resolved, blueprint.tokenizer
+    engine = resolved.make("engine", resolved.config.engine)
+    stages = {
+        name: make_stage(name, blueprint.sets, resolved, engine, tokenizer, blueprint.wrap_tool)
+        for name in blueprint.stages
+    }
+    return LocalRollouts(engine, stages, blueprint.engine_model())
 
 
 class LocalRollouts:
     """Rollouts of one engine.
 
     Args:
-        collectors: by the name of the split.
+        stages: by the name of the task set.
+        model: what the engine starts with.
     """
 
-    def __init__(self, engine: Engine, collectors: Mapping[str, Collector]) -> None:
+    def __init__(self, engine: Engine, stages: Mapping[str, Stage], model: EngineModel) -> None:
         self._engine = engine
-        self._collectors = collectors
+        self.stages = stages
+        self._model = model
         self._version: int | None = None
         """The version of the served weights; None before the first."""
+
+    async def start(self) -> None:
+        """Open the tools and start the engine."""
+        for stage in self.stages.values():
+            await stage.tools.start(stage.resources)
+        await self._engine.start(self._model)
+
+    def tools(self, split: str) -> dict[str, dict[str, Any]]:
+        """The facts about a task set's tools that a report states."""
+        return self.stages[split].tools.describe()
+
+    def log_calls(self, log: CallLog) -> None:
+        """Record the tool calls that run in this process."""
+        for stage in self.stages.values():
+            stage.tools.log_calls(log)
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
         """Play the request.
@@ -46,7 +93,7 @@ class LocalRollouts:
                 f"a rollout asks for weights of version {request.version}, but the engine serves {self._version}; "
                 "load them first"
             )
-        return await self._collectors[request.split].collect(request, on_episode)
+        return await self.stages[request.split].collector.collect(request, on_episode)
 
     async def rest(self) -> None:
         """Let the engine free memory until the next weights."""
@@ -56,6 +103,15 @@ class LocalRollouts:
         """Serve these weights."""
         await self._engine.load_weights(weights, version)
         self._version = version
+
+    async def close(self) -> None:
+        """Close the engine and the tools."""
+        try:
+            await self._engine.close()
+        finally:
+            for stage in self.stages.values():
+                await stage.tools.close()
+                stage.collector.close()
 
 
 class LocalLearner:
@@ -67,6 +123,9 @@ class LocalLearner:
         self._idle = threading.Event()
         self._idle.set()
         self._stopped = threading.Event()
+
+    async def start(self) -> None:
+        """It is ready."""
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
@@ -97,7 +156,7 @@ class LocalLearner:
         logprobs: list[list[float]] = await self._lane.run(lambda: self.learner.score(prompts, actions).tolist())
         return logprobs
 
-    def snapshot(self) -> Mapping[str, Tensor]:
+    async def snapshot(self) -> Mapping[str, Tensor]:
         """A copy of the policy's weights."""
         return self.learner.policy.snapshot()
 
@@ -112,6 +171,9 @@ class LocalLearner:
 
         with disk_errors(file):
             torch.save(self.learner.state_dict(), file)
+
+    async def close(self) -> None:
+        """There is nothing to release."""
 
     def _update(self, groups: Sequence[Group], step: int) -> Update:
         try:

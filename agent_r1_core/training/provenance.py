@@ -16,9 +16,8 @@ from agent_r1_core.runs.trajectory_file import task_key
 
 if TYPE_CHECKING:
     from agent_r1_core.runs.policy import RunPolicy
-    from agent_r1_core.training.assembly import Assembly
+    from agent_r1_core.training.assembly import Assembly, Split
     from agent_r1_core.training.model_source import ModelSource
-    from agent_r1_core.training.split import Split
     from agent_r1_core.trajectory import Task
 
 TOO_HIGH = "the scores are likely too high"
@@ -39,7 +38,7 @@ def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[
 def provenance_in_training(assembly: Assembly, split: Split, step: int) -> dict[str, str]:
     """What the scores of a policy rest on that is still trained, after `step`."""
     return {
-        "corpus": corpus(split.tools.describe()),
+        "corpus": corpus(assembly.rollouts.tools(split.name)),
         "checkpoint": f"the policy in training, after step {step}; no score chose it",
         "held_out": _shared(split.tasks, {task_key(task) for task in _alike(assembly, split)}, "tasks.train"),
     }

@@ -1,24 +1,42 @@
 """The two roles that the trainer uses: rollouts play tasks, the learner turns groups into better weights.
 
-In one process they are plain objects (in_process.py). Neither blocks the trainer's event loop.
+In one process they are plain objects (in_process.py); on many machines the room `distributed` implements both. Neither
+blocks the trainer's event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.trajectory import Group
+
+
+Weights = Any
+"""A policy's weights on their way from a learner to rollouts: tensors by their Hugging Face names, or what stands for
+them where the two are in different processes. The trainer only passes them on."""
 
 
 class Rollouts(Protocol):
     """Plays tasks with the latest weights that it was given."""
+
+    async def start(self) -> None:
+        """Open the tools and start the engine; `load_weights` comes next.
+
+        Raises:
+            AgentR1Error: a tool, the engine or a worker cannot start.
+        """
+
+    def tools(self, split: str) -> dict[str, dict[str, Any]]:
+        """The facts about a task set's tools that a report states; known after `start`."""
+
+    def log_calls(self, log: CallLog) -> None:
+        """Record the tool calls that run in this process."""
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
         """Play the request; `on_episode` is called as each episode ends.
@@ -31,12 +49,22 @@ class Rollouts(Protocol):
     async def rest(self) -> None:
         """Free memory for the learner: no request comes before the next `load_weights`."""
 
-    async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
+    async def load_weights(self, weights: Weights, version: int) -> None:
         """Serve these weights from now on."""
+
+    async def close(self) -> None:
+        """Release everything, even after a start that failed half-way."""
 
 
 class LearnerRole(Protocol):
     """Learns from groups."""
+
+    async def start(self) -> None:
+        """Become ready to learn.
+
+        Raises:
+            AgentR1Error: a worker cannot start.
+        """
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
@@ -55,7 +83,7 @@ class LearnerRole(Protocol):
         """log p(action | prompt) under the policy as it is now, in nats, summed over the action's ids: a row for each
         action, with a number for each prompt. It changes nothing."""
 
-    def snapshot(self) -> Mapping[str, Tensor]:
+    async def snapshot(self) -> Weights:
         """The policy's weights as they are now; later updates do not change them."""
 
     def save_policy(self, folder: Path) -> None:
@@ -71,3 +99,6 @@ class LearnerRole(Protocol):
         Raises:
             OSError: writing fails (disk full, read-only).
         """
+
+    async def close(self) -> None:
+        """Release everything, even after a start that failed half-way."""

@@ -183,7 +183,7 @@ class Trainer:
         update = await learner.update(groups, step)
         self.learned_step = step
         learned = time.perf_counter()
-        await rollouts.load_weights(learner.snapshot(), step)
+        await rollouts.load_weights(await learner.snapshot(), step)
         metrics = {
             **rollout.metrics,
             **update.metrics,

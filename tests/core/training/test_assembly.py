@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_r1_calculator.tool import Calculator
 
-from agent_r1_core import ToolCall, ToolContext, train
+from agent_r1_core import Task, ToolCall, ToolContext, train
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, ModelError, TaskError
 from agent_r1_core.runs.run import Run
@@ -17,7 +17,7 @@ from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.assembly import assemble
 from agent_r1_core.training.components import make_tools
 from agent_r1_core.training.listener import Silence
-from agent_r1_core.training.split import Split
+from agent_r1_core.training.stage import Stage
 
 PLUGIN = """
 from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
@@ -97,7 +97,7 @@ def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_p
 def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
     keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
     parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))
-    assert [weighted.timeout for weighted in parts.train.collector.settings.rewards] == [7.0]
+    assert [weighted.timeout for weighted in parts.rollouts.stages["train"].collector.settings.rewards] == [7.0]
     assert parts.learner.learner.policy.gradient_checkpointing
     assert parts.sampling["deterministic"] is False
 
@@ -125,16 +125,16 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
     corpora.clear()
     parts = assemble(resolved, learning=False)
 
-    async def searched(split: Split) -> str:
-        assert (Path(str(split.resources.tokenizer)) / "tokenizer.json").is_file()
-        await split.tools.start(split.resources)
+    async def searched(stage: Stage) -> str:
+        assert (Path(str(stage.resources.tokenizer)) / "tokenizer.json").is_file()
+        await stage.tools.start(stage.resources)
         try:
-            context = ToolContext("e", 0, split.tasks[0], random.Random(0))
-            return (await split.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text.split("\n")[0]
+            context = ToolContext("e", 0, Task("one", "a?"), random.Random(0))
+            return (await stage.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text.split("\n")[0]
         finally:
-            await split.tools.close()
+            await stage.tools.close()
 
-    assert {name: asyncio.run(searched(split)) for name, split in parts.splits.items()} == titles
+    assert {name: asyncio.run(searched(stage)) for name, stage in parts.rollouts.stages.items()} == titles
     if isolation == "thread":
         assert set(corpora) == read, "a corpus was loaded that nobody searches"
 
@@ -151,16 +151,16 @@ def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_pat
     parts = assemble(load_config("default", keys, plugins=[tmp_path / "parts.py"]), learning=False)
     assert list(parts.splits) == ["train", "eval"]
 
-    async def searched(split: Split) -> str:
-        await split.tools.start(split.resources)
+    async def searched(stage: Stage) -> str:
+        await stage.tools.start(stage.resources)
         try:
-            context = ToolContext("e", 0, split.tasks[0], random.Random(0))
-            return (await split.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text
+            context = ToolContext("e", 0, Task("one", "a?"), random.Random(0))
+            return (await stage.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text
         finally:
-            await split.tools.close()
+            await stage.tools.close()
 
-    for split in parts.splits.values():
-        assert {title for title in ("Bern", "Rome", "Oslo") if title in asyncio.run(searched(split))} == {
+    for stage in parts.rollouts.stages.values():
+        assert {title for title in ("Bern", "Rome", "Oslo") if title in asyncio.run(searched(stage))} == {
             "Bern",
             "Rome",
             "Oslo",

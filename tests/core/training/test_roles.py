@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.learning.learner import Learner, UpdateStopped
@@ -100,11 +102,11 @@ def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
 def test_a_published_policy_stays_as_it_was() -> None:
     algorithm = Registry.discover().create("algorithm", "grpo")
     learner = LocalLearner(Learner(Policy(tiny_model()), algorithm, TrainingConfig(lr=0.1)))
-    published = learner.snapshot()
+    published = asyncio.run(learner.snapshot())
     before = {name: tensor.clone() for name, tensor in published.items()}
     asyncio.run(learner.update([random_group(1)], 1))
     assert all(bool((published[name] == before[name]).all()) for name in before)
-    assert any(bool((tensor != before[name]).any()) for name, tensor in learner.snapshot().items())
+    assert any(bool((tensor != before[name]).any()) for name, tensor in asyncio.run(learner.snapshot()).items())
 
 
 def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
@@ -113,7 +115,8 @@ def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -
             return RolloutResult()
 
     async def work() -> None:
-        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {"train": Nobody()})
+        stage = SimpleNamespace(collector=Nobody())
+        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {"train": stage}, EngineModel("", "float32"))
         await rollouts.load_weights({}, 7)
         await rollouts.collect(RolloutRequest([], version=7))
         await rollouts.collect(RolloutRequest([]))

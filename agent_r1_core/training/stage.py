@@ -1,8 +1,8 @@
-"""Split: the training tasks or an evaluation set, with everything that plays them except the shared engine."""
+"""Stage: where the episodes of a task set are played: its tools over their corpus, its environments and rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,36 +16,37 @@ from agent_r1_core.training.components import (
     make_tool_rewards,
     make_tools,
 )
-from agent_r1_core.training.mixture import TaskSet
 from agent_r1_core.training.task_sets import tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.engine import Engine
-    from agent_r1_core.trajectory import Task
+    from agent_r1_core.training.mixture import TaskSet
 
 
 @dataclass
-class Split:
-    """The training tasks or an evaluation set, with tools over its own corpus."""
+class Stage:
+    """Everything that plays the tasks of a set except the engine, which all stages share."""
 
-    name: str
-    tasks: Sequence[Task]
     tools: ToolRunner
     resources: ToolResources
     collector: Collector
 
 
-def make_split(
+def make_stage(
     name: str,
-    tasks: Mapping[str, TaskSet],
+    sets: Mapping[str, TaskSet],
     resolved: ResolvedConfig,
     engine: Engine,
     tokenizer: ChatTokenizer,
     wrap_tool: Callable[[Tool], Tool] | None,
-) -> Split:
-    """The split `name`, with a collector over the shared engine."""
+) -> Stage:
+    """The stage of the task set `name`, with a collector over the shared engine.
+
+    Args:
+        sets: the task sets that are loaded; the sources of others are made where a tool needs their corpus.
+    """
     config, options = resolved.config, resolved.config.engine.config
     tools = make_tools(resolved, options.max_episodes, wrap_tool)
     settings = RolloutSettings(
@@ -62,5 +63,5 @@ def make_split(
         deterministic=config.deterministic,
         model=config.model.name,
     )
-    resources = tool_resources(resolved, tasks, name, tokenizer.name)
-    return Split(name, tasks[name].tasks, tools, resources, Collector(engine, tokenizer, settings))
+    resources = tool_resources(resolved, sets, name, tokenizer.name)
+    return Stage(tools, resources, Collector(engine, tokenizer, settings))
