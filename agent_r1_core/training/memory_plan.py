@@ -1,0 +1,51 @@
+"""MemoryPlan: which devices hold what, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_r1_core.training.memory import LearnerLoad, RolloutLoad, Use, peak, total
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The roles of a run and the devices that they have."""
+
+    learner: LearnerLoad
+    worker: RolloutLoad
+    workers: int = 1
+    """Rollout workers."""
+    placement: Literal["together", "separate", "colocated"] = "together"
+    """`together`: both roles in one process. Else every learner rank and rollout worker is a process, which has its own
+    GPUs (`separate`), or shares them with the other role (`colocated`)."""
+    turns: bool = False
+    """Whether the engine sleeps while the learner computes: `engine.sleep_mode`."""
+
+    def lines(self) -> list[str]:
+        """One line per use, in GiB, and one for what each kind of device needs."""
+        learner, worker = self.learner.uses(), self.worker.uses()
+        both = peak(learner, worker, turns=self.turns)
+        how = "at the peak, since engine and learner take turns" if self.turns else "in total"
+        if self.placement == "together":
+            return [*_lines(learner), *_lines(worker), _line(how, both)]
+        ranks, gpus = self.learner.ranks, self.workers * self.worker.gpus
+        lines = [*_lines(learner, "learner rank: "), *_lines(worker, "GPU of a rollout worker: ")]
+        if self.placement == "colocated":
+            return [*lines, _line(f"device with both roles, {max(ranks, gpus)} of them, {how}", both)]
+        return [
+            *lines,
+            _line(f"learner rank in total, {ranks} of them", total(learner)),
+            _line(f"GPU of a rollout worker in total, {gpus} of them", total(worker)),
+        ]
+
+
+def _lines(uses: Iterable[Use], whose: str = "") -> list[str]:
+    return [_line(whose + use.what, use.bytes) for use in uses if use.bytes]
+
+
+def _line(what: str, size: float) -> str:
+    return f"memory: {size / _GIB:8.2f} GiB  {what}"
