@@ -47,7 +47,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
         recompute=config.model.gradient_checkpointing,
         critic="critic" in roles,
         reference="reference" in roles and config.model.lora is None,
-        adapters=config.model.lora is not None,
+        rank=None if config.model.lora is None else config.model.lora.rank,
     )
     worker = RolloutLoad(
         size,

@@ -4,18 +4,19 @@ Bytes, where N parameters are shared by L ranks, W is the width of a number in f
 root are the parameters of the largest layer and of what stands outside the layers:
 
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
-    reference                               4 N / L
-    L > 1: gathered while computing         W (2 layer + root)                   a layer, the next one, the root
-           gradients before the reduction   W (layer + root) + 4 layer
+        with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
+    reference                               4 N / L                              none with LoRA
+    L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
+           gradients before they are shared (W + 4) layer + 4 root
     L = 1: bfloat16 copies of the weights   2 N                                  made by autocast, kept for a pass
+    head                                    (4 + W) head, its gradient on the way, and three chunks of logits
     activations of a micro-batch            W tokens (4 intermediate + A hidden) layers
-        recomputed                          tokens (S hidden layers + W (4 intermediate + A hidden))
-    head                                    three chunks of logits; L = 1: (4 + W) head, its gradient before it is added
+        recomputed                          tokens (4 hidden layers + W (4 intermediate + A hidden))
     rollout worker with G GPUs, each        W N / G + W tokens in flight x kv_width / G
 
-A is 16 and S is 4 under autocast (L = 1, bfloat16), whose norms and hidden states between layers stay in float32; else
-A is 11 and S is W. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA context,
-buffers of NCCL and the fragments of the allocator; leave a tenth of a card free for them.
+A, what a layer keeps beside its feed-forward part, is 16 in bfloat16, where norms and hidden states between layers stay
+in float32, and 9 in float32. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA
+context, buffers of NCCL and the fragments of the allocator; leave a tenth of a card free for them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from dataclasses import dataclass
 from agent_r1_core.training.model_size import ModelSize
 
 _FLOAT32 = 4
-_AROUND, _AROUND_AUTOCAST = 11, 16
-"""Activations of a layer per token beside the feed-forward part, in hidden sizes: norms, queries, keys, values,
-attention. Counted in Qwen2, whose layers save about 9 in float32 and 10 to 11 with bfloat16 weights."""
+_AROUND = {2: 16, 4: 9}
+"""By the width: activations of a layer per token beside the feed-forward part, in hidden sizes: norms, queries, keys,
+values, attention. Counted in Qwen2."""
 _LOGITS = 3 * 2**24
 """Numbers in the chunks of logits that the head holds at once (learning/head.py)."""
 
@@ -57,53 +58,57 @@ class LearnerLoad:
     """`model.gradient_checkpointing`."""
     critic: bool = False
     reference: bool = False
-    adapters: bool = False
-    """With LoRA the counts of what is trained are upper bounds."""
+    rank: int | None = None
+    """`model.lora.rank`: of adapters of every matrix, an upper bound where `target_modules` names some; None: the
+    policy learns in full."""
 
     def uses(self) -> list[Use]:
-        """What one rank holds at the peak of an update; the learner trains all parameters."""
-        size, networks = self.size, 2 if self.critic else 1
-        trained, bound = networks * size.parameters, " (an upper bound: adapters train fewer)" if self.adapters else ""
-        shared = f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
-        state = 4 * _FLOAT32 * trained / self.ranks
-        frozen = _FLOAT32 * size.parameters / self.ranks if self.reference else 0.0
+        """What one rank holds at the peak of an update."""
+        size, lora = self.size, self.rank is not None
+        head = (self.width if lora else _FLOAT32 + self.width) * size.head
         return [
-            Use(
-                f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{bound}{shared}",
-                state,
-                state * 3 / 4,  # gradients are freed with the optimiser's step
-            ),
-            Use(f"the reference's {size.parameters / 1e6:.1f} M weights{shared}", frozen, frozen),
-            *(self._gathered() if self.ranks > 1 else self._copies(networks)),
-            Use("activations of one micro-batch, about", self._activations(networks)),
+            *self._state(),
+            *(self._gathered() if self.ranks > 1 else self._copies()),
+            Use("logits in chunks, and the head's gradient", _FLOAT32 * _LOGITS + head),
+            Use("activations of one micro-batch, about", self._activations()),
         ]
+
+    @property
+    def _networks(self) -> int:
+        return 2 if self.critic else 1
+
+    def _state(self) -> list[Use]:
+        """What the ranks share; the gradients go with the optimiser's step."""
+        size, shared = self.size, f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
+        policy = size.parameters if self.rank is None else self.rank * size.sides
+        trained = policy + (size.parameters if self.critic else 0)
+        frozen = size.parameters if self.reference or self.rank is not None else 0
+        whose = "the reference's" if self.rank is None else "the frozen model's"
+        state, kept = 4 * _FLOAT32 * trained / self.ranks, _FLOAT32 * frozen / self.ranks
+        learns = f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{shared}"
+        return [Use(learns, state, state * 3 / 4), Use(f"{whose} {frozen / 1e6:.1f} M weights{shared}", kept, kept)]
 
     def _gathered(self) -> list[Use]:
-        size = self.size
-        weights = self.width * (2 * size.layer + size.root)
-        gradients = self.width * (size.layer + size.root) + _FLOAT32 * size.layer
+        """Layers travel in the precision of the computation, the roots in float32; these stay until the backward pass
+        is over."""
+        size, roots = self.size, self._networks * _FLOAT32 * self.size.root
+        gradients = (self.width + _FLOAT32) * size.layer + roots
         return [
-            Use("two layers and the embeddings, gathered", weights),
-            Use("gradients of a layer and of the embeddings, before the ranks share them", gradients),
-            Use("logits, in chunks", _FLOAT32 * _LOGITS),
+            Use("two layers and the embeddings, gathered", 2 * self.width * size.layer + roots),
+            Use("gradients of a layer and of the embeddings, before they are shared", gradients),
         ]
 
-    def _copies(self, networks: int) -> list[Use]:
+    def _copies(self) -> list[Use]:
         """Without checkpointing a network's copies wait for the backward pass, so those of both stand at once."""
         copies = self.width * self.size.parameters if self.width < _FLOAT32 else 0
-        head = (_FLOAT32 + self.width) * self.size.head
-        return [
-            Use("the weights in bfloat16 during a pass", copies * (1 if self.recompute else networks)),
-            Use("logits, in chunks, and the head's gradient", _FLOAT32 * _LOGITS + head),
-        ]
+        return [Use("the weights in bfloat16 during a pass", copies * (1 if self.recompute else self._networks))]
 
-    def _activations(self, networks: int) -> float:
-        size, autocast = self.size, self.ranks == 1 and self.width < _FLOAT32
-        layer = self.width * (4 * size.intermediate + (_AROUND_AUTOCAST if autocast else _AROUND) * size.hidden)
+    def _activations(self) -> float:
+        size = self.size
+        layer = self.width * (4 * size.intermediate + _AROUND[self.width] * size.hidden)
         if not self.recompute:
-            return float(networks * self.tokens * size.layers * layer)
-        between = (_FLOAT32 if autocast else self.width) * size.hidden
-        return float(self.tokens * (networks * size.layers * between + layer))
+            return float(self._networks * self.tokens * size.layers * layer)
+        return float(self.tokens * (self._networks * size.layers * _FLOAT32 * size.hidden + layer))
 
 
 @dataclass(frozen=True)

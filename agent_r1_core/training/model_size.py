@@ -27,6 +27,8 @@ class ModelSize:
     """Outside the layers: embeddings, the last norm, the head."""
     head: int
     """Of the head, also if it shares them with the embeddings."""
+    sides: int
+    """Rows and columns of all layers' matrices, added up: a LoRA adapter of every one has rank times as many."""
     layers: int
     hidden: int
     intermediate: int
@@ -44,11 +46,12 @@ class ModelSize:
         """
         shape = model_shape(folder)
         wanted = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
-        parts = Counter[str]()
+        parts, sides = Counter[str](), 0
         for file in sorted(folder.glob("*.safetensors")):
-            for name, elements in _tensors(file):
+            for name, lengths in _tensors(file):
                 layer = _LAYER_NAME.match(name)
-                parts[layer.group() if layer else ""] += elements
+                parts[layer.group() if layer else ""] += prod(lengths)
+                sides += sum(lengths) if layer and len(lengths) == 2 else 0
         if not parts or not all(isinstance(shape.get(key), int) for key in wanted):
             return None
         layers, hidden, heads, vocabulary = (int(shape[key]) for key in wanted)
@@ -57,6 +60,7 @@ class ModelSize:
             layer=max((count for name, count in parts.items() if name), default=0),
             root=parts[""],
             head=vocabulary * hidden,
+            sides=sides,
             layers=layers,
             hidden=hidden,
             intermediate=int(shape.get("intermediate_size") or 4 * hidden),
@@ -71,10 +75,10 @@ class ModelSize:
         return 2 * self.layers * self.kv_heads * self.head_size
 
 
-def _tensors(file: Path) -> Iterator[tuple[str, int]]:
-    """Names and numbers of elements in a safetensors file; reads only its header."""
+def _tensors(file: Path) -> Iterator[tuple[str, list[int]]]:
+    """Names and shapes of the tensors in a safetensors file; reads only its header."""
     from safetensors import safe_open
 
     with safe_open(str(file), framework="np") as tensors:
         for name in tensors.keys():  # noqa: SIM118
-            yield name, prod(tensors.get_slice(name).get_shape())
+            yield name, tensors.get_slice(name).get_shape()
