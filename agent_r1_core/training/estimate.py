@@ -53,6 +53,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
         size,
         episodes=min(engine.max_episodes, played),
         tokens=config.env.config.max_tokens,
+        gpus=getattr(engine, "tensor_parallel_size", 1),
         width=width,
         cache=None if cache is None else cache * _GIB,
     )

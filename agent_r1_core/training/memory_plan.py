@@ -21,25 +21,31 @@ class MemoryPlan:
     """Rollout workers."""
     placement: Literal["together", "separate", "colocated"] = "together"
     """`together`: both roles in one process. Else every learner rank and rollout worker is a process, which has its own
-    GPUs (`separate`), or shares them with the other role (`colocated`)."""
+    devices (`separate`), or shares them with the other role (`colocated`)."""
     turns: bool = False
     """Whether the engine sleeps while the learner computes: `engine.sleep_mode`."""
 
     def lines(self) -> list[str]:
-        """One line per use, in GiB, and one for what each kind of device needs."""
+        """The placement, a line per use, in GiB, and one for what each kind of device needs."""
         learner, worker = self.learner.uses(), self.worker.uses()
         both = peak(learner, worker, turns=self.turns)
         how = "at the peak, since engine and learner take turns" if self.turns else "in total"
         if self.placement == "together":
             return [*_lines(learner), *_lines(worker), _line(how, both)]
-        ranks, gpus = self.learner.ranks, self.workers * self.worker.gpus
-        lines = [*_lines(learner, "learner rank: "), *_lines(worker, "GPU of a rollout worker: ")]
-        if self.placement == "colocated":
-            return [*lines, _line(f"device with both roles, {max(ranks, gpus)} of them, {how}", both)]
+        ranks, devices = self.learner.ranks, self.workers * self.worker.gpus
+        shared = self.placement == "colocated"
+        lines = [
+            f"placement: {self.placement}, {max(devices, ranks) if shared else devices + ranks} devices: "
+            f"{self.workers} rollout workers x {self.worker.gpus}, {ranks} learner workers x 1",
+            *_lines(learner, "learner worker: "),
+            *_lines(worker, "rollout worker's device: "),
+        ]
+        if shared:
+            return [*lines, _line(f"a device with both, {how}", both)]
         return [
             *lines,
-            _line(f"learner rank in total, {ranks} of them", total(learner)),
-            _line(f"GPU of a rollout worker in total, {gpus} of them", total(worker)),
+            _line("learner worker, in total", total(learner)),
+            _line("rollout worker's device, in total", total(worker)),
         ]
 
 

@@ -199,16 +199,19 @@ def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_saves(
 def test_lines_say_whose_memory_it_is(size: ModelSize) -> None:
     learner, worker = LearnerLoad(size, 4096, ranks=4), RolloutLoad(size, 64, 1024, gpus=2)
     apart = MemoryPlan(learner, worker, workers=3, placement="separate").lines()
-    assert apart[0].endswith(
-        "learner rank: weights, gradients and optimiser of 1.7 M trained parameters, a share of 1/4"
+    assert apart[0] == "placement: separate, 10 devices: 3 rollout workers x 2, 4 learner workers x 1"
+    assert apart[1].endswith(
+        "learner worker: weights, gradients and optimiser of 1.7 M trained parameters, a share of 1/4"
     )
-    assert [line[22:] for line in apart[-2:]] == [
-        "learner rank in total, 4 of them",
-        "GPU of a rollout worker in total, 6 of them",
+    assert [line.split("GiB  ")[1] for line in apart[-3:]] == [
+        "rollout worker's device: keys and values of 64 episodes, at most",
+        "learner worker, in total",
+        "rollout worker's device, in total",
     ]
-    shared = MemoryPlan(learner, worker, workers=2, placement="colocated", turns=True).lines()
-    assert shared[-1].endswith("device with both roles, 4 of them, at the peak, since engine and learner take turns")
-    assert not any("reference" in line for line in apart + shared), "there is none"
+    paired = MemoryPlan(learner, RolloutLoad(size, 64, 1024), 4, "colocated", turns=True).lines()
+    assert paired[0] == "placement: colocated, 4 devices: 4 rollout workers x 1, 4 learner workers x 1"
+    assert paired[-1].endswith("a device with both, at the peak, since engine and learner take turns")
+    assert not any("reference" in line for line in apart + paired), "there is none"
 
 
 def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
