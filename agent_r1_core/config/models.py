@@ -122,6 +122,9 @@ class CheckpointConfig(Section):
     """Steps between checkpoints; the last step always has one."""
     keep: int = Field(default=2, ge=1)
     """How many of the newest to keep, besides the best."""
+    background: bool = True
+    """Copy the state and write it while training goes on; false: training waits, and no memory is needed for a copy (12
+    bytes for each trained parameter, on the CPU)."""
     best: str | None = metric.evaluated(metric.EXACT_MATCH)
     """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
     evaluation.choose_on, the metric of that set."""

@@ -6,8 +6,7 @@ It begins as a copy of the policy's decoder with a scalar head of zeros, so ever
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +35,12 @@ class Critic:
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """What learns."""
-        yield from self.decoder.module.parameters()
-        yield from self.head.parameters()
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """What learns, by name."""
+        yield from self.decoder.module.named_parameters("decoder")
+        yield from self.head.named_parameters("head")
 
     def values(self, packed: Packed, positions: Tensor) -> Tensor:
         """Value [k], float32, of the state after each of the packed positions: V before token t is read at t - 1
@@ -49,12 +52,18 @@ class Critic:
         hidden = self.decoder.hidden(packed.tree)[packed.place[positions].to(self.decoder.device)]
         return self.head(hidden.float())[:, 0]
 
-    def state_dict(self) -> dict[str, Any]:
-        """All weights."""
-        return {"decoder": self.decoder.module.state_dict(), "head": self.head.state_dict()}
+    def state_dict(self) -> dict[str, Tensor]:
+        """All weights themselves."""
+        return {**self.decoder.module.state_dict(prefix="decoder."), **self.head.state_dict(prefix="head.")}
+
+    def room(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Tensors into which a state with these names can be read."""
+        own = self.state_dict()
+        return {name: torch.empty_like(own[name]) for name in names}
 
     @torch.no_grad()
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Put back what `state_dict` gave."""
-        self.decoder.module.load_state_dict(state["decoder"])
-        self.head.load_state_dict(state["head"])
+        for part, module in (("decoder.", self.decoder.module), ("head.", self.head)):
+            own = {name.removeprefix(part): tensor for name, tensor in state.items() if name.startswith(part)}
+            module.load_state_dict(own)

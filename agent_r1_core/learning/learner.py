@@ -6,9 +6,8 @@ from the step, so that `state_dict` and the policy's folder are all that an exac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,10 +88,10 @@ class Learner:
         self._needs_old = algorithm.needs_old_logprobs()
         self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
         self._warmup = settings.critic_warmup if self.critic else 0
-        self.optimiser = Optimiser(policy.parameters(), settings.lr, settings, OF_POLICY, self._warmup)
+        self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
         self.critic_optimiser = (
-            Optimiser(self.critic.parameters(), critic_lr, settings, OF_CRITIC) if self.critic else None
+            Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC) if self.critic else None
         )
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -164,29 +163,53 @@ class Learner:
             share=self._shares,
         )
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that an exact resume needs beside the policy's folder."""
-        state: dict[str, Any] = {"policy": self.policy.state_dict(), "optimiser": self.optimiser.state_dict()}
-        if self.critic is not None and self.critic_optimiser is not None:
-            state |= {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
-        return state
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that an exact resume needs beside the policy's folder: the tensors themselves, by names such as
+        `optimiser/model.norm.weight/exp_avg`."""
+        parts = {part: holder.state_dict() for part, holder in self._parts().items()}
+        return {f"{part}/{name}": tensor for part, state in parts.items() for name, tensor in state.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave, bit for bit.
+    def room(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Tensors into which a state with these names can be read, for `load_state_dict`.
 
         Raises:
             ConfigError: the state is of an algorithm with other roles.
+            ModelError: its adapters are of other LoRA options.
+            KeyError: it is of another model.
         """
-        if ("critic" in state) != (self.critic is not None):
+        holders = self._parts()
+        parts = {part: holders[part].room(inner) for part, inner in self._by_part(names).items()}
+        return {f"{part}/{name}": tensor for part, room in parts.items() for name, tensor in room.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state_dict` gave, bit for bit; the optimiser's tensors become its own.
+
+        Raises:
+            ConfigError: the state is of an algorithm with other roles.
+            ModelError: its adapters are of other LoRA options.
+        """
+        wanted = self._by_part(state)
+        for part, holder in self._parts().items():
+            holder.load_state_dict({name: state[f"{part}/{name}"] for name in wanted[part]})
+
+    def _parts(self) -> dict[str, Policy | Critic | Optimiser]:
+        """Who keeps the state."""
+        parts: dict[str, Policy | Critic | Optimiser] = {"policy": self.policy, "optimiser": self.optimiser}
+        if self.critic is not None and self.critic_optimiser is not None:
+            parts |= {"critic": self.critic, "critic_optimiser": self.critic_optimiser}
+        return parts
+
+    def _by_part(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """The names of a state without their first word, by that word."""
+        split: dict[str, list[str]] = {part: [] for part in self._parts()}
+        for part, _, inner in (name.partition("/") for name in names):
+            split.setdefault(part, []).append(inner)
+        if bool(split.get("critic")) != (self.critic is not None):
             raise ConfigError(
-                f"the checkpoint was written {'with' if 'critic' in state else 'without'} a critic and algorithm "
+                f"the checkpoint was written {'with' if split.get('critic') else 'without'} a critic and algorithm "
                 f"{self.algorithm.name!r} runs the other way; resume with the algorithm of the run"
             )
-        self.policy.load_state_dict(state["policy"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.critic is not None and self.critic_optimiser is not None:
-            self.critic.load_state_dict(state["critic"])
-            self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+        return split
 
     def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it, and its advantages."""

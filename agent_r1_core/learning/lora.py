@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,19 +114,29 @@ def merged_weights(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def adapter_state(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Copies of the adapters' tensors."""
-    return {name: tensor.detach().clone() for name, tensor in model.named_parameters() if _MARK in name}
+    """The adapters' tensors themselves."""
+    return {name: tensor.detach() for name, tensor in model.named_parameters() if _MARK in name}
+
+
+def check_adapters(mine: Mapping[str, object], theirs: Mapping[str, object]) -> None:
+    """Refuse adapters of which something differs.
+
+    Raises:
+        ModelError: it does.
+    """
+    if mine != theirs:
+        raise ModelError("the checkpoint's adapters do not fit model.lora; resume with the LoRA options of the run")
 
 
 @torch.no_grad()
-def load_adapter_state(model: PreTrainedModel, state: dict[str, Tensor]) -> None:
+def load_adapter_state(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
     """Put back what `adapter_state` gave.
 
     Raises:
         ModelError: the adapters are of another shape, so of other LoRA options.
     """
-    mine = {name: tensor for name, tensor in model.named_parameters() if _MARK in name}
-    if {name: tensor.shape for name, tensor in mine.items()} != {name: tensor.shape for name, tensor in state.items()}:
-        raise ModelError("the checkpoint's adapters do not fit model.lora; resume with the LoRA options of the run")
+    mine = adapter_state(model)
+    shapes, theirs = ({name: tensor.shape for name, tensor in one.items()} for one in (mine, state))
+    check_adapters(shapes, theirs)
     for name, tensor in mine.items():
         tensor.copy_(state[name])

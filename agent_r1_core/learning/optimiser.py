@@ -6,16 +6,19 @@ The learning rate is a pure function of the step: nothing to save, nothing to lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.contracts.training import Schedule, TrainingConfig
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.metrics import declared as metric
+
+_COUNT = "/step"
+"""How AdamW ends the name of a count; all else that it keeps has the shape of the parameter."""
 
 
 class Reports(NamedTuple):
@@ -48,15 +51,22 @@ class Optimiser:
     """AdamW (arXiv 1711.05101) over float32 weights.
 
     Args:
+        parameters: with their names, by which their moments are saved.
         lr: the peak learning rate.
         reports: the names of its metrics.
         waits: steps of the run before the network's first one; its schedule begins after them.
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, settings: TrainingConfig, reports: Reports, waits: int = 0
+        self,
+        parameters: Iterable[tuple[str, nn.Parameter]],
+        lr: float,
+        settings: TrainingConfig,
+        reports: Reports,
+        waits: int = 0,
     ) -> None:
-        self.parameters = list(parameters)
+        self.by_name = dict(parameters)
+        self.parameters = list(self.by_name.values())
         self.lr = lr
         self.reports = reports
         self.settings = settings
@@ -98,13 +108,26 @@ class Optimiser:
         meter.add(self.reports.skipped_zero, float(finite and norm == 0))
         self.clear()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Moments and counts."""
-        return self.adamw.state_dict()
+    def state_dict(self) -> dict[str, Tensor]:
+        """The moments themselves, and counts of steps, by `<parameter>/<kind>`; a parameter that never had a gradient
+        has none."""
+        moments = {name: self.adamw.state.get(parameter, {}) for name, parameter in self.by_name.items()}
+        return {f"{name}/{kind}": tensor for name, kinds in moments.items() for kind, tensor in kinds.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
-        self.adamw.load_state_dict(state)
+    def room(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Tensors into which a state with these names can be read."""
+        owners = {name: self.by_name[name.rpartition("/")[0]].detach() for name in names}
+        return {
+            name: torch.zeros((), device=owner.device) if name.endswith(_COUNT) else torch.empty_like(owner)
+            for name, owner in owners.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state_dict` gave; the tensors become the optimiser's own."""
+        self.adamw.state.clear()
+        for name, tensor in state.items():
+            parameter, _, kind = name.rpartition("/")
+            self.adamw.state[self.by_name[parameter]][kind] = tensor
 
 
 def lr_factor(step: int, steps: int, warmup_steps: int, schedule: Schedule) -> float:

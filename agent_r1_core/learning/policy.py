@@ -7,10 +7,10 @@ checkpointing and LoRA are options. Models of several devices are not handled he
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,14 @@ from transformers import PreTrainedModel
 from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
-from agent_r1_core.learning.lora import adapter_state, add_lora, load_adapter_state, merged_weights, replace_dropout
+from agent_r1_core.learning.lora import (
+    adapter_state,
+    add_lora,
+    check_adapters,
+    load_adapter_state,
+    merged_weights,
+    replace_dropout,
+)
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.models import load_model
 
@@ -112,7 +119,11 @@ class Policy:
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """What learns."""
-        return (parameter for parameter in self.module.parameters() if parameter.requires_grad)
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """What learns, by its name in the model."""
+        return (named for named in self.model.named_parameters() if named[1].requires_grad)
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Set what the adapters' dropout masks follow from; nothing else in a policy is random."""
@@ -154,40 +165,56 @@ class Policy:
             return merged_weights(self.model)
         return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
 
-    def snapshot(self) -> dict[str, Tensor]:
+    def snapshot(self, device: str | None = None) -> dict[str, Tensor]:
         """The weights as they are now, for a reader that works on while later updates move the policy.
 
         With adapters it copies no more than `weights` does: merged tensors are new, and the others never learn.
-        """
-        if self.lora:
-            return self.weights()
-        return {name: tensor.clone() for name, tensor in self.weights().items()}
 
-    def save(self, folder: str | Path, dtype: str = "float32") -> None:
+        Args:
+            device: where to; None: where the weights are.
+        """
+        return {name: tensor.to(device or tensor.device, copy=not self.lora) for name, tensor in self.weights().items()}
+
+    def save(self, folder: str | Path, dtype: str = "float32", weights: Mapping[str, Tensor] | None = None) -> None:
         """Write configuration and weights in Hugging Face format, adapters merged, in `dtype` (float32 for an exact
-        resume). A plain folder also needs the tokenizer, which belongs to the run (`ModelFiles`)."""
+        resume). A plain folder also needs the tokenizer, which belongs to the run (`ModelFiles`).
+
+        Args:
+            weights: what `weights` or `snapshot` gave earlier; None: those of now.
+        """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         kind = getattr(torch, dtype)
-        weights = {name: tensor.to("cpu", kind) for name, tensor in self.weights().items()}
-        self.model.save_pretrained(target, state_dict=weights)
+        chosen = self.weights() if weights is None else weights
+        written = {name: tensor.to("cpu", kind) for name, tensor in chosen.items()}
+        self.model.save_pretrained(target, state_dict=written)
         config = copy.deepcopy(self.model.config)
         config.dtype = kind
         config.save_pretrained(target)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a saved folder does not hold: the adapters of LoRA, whose folder is merged."""
-        return {"adapters": adapter_state(self.model)} if self.lora else {}
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a saved folder does not hold: the adapters of LoRA themselves, whose folder is merged."""
+        return adapter_state(self.model) if self.lora else {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def room(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Tensors into which a state with these names can be read.
+
+        Raises:
+            ModelError: it is of other adapters.
+        """
+        own = self.state_dict()
+        check_adapters(dict.fromkeys(own), dict.fromkeys(names))
+        return {name: torch.empty_like(tensor) for name, tensor in own.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Put back what `state_dict` gave; a policy with adapters must have been loaded from the run's first model, not
         from a checkpoint's merged folder.
 
         Raises:
             ModelError: the adapters do not fit.
         """
-        if self.lora or "adapters" in state:
-            load_adapter_state(self.model, state.get("adapters", {}))
+        if self.lora or state:
+            load_adapter_state(self.model, state)
 
 
 class _BaseModel:

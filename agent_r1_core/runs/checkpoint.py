@@ -55,7 +55,12 @@ class Checkpoint:
 
     @property
     def trainer(self) -> Path:
-        """The trainer's state, a `torch.save` file."""
+        """The trainer's state, a folder of torch's distributed checkpoint in safetensors files."""
+        return self.path / "trainer"
+
+    @property
+    def trainer_file(self) -> Path:
+        """The state as an agent-r1 wrote it that knew no ranks: a `torch.save` file; else it is not there."""
         return self.path / "trainer.pt"
 
     @property
@@ -68,7 +73,7 @@ class Checkpoint:
         return lock_for_reading(self.path / STATE)
 
     def damage(self, under: str = "") -> str | None:
-        """What is wrong with its files, such as `trainer.pt has other bytes than were written`; None: nothing is.
+        """What is wrong with its files, such as `task_order.json has other bytes than were written`; None: nothing is.
 
         Args:
             under: the beginning of the names of the files to read, such as `policy/`.

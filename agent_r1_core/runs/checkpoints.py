@@ -35,7 +35,7 @@ class Checkpoints:
 
         Args:
             step: The completed step; its metrics and trajectories are on disk already.
-            write: Writes `policy/`, `trainer.pt` and `task_order.json` into the folder it is given.
+            write: Writes `policy/`, `trainer/` and `task_order.json` into the folder it is given.
             keep: How many of the newest to keep; at least one is kept.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.

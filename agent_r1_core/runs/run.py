@@ -4,15 +4,15 @@
     metrics.jsonl metric_catalogue.json      one object a step; what each metric means
     health.jsonl                             one object for every health alarm that begins or ends
     trajectories/step_000001.parquet         every trajectory of a step
-    checkpoints/step_000010/ best.json       whole or absent
+    checkpoints/step_000010/ best.json       whole or absent; policy, trainer's state, place in the tasks
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
     evaluations/*.json, *.jsonl              score, n, interval, scorer, settings; what each episode was scored by
     model_files/                             tokenizer and whatever else belongs to the model, but weights
     calls_in_process.txt                     while it trains: which tools run inside its process
     model/                                   the final policy, a plain Hugging Face folder
 
-A step's files are written before its checkpoint. After a kill, everything up to the latest checkpoint is therefore
-there; a resume deletes what is later (`truncate_after`) and repeats those steps.
+A step's files are written before its checkpoint, which may become visible some steps later. After a kill, everything up
+to the latest checkpoint is therefore there; a resume deletes what is later (`truncate_after`) and repeats those steps.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs import directory
+from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
@@ -41,6 +42,7 @@ class Run(RunReader):
 
     def __init__(self, path: Path, held: RunLock | None = None, replaced: ReplacedRun | None = None) -> None:
         super().__init__(path)
+        self.checkpoint_writer = CheckpointWriter(self.checkpoints)
         self._lock = held
         self._replaced = replaced
         """The run that this one replaces, until this one has recorded a step."""
@@ -244,7 +246,8 @@ class Run(RunReader):
         return True
 
     def close(self) -> None:
-        """Release the run to other writers."""
+        """Release the run to other writers, when the checkpoint that is being written is on disk."""
+        self.checkpoint_writer.wait()
         if self._replaced is not None:
             self._replaced.lock.release()
             self._replaced = None

@@ -26,7 +26,7 @@ class KeptGradients(Optimiser):
     """An optimiser that keeps every gradient as one flat vector and takes no step."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: TrainingConfig) -> None:
-        super().__init__(parameters, settings.lr, settings, OF_POLICY)
+        super().__init__(((str(k), one) for k, one in enumerate(parameters)), settings.lr, settings, OF_POLICY)
         self.kept: list[Tensor] = []
 
     def step(self, step: int, meter: Meter) -> None:

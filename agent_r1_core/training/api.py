@@ -247,6 +247,8 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resume
     try:
         run_async(Trainer(assembly, run, listener, done, resumed).fit())
     except KeyboardInterrupt:
+        run.checkpoint_writer.wait()
+        run.checkpoint_writer.raise_error()
         saved = run.checkpoints.latest()
         raise KeyboardInterrupt(
             f"stopped after step {saved.step if saved else 0} of {assembly.config.training.steps}; "

@@ -15,6 +15,9 @@ from agent_r1_core.runs.files import write_json
 from agent_r1_core.training.task_order import after
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agent_r1_core.config.models import CheckpointConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.run import Run
@@ -22,33 +25,36 @@ if TYPE_CHECKING:
     from agent_r1_core.training.task_order import Order
 
 
-def save_checkpoint(
+async def save_checkpoint(
     learner: LearnerRole,
     order: Order,
     run: Run,
     step: int,
-    keep: int,
+    settings: CheckpointConfig,
     best: str | None,
     metrics: Mapping[str, float],
-) -> Checkpoint:
-    """Write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
+) -> None:
+    """Begin to write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
-    The policy is written in float32, so that a resumed run continues exactly (LAW 10).
+    It is written by `run.checkpoint_writer`; wait for that one first, also before the learner learns on where
+    `settings.background` is false. The policy is written in float32, so that a resumed run continues exactly (LAW 10).
 
     Args:
         order: the place in the order of tasks behind the step.
 
     Raises:
-        RunError: writing fails (disk full, read-only).
+        RunError: the checkpoint before it could not be written.
     """
+    staged, place = await learner.stage(copy=settings.background), order.state()
 
     def write(folder: Path) -> None:
-        _save_policy(learner, run, folder / "policy")
-        learner.save_state(folder / "trainer.pt")
-        write_json(folder / TASK_ORDER, order.state())
+        with disk_errors(folder):
+            staged.write(folder)
+        run.model_files.complete(folder / "policy")
+        write_json(folder / TASK_ORDER, place)
 
     value = metrics.get(best) if best else None
-    return run.checkpoints.save(step, write, keep=keep, metric=best, value=value)
+    run.checkpoint_writer.start(step, write, keep=settings.keep, metric=best, value=value)
 
 
 def save_model(learner: LearnerRole, run: Run) -> None:
@@ -62,7 +68,8 @@ def save_model(learner: LearnerRole, run: Run) -> None:
 
 def _save_policy(learner: LearnerRole, run: Run, folder: Path) -> None:
     """Write a plain Hugging Face folder: the learner's weights and configuration, and the run's files of the model."""
-    learner.save_policy(folder)
+    with disk_errors(folder):
+        learner.save_policy(folder)
     run.model_files.complete(folder)
 
 
@@ -79,15 +86,18 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
-    """Restore the state of the optimiser, the critic and the adapters.
+    """Restore the state of the optimiser, the critic and the adapters; each rank of a learner does so by itself.
 
     Raises:
-        RunError: the file cannot be read, or does not hold the state of this learner.
+        RunError: a file cannot be read, or does not hold the state of this learner.
     """
-    import torch
+    from agent_r1_core.learning.state_folder import read_state
 
     try:
-        learner.load_state_dict(torch.load(checkpoint.trainer, map_location="cpu", weights_only=True))
+        if checkpoint.trainer_file.exists():
+            learner.load_state_dict(_from_one_file(learner, checkpoint.trainer_file))
+        else:
+            learner.load_state_dict(read_state(checkpoint.trainer, learner.room))
     except AgentR1Error:
         raise
     except Exception as error:  # what somebody else wrote makes torch raise almost anything
@@ -95,6 +105,22 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
         raise RunError(
             f"checkpoint {checkpoint.path} cannot be read ({reason}); delete it to resume from the previous one"
         ) from error
+
+
+def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
+    """The state in its old form, in which moments had numbers for names; for a learner in one process."""
+    import torch
+
+    old = torch.load(file, map_location="cpu", weights_only=True)
+    state = {f"policy/{name}": tensor for name, tensor in old["policy"].get("adapters", {}).items()}
+    for part, tensors in old.get("critic", {}).items():
+        state |= {f"critic/{part}.{name}": tensor for name, tensor in tensors.items()}
+    for part, optimiser in (("optimiser", learner.optimiser), ("critic_optimiser", learner.critic_optimiser)):
+        names = list(optimiser.by_name) if optimiser is not None else []
+        for number, moments in old.get(part, {"state": {}})["state"].items():
+            device = learner.policy.device
+            state |= {f"{part}/{names[number]}/{kind}": tensor.to(device) for kind, tensor in moments.items()}
+    return state
 
 
 def load_task_order(order: Order, checkpoint: Checkpoint, per_step: int) -> Order:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.training.checkpointing import disk_errors
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.stage import make_stage
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from agent_r1_core.contracts.engine import Engine, EngineModel
     from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.staged import StagedState
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
@@ -162,15 +162,14 @@ class LocalLearner:
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format."""
-        with disk_errors(folder):
-            self.learner.policy.save(folder)
+        self.learner.policy.save(folder)
 
-    def save_state(self, file: Path) -> None:
-        """Write optimisers, critic and adapters by `torch.save`."""
-        import torch
+    async def stage(self, copy: bool = True) -> StagedState:
+        """Copy weights, optimisers, critic and adapters."""
+        from agent_r1_core.learning.staged import StagedState
 
-        with disk_errors(file):
-            torch.save(self.learner.state_dict(), file)
+        staged: StagedState = await self._lane.run(lambda: StagedState(self.learner, copy))
+        return staged
 
     async def close(self) -> None:
         """There is nothing to release."""

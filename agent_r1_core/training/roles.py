@@ -56,6 +56,18 @@ class Rollouts(Protocol):
         """Release everything, even after a start that failed half-way."""
 
 
+class Staged(Protocol):
+    """The learner's state at one moment."""
+
+    def write(self, folder: Path) -> None:
+        """Write `policy/`, in Hugging Face format, and `trainer/`; all of it is written when this returns. It blocks
+        and is called once, in a thread of its own.
+
+        Raises:
+            OSError, RuntimeError, SafetensorError: writing fails (disk full, read-only).
+        """
+
+
 class LearnerRole(Protocol):
     """Learns from groups."""
 
@@ -90,14 +102,14 @@ class LearnerRole(Protocol):
         """Write the policy's configuration and weights in Hugging Face format.
 
         Raises:
-            OSError: writing fails (disk full, read-only).
+            OSError, RuntimeError, SafetensorError: writing fails (disk full, read-only).
         """
 
-    def save_state(self, file: Path) -> None:
-        """Write everything else that an exact resume needs.
+    async def stage(self, copy: bool = True) -> Staged:
+        """Keep all that an exact resume needs, as it is now. Then learning may go on.
 
-        Raises:
-            OSError: writing fails (disk full, read-only).
+        Args:
+            copy: False: keep no copy; there is no `update` until all is written.
         """
 
     async def close(self) -> None:

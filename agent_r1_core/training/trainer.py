@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
-from agent_r1_core.errors import EpisodeError
+from agent_r1_core.errors import EpisodeError, RunError
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
@@ -96,14 +96,21 @@ class Trainer:
             if self.done == 0 and config.evaluation.at_start:
                 await self._evaluate(0)
             await self._steps()
-            self._checkpoint()
+            await self._checkpoint()
+            await self._written()
             save_model(self.assembly.learner, self.run)
             if not config.deterministic:
                 self.listener.note(
                     "another run with this seed will differ slightly; deterministic=true repeats exactly"
                 )
         except (asyncio.CancelledError, EpisodeError):
-            self._checkpoint()
+            if self.run.checkpoint_writer.busy:
+                self.listener.note(f"writing the checkpoint of step {self.run.checkpoint_writer.step} before stopping")
+            await self._checkpoint()
+            await self._written()
+            raise
+        except Exception:
+            await self._tell_if_not_written()
             raise
         finally:
             try:
@@ -122,6 +129,7 @@ class Trainer:
                 if config.evaluation.at_end and not self._evaluation_due(self.done):
                     await self._evaluate(self.done)
                 return
+            self.run.checkpoint_writer.raise_error()
             await self._step(self.done + 1)
 
     async def _step(self, step: int) -> None:
@@ -204,7 +212,7 @@ class Trainer:
         self._record(step, order, metrics, rollout.trajectories[:_SHOWN])
         self._tell_warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
-            self._checkpoint()
+            await self._checkpoint()
 
     async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
         """What the monitor `information` asks for in this step, of the policy that sampled it."""
@@ -261,20 +269,41 @@ class Trainer:
         self.listener.evaluation(step, evaluation.result)
         return evaluation.result
 
-    def _checkpoint(self) -> None:
-        """Save the last recorded step, unless a second interruption came between the next step's update and its
-        record: the policy is then no longer that of the recorded step."""
+    async def _checkpoint(self) -> None:
+        """Begin to save the last recorded step, unless a second interruption came between the next step's update and
+        its record: the policy is then no longer that of the recorded step."""
         config, checkpoints = self.assembly.config, self.run.checkpoints
+        await self._written()
         latest = checkpoints.latest()
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
-            save_checkpoint(
+            await save_checkpoint(
                 self.assembly.learner,
                 self.order,
                 self.run,
                 self.done,
-                config.checkpoint.keep,
+                config.checkpoint,
                 config.best_metric,
                 self.last,
             )
+            if not config.checkpoint.background:
+                await self._written()
         else:
             checkpoints.prune(config.checkpoint.keep)  # a kill may have come between a checkpoint and its pruning
+
+    async def _written(self) -> None:
+        """Wait until the checkpoint that was begun is on disk.
+
+        Raises:
+            RunError: it could not be written.
+        """
+        writer = self.run.checkpoint_writer
+        if writer.busy:
+            await asyncio.to_thread(writer.wait)
+        writer.raise_error()
+
+    async def _tell_if_not_written(self) -> None:
+        """Wait likewise, where another error is being raised, which matters more."""
+        try:
+            await self._written()
+        except RunError as error:
+            self.listener.note(str(error))

@@ -164,7 +164,7 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_advantages(step)),
         (checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),
         (checkpoint.path / STATE, state),
-        (checkpoint.trainer, lambda _: load_trainer_state(learner, checkpoint)),
+        (next(checkpoint.trainer.iterdir()), lambda _: load_trainer_state(learner, checkpoint)),
         (checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint, 2)),
     ]
     return readers + [(path, model) for path in sorted((folder / "model").iterdir())]

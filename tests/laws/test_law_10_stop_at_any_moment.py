@@ -7,9 +7,11 @@ import os
 import random
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contexts import every_context
@@ -19,6 +21,7 @@ from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.engines.module import load_module
 from agent_r1_core.errors import EngineError, RunError
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
@@ -26,6 +29,7 @@ from agent_r1_core.testing import tiny_model_folder
 
 KILLS = 20
 STEPS = 16
+SHARD = "shard-00001-of-00001.safetensors"
 
 
 BUNDLED = {"model__name": "tiny", "checkpoint": "{every: 1, keep: 1, best: null}", "training__importance_clip": 1.5}
@@ -109,16 +113,16 @@ def test_steps_after_the_last_checkpoint_are_done_again_and_replaced(folder: Pat
 
 
 def contents(checkpoint: Checkpoint) -> list[str]:
-    return [path.read_text() for path in (checkpoint.policy / "weights", checkpoint.trainer)]
+    return [path.read_text() for path in (checkpoint.policy / "weights", checkpoint.trainer / "shard")]
 
 
 def written(text: str) -> Callable[[Path], None]:
     """Writes a checkpoint whose files all hold the same text."""
 
     def write(folder: Path) -> None:
-        (folder / "policy").mkdir()
-        (folder / "policy" / "weights").write_text(text)
-        (folder / "trainer.pt").write_text(text)
+        for file in (folder / "policy" / "weights", folder / "trainer" / "shard"):
+            file.parent.mkdir()
+            file.write_text(text)
 
     return write
 
@@ -197,8 +201,37 @@ def test_what_is_half_there_is_no_checkpoint(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         checkpoints.save(step, written("some words"), keep=3)
     (checkpoints.at(2).policy / "weights").unlink()
-    checkpoints.at(3).trainer.write_text("some")
+    (checkpoints.at(3).trainer / "shard").write_text("some")
     assert [one.step for one in checkpoints.all()] == [1]
+
+
+class Overtaken(Notes):
+    """Holds the files of each step's checkpoint back until the next step is recorded."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.recorded = [threading.Event() for _ in range(steps)]
+        self.written = 0
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.recorded[step - 1].set()
+
+    def write(self, *args: Any) -> None:
+        self.written += 1
+        assert self.recorded[min(self.written, len(self.recorded) - 1)].wait(60)
+        write_state(*args)
+
+
+def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = BUNDLED | {"algorithm": "ppo", "checkpoint": "{every: 1, keep: 9, best: null}"}
+    whole = run_once(folder, "prompt", 3, **options)
+    overtaken = Overtaken(3)
+    monkeypatch.setattr("agent_r1_core.learning.staged.write_state", overtaken.write)
+    late = run_once(folder, "overtaken", 3, listener=overtaken, **options)
+    assert overtaken.written == 3
+    assert fingerprint(late) == fingerprint(whole)
 
 
 def flip_a_byte(file: Path) -> None:
@@ -214,7 +247,7 @@ def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
     options = {"checkpoint": "{every: 1, keep: 3, best: null}"}
     whole = run_once(folder, "unhurt", 3, **options)
     hurt = run_once(folder, "hurt", 3, **options)
-    flip_a_byte(hurt.checkpoints.at(3).trainer)
+    flip_a_byte(hurt.checkpoints.at(3).trainer / SHARD)
     flip_a_byte(hurt.checkpoints.at(2).policy / "model.safetensors")
 
     def fail(*_: object, **__: object) -> None:
@@ -225,16 +258,16 @@ def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
         with pytest.raises(EngineError):
             run_once(folder, "hurt", 3, resume=True, **options)
     assert (len(hurt.metrics()), hurt.trajectory_steps()) == (3, [1, 2, 3]), "nothing goes before it can be repeated"
-    assert hurt.checkpoints.at(3).trainer.is_file()
+    assert hurt.checkpoints.at(3).trainer.is_dir()
     told = Notes()
     resumed = run_once(folder, "hurt", 3, resume=True, listener=told, **options)
     assert told.said[0].endswith(
-        "(step_000003: trainer.pt has other bytes than were written; step_000002: policy/model.safetensors has other "
-        "bytes than were written): the run goes on from step_000001"
+        f"(step_000003: trainer/{SHARD} has other bytes than were written; step_000002: policy/model.safetensors has "
+        "other bytes than were written): the run goes on from step_000001"
     )
     assert fingerprint(resumed) == fingerprint(whole)
     for checkpoint in resumed.checkpoints.all():
-        flip_a_byte(checkpoint.trainer)
+        flip_a_byte(checkpoint.trainer / SHARD)
     with pytest.raises(RunError, match=r"no checkpoint of .*hurt is whole .*; restore one from a copy"):
         run_once(folder, "hurt", 4, resume=True, **options)
 

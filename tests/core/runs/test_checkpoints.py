@@ -23,7 +23,7 @@ def writer(step: int) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         (folder / "policy").mkdir()
         (folder / "policy" / "config.json").write_text(str(step))
-        (folder / "trainer.pt").write_bytes(bytes([step]) * 1000)
+        (folder / "task_order.json").write_bytes(bytes([step]) * 1000)
 
     return write
 
@@ -40,7 +40,7 @@ def test_a_checkpoint_is_found_again_with_what_it_scored(tmp_path: Path) -> None
     assert saved == checkpoints.latest() == checkpoints.best()
     assert saved.competitors == 1
     assert saved.policy.joinpath("config.json").read_text() == "10"
-    assert saved.trainer.read_bytes() == b"\n" * 1000
+    assert saved.task_order.read_bytes() == b"\n" * 1000
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_values_of_another_metric_do_not_compete(tmp_path: Path) -> None:
 def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, writer(1))
-    checkpoints.save(1, lambda folder: (folder / "trainer.pt").write_text("new") and None)
-    assert sorted(path.name for path in (tmp_path / "step_000001").iterdir()) == ["state.json", "trainer.pt"]
+    checkpoints.save(1, lambda folder: (folder / "task_order.json").write_text("new") and None)
+    assert sorted(path.name for path in (tmp_path / "step_000001").iterdir()) == ["state.json", "task_order.json"]
 
 
 def test_later_checkpoints_are_discarded(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_p
     checkpoints = Checkpoints(tmp_path)
     for step in (1, 2):
         checkpoints.save(step, writer(step))
-    os.truncate(tmp_path / "step_000002" / "trainer.pt", 10)
+    os.truncate(tmp_path / "step_000002" / "task_order.json", 10)
     checkpoints.clean()
     assert steps(checkpoints) == [1]
-    assert checkpoints.damaged() == {"step_000002": "trainer.pt is cut off"}
+    assert checkpoints.damaged() == {"step_000002": "task_order.json is cut off"}
     checkpoints.save(3, writer(3))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000003"]
 
@@ -142,8 +142,8 @@ OUTSIDE = "policy/../../../elsewhere"
             )
         ),
         (
-            lambda folder: (folder / "trainer.pt").write_bytes(b"x" * 1000),
-            "trainer.pt has other bytes than were written",
+            lambda folder: (folder / "task_order.json").write_bytes(b"x" * 1000),
+            "task_order.json has other bytes than were written",
         ),
         (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
         (lambda folder: (folder / "state.json").write_text("{"), "state.json is missing or damaged"),
@@ -261,7 +261,7 @@ def test_killed_at_any_of_twenty_random_moments_every_checkpoint_is_whole(tmp_pa
         for path in folder.glob("step_*"):
             step = int(path.name.removeprefix("step_"))
             assert (path / "policy" / "config.json").read_text() == str(step)
-            assert (path / "trainer.pt").read_bytes() == bytes([step]) * 1000
+            assert (path / "task_order.json").read_bytes() == bytes([step]) * 1000
             assert step in steps(Checkpoints(folder))
         in_a_child(train(folder), None)
         assert sorted(path.name for path in folder.iterdir()) == ["best.json", "step_000001", "step_000004"]

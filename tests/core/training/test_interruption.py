@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
+from agent_r1_core.errors import AlgorithmError, RunError
+from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.assembly import assemble
@@ -22,7 +25,7 @@ KEYS = (
     *("model.dtype=float32", "threads=1", "tasks.train={name: arithmetic, size: 4}", "tools=[calculator]"),
     *("tasks.eval={name: arithmetic, split: eval, size: 4}", "env.max_turns=2", "engine.max_new_tokens=4"),
     *("training.steps=3", "training.tasks_per_step=2", "training.samples_per_task=2"),
-    *("evaluation.every=2", "evaluation.at_start=false", "checkpoint.every=10"),
+    *("evaluation.every=2", "evaluation.at_start=false"),
 )
 
 
@@ -36,13 +39,18 @@ class Notes(Silence):
         self.said.append(text)
 
 
-@pytest.fixture
-def trainer(tmp_path: Path) -> Trainer:
+def trainer_of(tmp_path: Path, every: int = 10, background: str = "true") -> Trainer:
     folder = tiny_model_folder(tmp_path / "model")
-    resolved = load_config("default", [*KEYS, f"model.name={folder}"])
+    keys = (f"checkpoint.every={every}", f"checkpoint.background={background}", f"model.name={folder}")
+    resolved = load_config("default", [*KEYS, *keys])
     run = Run.create(tmp_path, "run", resolved.dump(), resolved.registry.to_json())
     run.keep_model_files(folder)
     return Trainer(assemble(resolved), run, Notes())
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Trainer:
+    return trainer_of(tmp_path)
 
 
 async def interrupted_amid_step_two(trainer: Trainer, times: int) -> None:
@@ -97,3 +105,83 @@ def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path, inter
     assert saved is not None
     assert saved.step == 2
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+class Held:
+    """Holds the writing of checkpoints back until it is let go; then it fails, if there is an error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.begun, self.go_on, self.error = threading.Event(), threading.Event(), error
+        monkeypatch.setattr("agent_r1_core.learning.staged.write_state", self)
+
+    def __call__(self, *args: Any) -> None:
+        self.begun.set()
+        assert self.go_on.wait(60)
+        if self.error is not None:
+            raise self.error
+        write_state(*args)
+
+
+def test_one_waits_for_the_checkpoint_that_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, trainer = Held(monkeypatch), trainer_of(tmp_path, every=2)
+
+    async def work() -> None:
+        training = asyncio.create_task(trainer.fit())
+        await asyncio.to_thread(held.begun.wait)
+        training.cancel()
+        while "writing the checkpoint of step 2 before stopping" not in trainer.listener.said:
+            await asyncio.sleep(0)
+        assert trainer.run.checkpoints.all() == []
+        held.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await training
+
+    asyncio.run(work())
+    latest = trainer.run.checkpoints.latest()
+    assert latest is not None
+    assert latest.step == trainer.done >= 2
+
+
+FULL = OSError("No space left on device")
+
+
+@pytest.mark.parametrize("background", ["true", "false"])
+def test_a_checkpoint_that_cannot_be_written_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: str
+) -> None:
+    held = Held(monkeypatch, FULL)
+    held.go_on.set()
+    trainer = trainer_of(tmp_path, every=1, background=background)
+    with pytest.raises(RunError, match=r"step_000001 could not be written \(No space left on device\); free space"):
+        asyncio.run(trainer.fit())
+    assert trainer.done <= (2 if background == "true" else 1)
+
+
+def test_beside_another_error_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, trainer = Held(monkeypatch, FULL), trainer_of(tmp_path, every=1)
+    learner = trainer.assembly.learner
+    update = learner.update
+
+    async def fail(groups: Any, step: int) -> Any:
+        if step == 1:
+            return await update(groups, step)
+        held.go_on.set()
+        raise AlgorithmError("it broke")
+
+    monkeypatch.setattr(learner, "update", fail)
+    with pytest.raises(AlgorithmError, match="it broke"):
+        asyncio.run(trainer.fit())
+    assert "step_000001 could not be written (No space left on device)" in trainer.listener.said[-1]
+
+
+def test_without_background_training_waits_for_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(tmp_path, every=1, background="false")
+    update, held = trainer.assembly.learner.update, []
+
+    async def watched(groups: Any, step: int) -> Any:
+        held.append([one.step for one in trainer.run.checkpoints.all()])
+        return await update(groups, step)
+
+    monkeypatch.setattr(trainer.assembly.learner, "update", watched)
+    asyncio.run(trainer.fit())
+    assert held == [[], [1], [1, 2]]
