@@ -45,11 +45,11 @@ async def save_checkpoint(
     Raises:
         RunError: the checkpoint before it could not be written.
     """
-    staged, place = await learner.stage(copy=settings.background), order.state()
+    captured, place = await learner.capture(copy=settings.background), order.state()
 
     def write(folder: Path) -> None:
         with disk_errors(folder):
-            staged.write(folder)
+            captured.write(folder)
         run.model_files.complete(folder / "policy")
         write_json(folder / TASK_ORDER, place)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.contracts.engine import Engine, EngineModel
+    from agent_r1_core.learning.captured import CapturedState
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.learning.staged import StagedState
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
@@ -164,12 +164,12 @@ class LocalLearner:
         """Write the policy's configuration and weights in Hugging Face format."""
         self.learner.policy.save(folder)
 
-    async def stage(self, copy: bool = True) -> StagedState:
+    async def capture(self, copy: bool = True) -> CapturedState:
         """Copy weights, optimisers, critic and adapters."""
-        from agent_r1_core.learning.staged import StagedState
+        from agent_r1_core.learning.captured import CapturedState
 
-        staged: StagedState = await self._lane.run(lambda: StagedState(self.learner, copy))
-        return staged
+        captured: CapturedState = await self._lane.run(lambda: CapturedState(self.learner, copy))
+        return captured
 
     async def close(self) -> None:
         """There is nothing to release."""

@@ -56,7 +56,7 @@ class Rollouts(Protocol):
         """Release everything, even after a start that failed half-way."""
 
 
-class Staged(Protocol):
+class Captured(Protocol):
     """The learner's state at one moment."""
 
     def write(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ class LearnerRole(Protocol):
             OSError, RuntimeError, SafetensorError: writing fails (disk full, read-only).
         """
 
-    async def stage(self, copy: bool = True) -> Staged:
+    async def capture(self, copy: bool = True) -> Captured:
         """Keep all that an exact resume needs, as it is now. Then learning may go on.
 
         Args:

@@ -228,7 +228,7 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     options = BUNDLED | {"algorithm": "ppo", "checkpoint": "{every: 1, keep: 9, best: null}"}
     whole = run_once(folder, "prompt", 3, **options)
     overtaken = Overtaken(3)
-    monkeypatch.setattr("agent_r1_core.learning.staged.write_state", overtaken.write)
+    monkeypatch.setattr("agent_r1_core.learning.captured.write_state", overtaken.write)
     late = run_once(folder, "overtaken", 3, listener=overtaken, **options)
     assert overtaken.written == 3
     assert fingerprint(late) == fingerprint(whole)

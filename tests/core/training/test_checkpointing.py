@@ -55,18 +55,18 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 def saved(learner: Learner, folder: Path, between: Any = lambda: None) -> Checkpoint:
-    """A checkpoint of the learner; `between` is done when it is staged and not yet written."""
+    """A checkpoint of the learner; `between` is done when it is captured and not yet written."""
 
     async def work() -> Checkpoint:
-        staged = await LocalLearner(learner).stage()
+        captured = await LocalLearner(learner).capture()
         between()
-        return Checkpoints(folder).save(1, staged.write)
+        return Checkpoints(folder).save(1, captured.write)
 
     return asyncio.run(work())
 
 
 @pytest.mark.parametrize("kind", ["plain", "critic", "lora"])
-def test_what_is_saved_is_the_state_when_it_was_staged(tmp_path: Path, model: Path, kind: str) -> None:
+def test_what_is_saved_is_the_state_when_it_was_captured(tmp_path: Path, model: Path, kind: str) -> None:
     """Bit for bit, and what the learner learns before it is written is not in it."""
     learner = learner_of(model, kind)
     learn(learner, 1)

@@ -112,7 +112,7 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
         self.begun, self.go_on, self.error = threading.Event(), threading.Event(), error
-        monkeypatch.setattr("agent_r1_core.learning.staged.write_state", self)
+        monkeypatch.setattr("agent_r1_core.learning.captured.write_state", self)
 
     def __call__(self, *args: Any) -> None:
         self.begun.set()

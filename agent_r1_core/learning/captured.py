@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
 
 
-class StagedState:
+class CapturedState:
     """The policy's weights and the learner's state.
 
     A copy lies in the memory of the CPU: 12 bytes for each parameter of the policy (its weight and two moments) and as
