@@ -771,6 +771,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         10,
+        "lock-released-while-a-checkpoint-is-written",
+        "agent_r1_core/runs/run.py",
+        "        self.checkpoint_writer.wait()\n",
+        "",
+        "nobody_elses",
+    ),
+    Mutation(
+        10,
         "moments-captured-without-a-copy",
         "agent_r1_core/learning/captured.py",
         'tensor.to("cpu", copy=True)',

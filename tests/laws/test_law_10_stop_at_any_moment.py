@@ -234,6 +234,29 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     assert fingerprint(late) == fingerprint(whole)
 
 
+def test_a_run_is_nobody_elses_while_its_checkpoint_is_being_written(tmp_path: Path) -> None:
+    """Two writers would mix their files: the lock goes when the checkpoint is on the disk."""
+    run, begun, go_on = Run.create(tmp_path, "run", {}, []), threading.Event(), threading.Event()
+
+    def write(folder: Path) -> None:
+        written("slow")(folder)
+        begun.set()
+        assert go_on.wait(60)
+
+    run.checkpoint_writer.start(1, write)
+    assert begun.wait(60)
+    assert run.checkpoints.all() == []
+    closing = threading.Thread(target=run.close)
+    closing.start()
+    closing.join(0.3)  # it does not end
+    with pytest.raises(RunError, match="already open for writing"):
+        Run.resume(run.path)
+    go_on.set()
+    closing.join()
+    with Run.resume(run.path) as again:
+        assert contents(again.checkpoints.at(1)) == ["slow", "slow"]
+
+
 def flip_a_byte(file: Path) -> None:
     """Change the byte in the middle of a file."""
     content = bytearray(file.read_bytes())

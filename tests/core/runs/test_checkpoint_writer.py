@@ -52,19 +52,6 @@ def test_a_checkpoint_is_seen_when_it_is_whole_and_the_next_one_waits_for_it(tmp
         assert not run.checkpoint_writer.busy
 
 
-def test_a_run_stays_locked_until_its_checkpoint_is_on_disk(tmp_path: Path) -> None:
-    run, slow = Run.create(tmp_path, "run", {}, []), Slow()
-    run.checkpoint_writer.start(1, slow)
-    assert slow.begun.wait(60)
-    closing = in_a_thread(run.close)
-    with pytest.raises(RunError, match="already open for writing"):
-        Run.resume(run.path)
-    slow.go_on.set()
-    closing.join()
-    with Run.resume(run.path) as again:
-        assert steps(again) == [1]
-
-
 def test_an_error_is_raised_once_and_leaves_nothing(tmp_path: Path) -> None:
     def refuse(folder: Path) -> None:
         (folder / "weights").write_text("some")
