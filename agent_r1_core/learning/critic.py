@@ -12,8 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from agent_r1_core.learning.decoder import Decoder
+from agent_r1_core.learning.networks import ValueNetwork
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.learning.sharding import shard
 
 
 class Critic:
@@ -32,6 +35,14 @@ class Critic:
         self.head = nn.Linear(getattr(decoder.config, "hidden_size", width), 1).to(policy.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+        self.ranks = ONE_RANK
+        self._network = ValueNetwork(self.decoder, self.head)
+
+    def shard(self, ranks: Ranks) -> None:
+        """Leave this rank its share of the weights, where there are several ranks."""
+        if ranks.size > 1 and self.ranks.size == 1:
+            self.ranks = ranks
+            shard(self._network, self.decoder, ranks)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """What learns."""
@@ -49,8 +60,8 @@ class Critic:
         Args:
             positions: long [k], indices into the packed row, on the CPU.
         """
-        hidden = self.decoder.hidden(packed.tree)[packed.place[positions].to(self.decoder.device)]
-        return self.head(hidden.float())[:, 0]
+        values: Tensor = self._network(packed.tree, packed.place[positions])
+        return values[:, 0]
 
     def state_dict(self) -> dict[str, Tensor]:
         """All weights themselves."""

@@ -10,8 +10,10 @@ from torch import Tensor
 from agent_r1_core.contracts.training import OldLogprobs
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.packing import Packed, micro_batches, pack
+from agent_r1_core.learning.dealing import passes
+from agent_r1_core.learning.packing import Packed, pack
 from agent_r1_core.learning.policy import Policy, Reference
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 
 _AGREES = 1e-4
 """Nats between engine and learner that count as rounding (LAW 2)."""
@@ -48,8 +50,9 @@ def forward(
     temperature: float = 1.0,
     max_tokens: int = 4096,
     share: bool = True,
+    ranks: Ranks = ONE_RANK,
 ) -> NetworkOutputs:
-    """Run the networks over a batch.
+    """Run the networks over a batch. Every one of several ranks gets all outputs, of which it computes a part.
 
     Args:
         old: where the policy's log-probs come from; `auto`: the engine's where a sample of the batch agrees with a pass
@@ -60,22 +63,24 @@ def forward(
     """
     sample = _sample(batch, policy, temperature) if old == "auto" or compare else None
     if old == "auto":
-        old = "engine" if sample is not None and _agree(*sample) else "learner"
+        differs = ranks.most(int(sample is None or not _agree(*sample)))
+        old = "learner" if differs else "engine"
     own = torch.zeros(batch.ids.shape) if old == "learner" else None
     referred = None if reference is None else torch.zeros(batch.ids.shape)
     values = None if critic is None else torch.zeros(batch.ids.shape)
     bootstrap = None if critic is None else torch.zeros(batch.size)
     asked = own is not None or referred is not None or values is not None
-    for packed in micro_batches(batch, range(batch.size if asked else 0), max_tokens, share):
+    for packed in passes(batch, range(batch.size if asked else 0), max_tokens, share, ranks):
         at = _chosen(packed, loss_mask)
         for network, padded in ((policy, own), (reference, referred)):
-            if network is not None and padded is not None and len(at):
+            if network is not None and padded is not None and (len(at) or ranks.size > 1):
                 _put(padded, packed, at, network.logprobs(packed, at, temperature).logprobs)
         if critic is not None and values is not None and bootstrap is not None:
             response = _chosen(packed, batch.response_mask)
             before, after = _values(packed, response, critic)
             _put(values, packed, response, before)
             bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
+    ranks.add(*(padded for padded in (own, referred, values, bootstrap) if padded is not None))
     if own is not None:
         sample = own[batch.action_mask], batch.sampler_logprobs[batch.action_mask]
     return NetworkOutputs(

@@ -1,7 +1,9 @@
 """The learner: turns the groups of one rollout into optimiser steps of the policy, and of the critic if there is one.
 
-One process, one device. It keeps no hidden state: shuffling is seeded by run, step and epoch, the learning rate follows
-from the step, so that `state_dict` and the policy's folder are all that an exact resume needs (LAW 10).
+It keeps no hidden state: shuffling is seeded by run, step and epoch, the learning rate follows from the step, so that
+`state_dict` and the policy's folder are all that an exact resume needs (LAW 10). On several ranks each has a learner,
+which holds its share of the weights, gets the whole rollout and computes its part of the passes; all else is the same
+on all of them, metrics included.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.dealing import passes
 from agent_r1_core.learning.filters import kept_groups
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.loss import add_entropy, update_sums
-from agent_r1_core.learning.meter import Meter, Sum, gap_sums
+from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
-from agent_r1_core.learning.packing import Packed, micro_batches
+from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import Policy, Reference
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.scoring import score_actions
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.metrics import declared as metric
@@ -44,6 +48,8 @@ class Learner:
         reference: the frozen first policy, where the algorithm needs one; with adapters it is the model below them.
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
+        ranks: the processes that compute together. Several take the networks in shares, which costs each of them whole
+            copies of policy, critic and reference, in float32 and where they were loaded, until the learner is made.
 
     Raises:
         ConfigError: the algorithm needs a reference and none is given, or log-probs that the engine has not.
@@ -59,6 +65,7 @@ class Learner:
         reference: Reference | None = None,
         temperature: float = 1.0,
         seed: int = 0,
+        ranks: Ranks = ONE_RANK,
     ) -> None:
         roles = algorithm.roles()
         if "reference" in roles and reference is None and policy.lora:
@@ -80,6 +87,10 @@ class Learner:
         self.critic = (critic or Critic(policy)) if "critic" in roles else None
         self.temperature = temperature
         self.seed = seed
+        self.ranks = ranks
+        for network in (policy, self.critic, self.reference):
+            if isinstance(network, Policy | Critic):
+                network.shard(ranks)
         self._checked = CheckedAlgorithm(algorithm)
         self._entropy_gradient = algorithm.needs_entropy()
         self._skips = settings.skip_without_gradient and not (
@@ -118,7 +129,8 @@ class Learner:
         Args:
             groups: what `filter` kept; failed trajectories in them are left out.
             step: of the run, from 1.
-            stopped: asked before each micro-batch; once it says so, nothing more is computed.
+            stopped: asked before each micro-batch; once it says so, nothing more is computed. Of several ranks one that
+                stops, or fails, leaves the others waiting until their process group's time-out: end them too.
 
         Raises:
             AlgorithmError: the algorithm raised, or returned what its contract does not allow.
@@ -161,6 +173,7 @@ class Learner:
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
+            ranks=self.ranks,
         )
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -238,6 +251,7 @@ class Learner:
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
+            ranks=self.ranks,
         )
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
@@ -259,11 +273,14 @@ class Learner:
         batch, size = minibatch.update.batch, len(minibatch.rows)
         meter.add(metric.UPDATE_SKIPPED_SHARE, float(size - len(minibatch.kept)), float(size))
         meter.add(metric.UPDATE_MEASURED_SHARE, *minibatch.measured)
-        learns, gap = step > self._warmup, metric.LOGPROB_GAP not in meter.sums
-        for packed in micro_batches(batch, minibatch.kept, self.settings.max_tokens_per_microbatch, self._shares):
+        learns, gap, own = step > self._warmup, metric.LOGPROB_GAP not in meter.sums, list[dict[str, Sum]]()
+        budget = self.settings.max_tokens_per_microbatch
+        for packed in passes(batch, minibatch.kept, budget, self._shares, self.ranks):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
-            meter.add_all(self._backward(minibatch, packed, learns, gap))
+            own.append(self._backward(minibatch, packed, learns, gap))
+        for sums in gathered(own, self.ranks):
+            meter.add_all(sums)
         meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
         if learns:
             self.optimiser.step(step, meter)
@@ -279,12 +296,16 @@ class Learner:
             gap: whether to measure the gap to the engine.
         """
         chosen = minibatch.update.in_a_loss[packed.rows][packed.valid]
-        if not bool(chosen.any()):
-            return {}
         at, policy = chosen.nonzero().flatten(), None
+        if not len(at) and self.ranks.size == 1:
+            return {}
         if learns:
             policy = self.policy.logprobs(packed, at, self.temperature, self._entropy_gradient)
         values = None if self.critic is None else self.critic.values(packed, at - 1)
+        if not len(at):  # other ranks compute gradients meanwhile, to which this one adds zeros
+            outputs = ([] if policy is None else [policy.logprobs]) + ([] if values is None else [values])
+            torch.cat(outputs).sum().backward()
+            return {}
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
         action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
@@ -298,4 +319,4 @@ class Learner:
         terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
-        return sums | update_sums(terms, tokens)
+        return detached(sums | update_sums(terms, tokens))

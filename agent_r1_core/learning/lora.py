@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,16 +51,18 @@ class DropoutSeed:
 
     seed: int = 0
     step: int = 0
+    rank: int = 0
     passes: int = 0
     """Forward passes with gradient within the step."""
 
-    def begin(self, seed: int, step: int) -> None:
+    def begin(self, seed: int, step: int, rank: int = 0) -> None:
         """Begin a step."""
-        self.seed, self.step, self.passes = seed, step, 0
+        self.seed, self.step, self.rank, self.passes = seed, step, rank, 0
 
     def of(self, layer: int) -> int:
-        """The seed of a layer's mask in this pass."""
-        return derive_seed("dropout", self.seed, self.step, self.passes, layer)
+        """The seed of a layer's mask in this pass; every rank has masks of its own, the first those of one alone."""
+        others = (self.rank,) if self.rank else ()
+        return derive_seed("dropout", self.seed, self.step, self.passes, layer, *others)
 
 
 class AdapterDropout(nn.Module):
@@ -95,22 +97,20 @@ def replace_dropout(model: nn.Module) -> DropoutSeed:
 
 
 @torch.no_grad()
-def merged_weights(model: PreTrainedModel) -> dict[str, Tensor]:
+def merged_weights(model: PreTrainedModel) -> Iterator[tuple[str, Tensor]]:
     """The base model's tensors by their Hugging Face names with the adapters added, on copies: the live weights stay as
     they are, bit for bit."""
-    deltas = {
-        name: layer.get_delta_weight("default")
+    layers: dict[str, Any] = {
+        name: layer
         for name, layer in model.named_modules()
         if hasattr(layer, "get_delta_weight") and hasattr(layer, "base_layer")
     }
-    out = {}
     for name, tensor in model.named_parameters():
         if _MARK in name:
             continue
         owner = name.removesuffix(".base_layer.weight")
-        merged = tensor + deltas[owner] if owner in deltas and owner != name else tensor
-        out[name.replace(".base_layer.", ".")] = merged.detach()
-    return out
+        merged = tensor + layers[owner].get_delta_weight("default") if owner in layers and owner != name else tensor
+        yield name.replace(".base_layer.", "."), merged.detach()
 
 
 def adapter_state(model: PreTrainedModel) -> dict[str, Tensor]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 from torch import Tensor
 
+from agent_r1_core.learning.ranks import Ranks
 from agent_r1_core.metrics import declared as metric
 
 Sum = tuple[Tensor, Tensor]
@@ -22,6 +24,19 @@ def gap_sums(logprobs: Tensor, sampler_logprobs: Tensor) -> dict[str, Sum]:
         metric.LOGPROB_GAP: ((logprobs - sampler_logprobs).abs().double().sum(), count),
         metric.PROB_GAP: ((logprobs.exp() - sampler_logprobs.exp()).abs().double().sum(), count),
     }
+
+
+def detached(sums: Mapping[str, Sum]) -> dict[str, Sum]:
+    """The same numbers without the graph that they come from."""
+    return {name: (torch.as_tensor(total).detach(), torch.as_tensor(over)) for name, (total, over) in sums.items()}
+
+
+def gathered(sums: Sequence[Mapping[str, Sum]], ranks: Ranks) -> Sequence[Mapping[str, Sum]]:
+    """What the micro-batches of all ranks report, in the order of the ranks, given those of this one."""
+    if ranks.size == 1:
+        return sums
+    own = [{name: (total.cpu(), over.cpu()) for name, (total, over) in one.items()} for one in sums]
+    return list(chain.from_iterable(ranks.gather(own)))
 
 
 @dataclass

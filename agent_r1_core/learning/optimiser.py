@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.contracts.training import Schedule, TrainingConfig
 from agent_r1_core.learning.meter import Meter
+from agent_r1_core.learning.sharding import whole
 from agent_r1_core.metrics import declared as metric
 
 _COUNT = "/step"
@@ -94,7 +95,7 @@ class Optimiser:
         steps = settings.steps - self.waits
         lr = self.lr * lr_factor(step - self.waits, steps, settings.warmup_steps, settings.schedule)
         bound = settings.max_grad_norm if settings.max_grad_norm > 0 else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, bound))
+        norm = self._clip(bound)
         finite = math.isfinite(norm)
         taken = finite and norm > 0
         if taken:
@@ -107,6 +108,13 @@ class Optimiser:
         meter.add(self.reports.skipped_nonfinite, float(not finite))
         meter.add(self.reports.skipped_zero, float(finite and norm == 0))
         self.clear()
+
+    def _clip(self, bound: float) -> float:
+        """Scale the gradients down to a norm, which is that of all ranks' shares; returns what it was."""
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        norm = whole(torch.nn.utils.get_total_norm(gradients))
+        torch.nn.utils.clip_grads_with_norm_(self.parameters, bound, norm)
+        return float(norm)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The moments themselves, and counts of steps, by `<parameter>/<kind>`; a parameter that never had a gradient

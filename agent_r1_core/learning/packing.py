@@ -168,6 +168,22 @@ def micro_batches(batch: Batch, rows: Iterable[int], max_tokens: int, share: boo
         yield _packed(forest, batch, taken)
 
 
+def idle(batch: Batch) -> Packed:
+    """A micro-batch of no trajectory over a tree of one token: a pass of it costs next to nothing and adds nothing to a
+    gradient."""
+    nothing = torch.zeros(0, dtype=torch.long)
+    token = torch.zeros(1, dtype=torch.long)
+    return Packed(nothing, nothing, batch.valid[:0], nothing, Tree(token, token, (Span(1, ()),)))
+
+
+def computed_tokens(batch: Batch, rows: Iterable[int], share: bool = True) -> int:
+    """How many tokens a pass over these rows computes."""
+    forest = PrefixForest(share)
+    for row in rows:
+        _add(forest, batch, row)
+    return forest.tokens
+
+
 def _packed(forest: PrefixForest, batch: Batch, rows: Sequence[int]) -> Packed:
     index = torch.tensor(rows, dtype=torch.long)
     valid = batch.valid[index]

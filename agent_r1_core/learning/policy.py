@@ -1,7 +1,7 @@
 """The policy: log-probs of chosen tokens of packed sequences, weights by their Hugging Face names, a folder to save to.
 
 Weights are float32 whatever the precision of the computation is, so that small updates are not lost. Activation
-checkpointing and LoRA are options. Models of several devices are not handled here.
+checkpointing and LoRA are options. Several ranks hold a policy in shares: then all of them make every call alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from agent_r1_core.learning.lora import (
     merged_weights,
     replace_dropout,
 )
+from agent_r1_core.learning.networks import PolicyNetwork
 from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.learning.sharding import shard, whole
 from agent_r1_core.models import load_model
 
 
@@ -81,6 +84,8 @@ class Policy:
         module.eval()
         self.head.check(self.model, decoder)
         self.decoder = Decoder(decoder, dtype, training_mode=gradient_checkpointing or self.lora)
+        self.ranks = ONE_RANK
+        self._network = PolicyNetwork(module, self.decoder, self.head)
 
     @classmethod
     def load(
@@ -112,6 +117,14 @@ class Policy:
         """This policy as it is now, without gradients: a reference for KL terms."""
         return Policy(copy.deepcopy(self.module), self.dtype).freeze()
 
+    def shard(self, ranks: Ranks) -> Policy:
+        """Leave this rank its share of the weights, where there are several ranks; returns itself. Copies, and critics
+        that begin as one, must be made before."""
+        if ranks.size > 1 and self.ranks.size == 1:
+            self.ranks = ranks
+            shard(self._network, self.decoder, ranks)
+        return self
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
@@ -128,7 +141,7 @@ class Policy:
     def seed_dropout(self, seed: int, step: int) -> None:
         """Set what the adapters' dropout masks follow from; nothing else in a policy is random."""
         if self._dropout is not None:
-            self._dropout.begin(seed, step)
+            self._dropout.begin(seed, step, self.ranks.rank)
 
     def logprobs(
         self, packed: Packed, tokens: Tensor, temperature: float = 1.0, entropy_gradient: bool = False
@@ -144,10 +157,9 @@ class Policy:
         # A token that several sequences share has one log-prob, so it is taken once and handed to each of them.
         nodes, shared = packed.place[tokens].unique(return_inverse=True)
         before = torch.zeros_like(nodes).scatter_(0, shared, packed.place[tokens - 1])
-        hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]
-        ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)
-        with self.decoder.precision():
-            logprobs, entropy = self.head.logprobs(hidden, ids, temperature, entropy_gradient)
+        ids = packed.tree.ids[nodes]
+        logprobs, entropy = self._network(packed.tree, before, ids, temperature, entropy_gradient)
+        shared = shared.to(logprobs.device)
         return TokenLogprobs(logprobs[shared], entropy[shared])
 
     def base_model(self) -> Reference:
@@ -158,36 +170,47 @@ class Policy:
         """
         return _BaseModel(self)
 
-    def weights(self) -> dict[str, Tensor]:
+    def each_weight(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its Hugging Face name, tied ones once, adapters merged; views of the live weights where
-        nothing was merged."""
-        if self.lora:
-            return merged_weights(self.model)
-        return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
+        nothing was merged. Several ranks put together one after the other, on their device: all ranks must ask for
+        all of them."""
+        own = ((name, parameter.detach()) for name, parameter in self.model.named_parameters())
+        return ((name, whole(tensor)) for name, tensor in (merged_weights(self.model) if self.lora else own))
+
+    def weights(self) -> dict[str, Tensor]:
+        """What `each_weight` gives. Of several ranks all must call it; the first gets the tensors, on the CPU, the
+        others none."""
+        if self.ranks.size == 1:
+            return dict(self.each_weight())
+        return {name: tensor.cpu() for name, tensor in self.each_weight() if self.ranks.rank == 0}
 
     def snapshot(self, device: str | None = None) -> dict[str, Tensor]:
         """The weights as they are now, for a reader that works on while later updates move the policy.
 
-        With adapters it copies no more than `weights` does: merged tensors are new, and the others never learn.
+        With adapters it copies no more than `weights` does: merged tensors are new, and the others never learn. Nor on
+        several ranks, where all tensors are new.
 
         Args:
             device: where to; None: where the weights are.
         """
-        return {name: tensor.to(device or tensor.device, copy=not self.lora) for name, tensor in self.weights().items()}
+        shared = not self.lora and self.ranks.size == 1
+        return {name: tensor.to(device or tensor.device, copy=shared) for name, tensor in self.weights().items()}
 
     def save(self, folder: str | Path, dtype: str = "float32", weights: Mapping[str, Tensor] | None = None) -> None:
         """Write configuration and weights in Hugging Face format, adapters merged, in `dtype` (float32 for an exact
-        resume). A plain folder also needs the tokenizer, which belongs to the run (`ModelFiles`).
+        resume). A plain folder also needs the tokenizer, which belongs to the run (`ModelFiles`). Of several ranks all
+        must call it, and the first writes.
 
         Args:
             weights: what `weights` or `snapshot` gave earlier; None: those of now.
         """
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
         kind = getattr(torch, dtype)
         chosen = self.weights() if weights is None else weights
-        written = {name: tensor.to("cpu", kind) for name, tensor in chosen.items()}
-        self.model.save_pretrained(target, state_dict=written)
+        if self.ranks.rank:
+            return
+        target.mkdir(parents=True, exist_ok=True)
+        self.model.save_pretrained(target, state_dict={name: one.to("cpu", kind) for name, one in chosen.items()})
         config = copy.deepcopy(self.model.config)
         config.dtype = kind
         config.save_pretrained(target)

@@ -9,6 +9,7 @@ from torch import Tensor
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.trajectory import Group, Segment, Task, Trajectory
 
 
@@ -20,6 +21,7 @@ def score_actions(
     temperature: float = 1.0,
     max_tokens: int = 4096,
     share: bool = True,
+    ranks: Ranks = ONE_RANK,
 ) -> Tensor:
     """log p(action | prompt), summed over the action's tokens: float64 [actions, prompts], nats, without gradient.
 
@@ -40,6 +42,7 @@ def score_actions(
         temperature=temperature,
         max_tokens=max_tokens,
         share=share,
+        ranks=ranks,
     )
     assert outputs.old_logprobs is not None
     return outputs.old_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T

@@ -19,6 +19,8 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import OF_POLICY, Optimiser
 from agent_r1_core.learning.policy import Policy, Reference
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.learning.sharding import whole
 from agent_r1_core.trajectory import Group
 
 
@@ -32,7 +34,7 @@ class KeptGradients(Optimiser):
     def step(self, step: int, meter: Meter) -> None:
         """Keep the gradient; zeros for a weight that has none."""
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
-        self.kept.append(torch.cat([gradient.flatten() for gradient in gradients]))
+        self.kept.append(torch.cat([whole(gradient).flatten() for gradient in gradients]))
         self.clear()
 
 
@@ -44,6 +46,7 @@ def update_gradients(
     reference: Reference | None = None,
     temperature: float = 1.0,
     critic_head: float = 0.5,
+    ranks: Ranks = ONE_RANK,
     **settings: Any,
 ) -> list[Tensor]:
     """Gradients of one update on a copy of `model`: one flat vector per mini-batch, the policy's before the critic's.
@@ -51,13 +54,14 @@ def update_gradients(
     Args:
         reference: for algorithms with a KL; None: the model with slightly larger weights.
         critic_head: value of all weights of the critic's head, so that values differ and gradients reach its decoder.
+        ranks: several get the same gradients, of which each computes a part.
         settings: fields of TrainingConfig.
     """
     policy = Policy(copy.deepcopy(model))
     training = TrainingConfig(**settings)
     if reference is None and "reference" in algorithm.roles():
         reference = _shifted(policy)
-    learner = Learner(policy, algorithm, training, reference=reference, temperature=temperature)
+    learner = Learner(policy, algorithm, training, reference=reference, temperature=temperature, ranks=ranks)
     actor = KeptGradients(policy.parameters(), training)
     learner.optimiser = actor
     if learner.critic is None:

@@ -38,8 +38,7 @@ _NEVER = "never = int(turn.max()) + 1 if turn.numel() else 0"
 _TURNS = "turns = int(index.max()) + 1 if turn.numel() else 0"
 _ZEROS = "zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.numel() else 0)"
 _INDEX = "index = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)[:, :longest]"
-_HIDDEN = "hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]"
-_IDS = "ids, shared = packed.tree.ids[nodes].to(self.device), shared.to(self.device)"
+_HEAD = "return self.head.logprobs(hidden[before.to(device)], ids.to(device), temperature, entropy_gradient)"
 _CLOSED = '_LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))'
 _NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)'
 
@@ -137,11 +136,9 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "policy", "gradient_checkpointing: bool = False,", "False", "True"
     ): "Recomputing activations takes time and saves memory; the numbers are the same.",
-    _change(
-        "policy", "hidden = self.decoder.hidden(packed.tree)[before.to(self.device)]", "self.device", "None"
-    ): DEVICE,
-    _change("policy", _IDS, "self.device", "None"): DEVICE,
-    ("policy", _IDS, _IDS.replace("shared.to(self.device)", "shared.to(None)")): DEVICE,
+    _change("networks", _HEAD, "before.to(device)", "before.to(None)"): DEVICE,
+    _change("networks", _HEAD, "ids.to(device)", "ids.to(None)"): DEVICE,
+    _change("policy", "shared = shared.to(logprobs.device)", "logprobs.device", "None"): DEVICE,
     _change("update", "return packed.take(numbers, chosen).to(device)", "device", "None"): DEVICE,
     _change(
         "collector", "self._threads = ThreadPool(settings.max_episodes * 2)", "2", "3"

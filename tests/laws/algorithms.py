@@ -40,7 +40,12 @@ def make(block: str | dict[str, Any]) -> Algorithm:
     return algorithm
 
 
-ALGORITHMS: dict[str, Algorithm] = {name: make(block) for name, block in ({n: n for n in NAMES} | VARIANTS).items()}
+def block_of(name: str) -> dict[str, Any]:
+    """Name and options of one of the algorithms."""
+    return dict(VARIANTS.get(name, {"name": name}))
+
+
+ALGORITHMS: dict[str, Algorithm] = {name: make(block_of(name)) for name in (*NAMES, *VARIANTS)}
 MASKED = {
     name: algorithm
     for name, algorithm in ALGORITHMS.items()

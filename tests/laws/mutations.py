@@ -481,6 +481,41 @@ MUTATIONS: tuple[Mutation, ...] = (
         "sharing and dapo",
     ),
     Mutation(
+        6,
+        "ranks-average-their-gradients",
+        "agent_r1_core/learning/sharding.py",
+        "part.set_gradient_divide_factor(1.0)",
+        "part.set_gradient_divide_factor(float(ranks.size))",
+        "that_of_the_formulas and dapo",
+    ),
+    Mutation(
+        6,
+        "every-rank-has-its-own-normaliser",
+        LEARNER,
+        "            own.append(self._backward(minibatch, packed, learns, gap))\n",
+        "            if self.ranks.size > 1:\n"
+        "                rows = packed.rows.tolist()\n"
+        "                minibatch = Minibatch.of(minibatch.update, rows, self.algorithm.config)\n"
+        "            own.append(self._backward(minibatch, packed, learns, gap))\n",
+        "that_of_the_formulas and dapo",
+    ),
+    Mutation(
+        6,
+        "a-rank-without-work-repeats-its-last-micro-batch",
+        "agent_r1_core/learning/dealing.py",
+        "        yield idle(batch)\n",
+        "        yield own[-1] if own else idle(batch)\n",
+        "that_of_the_formulas and reinforce_pp_kl",
+    ),
+    Mutation(
+        6,
+        "every-rank-clips-by-the-norm-of-its-share",
+        "agent_r1_core/learning/optimiser.py",
+        "norm = whole(torch.nn.utils.get_total_norm(gradients))",
+        'norm = torch.nn.utils.get_total_norm([getattr(one, "_local_tensor", one) for one in gradients])',
+        "those_of_one_rank and dapo",
+    ),
+    Mutation(
         7,
         "a-lone-trajectory-keeps-its-reward",
         GROUPS,

@@ -22,6 +22,7 @@ COPIED = (
     "recipes",
     "templates",
     "tests/laws",
+    "tests/yardstick",
     "tests/conftest.py",
     "tests/fixtures/chat_templates",
     "pyproject.toml",

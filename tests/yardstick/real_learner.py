@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
+from plain_model import Shape
 from torch import Tensor
 
 from agent_r1_core.contracts.training import TrainingConfig
@@ -14,6 +17,7 @@ from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import tiny_model
 from agent_r1_core.trajectory import Group
@@ -30,7 +34,7 @@ class Trained:
 
     before: Named
     trail: list[Named] = field(default_factory=list)
-    """Weights before each step."""
+    """Weights before each step of a single rank."""
     gradients: list[Named] = field(default_factory=list)
     after: Named = field(default_factory=dict)
 
@@ -58,6 +62,11 @@ def settings() -> dict[str, Any]:
 
 def models() -> tuple[Any, Any, Any]:
     """Policy, critic's beginning and reference: three that differ."""
+    return copy.deepcopy(_models())
+
+
+@lru_cache
+def _models() -> tuple[Any, Any, Any]:
     policy, critic, reference = tiny_model(tie=False), tiny_model(seed=1), tiny_model(tie=False)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -69,6 +78,19 @@ def models() -> tuple[Any, Any, Any]:
     return policy, critic, reference
 
 
+@lru_cache
+def shape() -> Shape:
+    """Of these models."""
+    config = models()[0].config
+    return Shape(
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        config.num_key_value_heads,
+        config.rms_norm_eps,
+        config.rope_parameters["rope_theta"],
+    )
+
+
 def learn(
     name: str,
     options: Mapping[str, Any],
@@ -76,9 +98,11 @@ def learn(
     *,
     temperature: float,
     seed: int,
+    ranks: Ranks = ONE_RANK,
     **settings: Any,
 ) -> Run:
-    """Update on one rollout after the other, as steps 1, 2, ..."""
+    """Update on one rollout after the other, as steps 1, 2, ...; of several ranks each tells of its share of the
+    weights, the first rows of every tensor on the first rank and so on."""
     policy, critic, reference = models()
     algorithm = REGISTRY.create("algorithm", {"name": name, **options})
     actor = Policy(policy)
@@ -93,33 +117,41 @@ def learn(
         reference=Policy(reference).freeze(),
         temperature=temperature,
         seed=seed,
+        ranks=ranks,
     )
-    _watch(learner.optimiser, run.policy)
+    _watch(learner.optimiser, run.policy, ranks)
     if learner.critic_optimiser is not None:
-        _watch(learner.critic_optimiser, run.critic)
+        _watch(learner.critic_optimiser, run.critic, ranks)
     for step, groups in enumerate(rollouts, 1):
         run.metrics.append(learner.update(learner.filter(groups), step).metrics)
     run.policy.after, run.critic.after = _by_name(policy), _critic_by_name(judge)
     return run
 
 
-def _watch(optimiser: Optimiser, trained: Trained) -> None:
-    """Keep copies of weights and gradients at every step of an optimiser."""
+def _watch(optimiser: Optimiser, trained: Trained, ranks: Ranks) -> None:
+    """Keep copies of gradients at every step of an optimiser, and of weights where a single rank has them at hand."""
     original = optimiser.step
 
     def step(*arguments: Any, **more: Any) -> None:
         named = dict(zip(trained.before, optimiser.parameters, strict=True))
-        trained.trail.append({name: weight.detach().clone() for name, weight in named.items()})
+        if ranks.size == 1:
+            trained.trail.append({name: weight.detach().clone() for name, weight in named.items()})
         trained.gradients.append(
-            {n: torch.zeros_like(w) if w.grad is None else w.grad.clone() for n, w in named.items()}
+            {n: _own(torch.zeros_like(w) if w.grad is None else w.grad).clone() for n, w in named.items()}
         )
         original(*arguments, **more)
 
     optimiser.step = step  # type: ignore[method-assign]
 
 
+def _own(tensor: Tensor) -> Tensor:
+    """This rank's share."""
+    local: Any = getattr(tensor, "to_local", None)
+    return tensor if local is None else local()
+
+
 def _by_name(model: Any) -> Named:
-    return {name: value.detach().clone() for name, value in model.named_parameters()}
+    return {name: _own(value.detach()).clone() for name, value in model.named_parameters()}
 
 
 def _critic_by_name(critic: Critic) -> Named:

@@ -17,8 +17,8 @@ import pytest
 import torch
 from plain_algorithms import REFERENCES, plain
 from plain_learner import SETTINGS, Network, PlainLearner
-from plain_model import Shape, in_float64, logprobs
-from real_learner import Named, Trained, algorithms, learn, models, settings
+from plain_model import in_float64, logprobs
+from real_learner import Named, Trained, algorithms, learn, models, settings, shape
 from torch import Tensor
 
 from agent_r1_core.testing import tiny_model
@@ -154,18 +154,6 @@ CASES = [
         for name in REFERENCES
     ),
 ]
-
-
-@lru_cache
-def shape() -> Shape:
-    config = models()[0].config
-    return Shape(
-        config.num_hidden_layers,
-        config.num_attention_heads,
-        config.num_key_value_heads,
-        config.rms_norm_eps,
-        config.rope_parameters["rope_theta"],
-    )
 
 
 @lru_cache

@@ -312,6 +312,16 @@ def test_dropout_of_adapters_follows_from_the_seed_alone(recompute: bool, tmp_pa
     assert torch.equal(one, two), "without gradient there is no dropout"
 
 
+def test_every_rank_drops_others_and_the_first_what_one_alone_drops() -> None:
+    masks = []
+    for begin in ((3, 1), (3, 1, 0), (3, 1, 1), (3, 1, 2)):
+        seed = DropoutSeed()
+        seed.begin(*begin)
+        masks.append(AdapterDropout(0.5, 0, seed)(torch.ones(50)).tolist())
+    assert masks[0] == masks[1]
+    assert len({tuple(mask) for mask in masks}) == 3
+
+
 def test_dropout_of_adapters_keeps_the_mean() -> None:
     dropped = AdapterDropout(0.25, 0, DropoutSeed())(torch.ones(1000))
     assert set(dropped.tolist()) == {0.0, float(torch.tensor(1.0) / 0.75)}

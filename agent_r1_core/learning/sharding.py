@@ -1,0 +1,61 @@
+"""Networks that several ranks hold in shares, by FSDP2: each layer is put together when it computes, then dropped.
+
+Gradients are the sum over ranks, not the mean: every loss term carries the normaliser of the whole update (LAW 6).
+Sharding begins from a whole copy of the weights on every rank; a layer moves to the ranks' device when it is cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+from agent_r1_core.learning.decoder import Decoder
+from agent_r1_core.learning.ranks import Ranks
+
+_HALF = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+"""Layers travel in bfloat16, which autocast would make of them anyway, and would keep until the backward pass."""
+
+
+def shard(network: nn.Module, decoder: Decoder, ranks: Ranks) -> None:
+    """Leave this rank its share of each parameter; from then on they stand whole only within `network`'s forward.
+
+    Args:
+        decoder: a part of the network; its layers travel one by one, all else together.
+    """
+    policy = _HALF if decoder.dtype == "bfloat16" else MixedPrecisionPolicy()
+    layers = _layers(decoder)
+    for layer in layers:
+        fully_shard(layer, mesh=ranks.mesh, mp_policy=policy)
+    fully_shard(network, mesh=ranks.mesh)
+    part: Any
+    for part in (*layers, network):
+        part.set_gradient_divide_factor(1.0)
+        part.set_force_sum_reduction_for_comms(True)
+    network.register_forward_hook(_drop)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A parameter, gradient or number that may be in shares, as a plain tensor. All ranks must ask for it."""
+    gathered: Any = getattr(tensor, "full_tensor", None)
+    return tensor if gathered is None else gathered()
+
+
+def _drop(network: Any, *_: Any) -> None:
+    """Without a backward pass FSDP2 would keep what it gathered for the root, and not see the next optimiser step."""
+    if not torch.is_grad_enabled():
+        network.reshard()
+
+
+def _layers(decoder: Decoder) -> list[nn.Module]:
+    """The decoder's layers. None where it runs a sequence at a time: ranks would gather them different numbers of
+    times."""
+    if not decoder.packs:
+        return []
+    layers = getattr(decoder.module, "layers", None)
+    if isinstance(layers, nn.ModuleList):
+        return list(dict.fromkeys(layers))
+    names = set(decoder.module._no_split_modules or ())
+    return [module for module in decoder.module.modules() if type(module).__name__ in names]

@@ -1,0 +1,128 @@
+"""LAW 6 on several ranks: the gradient does not depend on how many processes computed it.
+
+The same rollout on 1, 2 and 4 ranks of torch.distributed is held against the formulas of tests/yardstick in float64,
+for every registered algorithm. Prefixes are shared and rows without gradient skipped, as always; groups are of unequal
+length, and on four ranks most algorithms leave some rank without a group.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pytest
+import torch
+from algorithms import NAMES, block_of
+from plain_algorithms import plain
+from plain_learner import PlainLearner
+from real_learner import Named, shape
+from several_ranks import OTHERS, SEED, SETTINGS, SIZES, TEMPERATURE, compute, groups, learn
+from torch import Tensor
+
+from agent_r1_core.learning.ranks import ONE_RANK
+
+BOUND = 1e-5
+WAY = 1e-3
+"""Of the way that the weights went: AdamW makes a step of a gradient that is nothing but rounding."""
+UPDATES = [
+    *NAMES,
+    *("grpo_kl", "grpo_entropy", "ppo_kl", "ppo_entropy_no_masks", "reinforce_pp_kl"),
+    *("ppo_kl/long", "grpo_kl/unrewarded"),
+]
+"""Algorithms, some with other rollouts: of one group, and of two."""
+several = pytest.mark.parametrize("size", [size for size in SIZES if size > 1])
+every_size = pytest.mark.parametrize("size", SIZES)
+
+
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
+    """By the number of ranks, what each of them found of the cases that this session's tests name."""
+    named = {getattr(item, "callspec", None) and item.callspec.params.get("case") for item in request.session.items}
+    return compute([case for case in (*UPDATES, *OTHERS) if case in named], tmp_path_factory.mktemp("ranks"))
+
+
+@lru_cache
+def formulas(case: str) -> list[Named]:
+    """The gradients of policy and critic, where there is one."""
+    name, _, draw = case.partition("/")
+    played = groups(draw or "mixed")
+    learner = PlainLearner(
+        plain(**block_of(name)), shape(), learn(name, [played], ONE_RANK), TEMPERATURE, SEED, SETTINGS
+    )
+    learner.update(played, 1)
+    return [gradient for network in (learner.policy, learner.critic) for gradient in network.gradients]
+
+
+def joined(found: list[dict[str, Any]], case: str, what: str) -> list[Named]:
+    """Tensors of which each rank holds some rows."""
+    shares = [rank[case][what] for rank in found]
+    return [
+        {name: torch.cat([share[name] for share in tensors]) for name in tensors[0]}
+        for tensors in zip(*shares, strict=True)
+    ]
+
+
+def difference(tensors: Named, expected: Named) -> float:
+    """||tensors - expected|| / ||expected||; ||tensors|| where nothing is expected."""
+    error, norm = (flat(tensors, expected) - flat(expected, expected)).norm(), flat(expected, expected).norm()
+    return float(error / norm) if norm > 0 else float(error)
+
+
+def flat(tensors: Named, order: Named) -> Tensor:
+    return torch.cat([tensors[name].double().flatten() for name in order])
+
+
+@every_size
+@pytest.mark.parametrize("case", UPDATES)
+def test_the_gradient_is_that_of_the_formulas(case: str, size: int, found: Any) -> None:
+    for gradient, expected in zip(joined(found[size], case, "gradients"), formulas(case), strict=True):
+        assert difference(gradient, expected) < BOUND
+
+
+@several
+@pytest.mark.parametrize("case", [*UPDATES, "long run"])
+def test_weights_and_metrics_are_those_of_one_rank(case: str, size: int, found: Any) -> None:
+    alone = found[1][0][case]
+    for after, before, own in zip(joined(found[size], case, "after"), alone["before"], alone["after"], strict=True):
+        assert difference(way(before, after), way(before, own)) < WAY
+    for rank in found[size]:
+        assert rank[case]["metrics"] == found[size][0][case]["metrics"], "ranks differ"
+    compare_metrics(found[size][0][case]["metrics"], alone["metrics"])
+
+
+def way(before: Named, after: Named) -> Named:
+    return {name: after[name] - weight for name, weight in before.items()}
+
+
+def compare_metrics(metrics: list[dict[str, float]], expected: list[dict[str, float]], tolerance: float = 1e-4) -> None:
+    for one, own in zip(metrics, expected, strict=True):
+        assert one.keys() == own.keys()
+        for name, value in own.items():
+            assert one[name] == pytest.approx(value, rel=tolerance, abs=tolerance), name
+
+
+@several
+@pytest.mark.parametrize("case", [case for case in OTHERS if case not in ("long run", "bfloat16")])
+def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: Any) -> None:
+    """Its gradient and scores everywhere; the weights after a step, and the saved folder, on the first rank alone."""
+    alone, first = found[1][0][case], found[size][0][case]
+    for number, rank in enumerate(found[size]):
+        for what in ("gradient", "scores"):
+            assert difference({what: rank[case][what]}, {what: alone[what]}) < BOUND
+        assert bool(rank[case]["weights"]) == bool(rank[case]["saved"]) == (number == 0)
+    compare_metrics(first["metrics"], alone["metrics"])
+    assert first["weights"].keys() == alone["weights"].keys()
+    assert difference(first["weights"], alone["weights"]) < BOUND
+    assert first["saved"].keys() == first["weights"].keys()
+    assert all(torch.equal(tensor, first["weights"][name]) for name, tensor in first["saved"].items())
+
+
+@several
+@pytest.mark.parametrize("case", ["bfloat16"])
+def test_bfloat16_is_as_coarse_as_on_one_rank(case: str, size: int, found: Any) -> None:
+    """Layers travel in bfloat16: another rounding than that of one rank, and no more of it."""
+    alone, first = found[1][0][case], found[size][0][case]
+    coarse = float((alone["gradient"] - alone["exact"]).norm())
+    assert 1e-3 < coarse / float(alone["exact"].norm()) < 0.1
+    assert float((first["gradient"] - alone["exact"]).norm()) < 2 * coarse
+    assert {tensor.dtype for tensor in first["weights"].values()} == {torch.float32}
