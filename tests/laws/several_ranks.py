@@ -22,8 +22,8 @@ SIZES = (4, 2, 1)
 PATIENCE = float(os.environ.get("LAWS_PATIENCE", "60"))
 """Seconds that a rank waits for the others."""
 TEMPERATURE, SEED = 0.8, 5
-SETTINGS: dict[str, Any] = {"lr": 2e-3, "max_tokens_per_microbatch": 60}
-"""Micro-batches so small that every rank has several, and not all of them as many."""
+SETTINGS: dict[str, Any] = {"lr": 2e-3, "max_tokens_per_microbatch": 40}
+"""Micro-batches so small that ranks have different numbers of them."""
 
 Found = dict[str, Any]
 """What a rank found of a case: flat tensors by name, and metrics."""
