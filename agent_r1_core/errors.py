@@ -13,6 +13,7 @@ AgentR1Error                 exit code 1: the work failed
 │   └── DriftError           1: what would be trained is not what was sampled (LAW 1)
 ├── AlgorithmError           1: an algorithm raised, or returned what its contract does not allow
 ├── EngineError              1: the engine cannot serve a request
+├── LearnerLost              1: a process of the learner is lost (the run goes on from its newest checkpoint)
 ├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
 └── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
 """
@@ -32,6 +33,7 @@ __all__ = [
     "DriftError",
     "EngineError",
     "EpisodeError",
+    "LearnerLost",
     "ModelError",
     "PluginError",
     "RunError",
@@ -104,6 +106,10 @@ class AlgorithmError(AgentR1Error):
 
 class EngineError(AgentR1Error):
     """The engine cannot serve a request."""
+
+
+class LearnerLost(AgentR1Error):
+    """A process of the learner died, hangs or is out of reach; its weights are lost with it."""
 
 
 class EpisodeError(AgentR1Error):

@@ -182,7 +182,7 @@ def ours(case: Case, groups: list[Any], old: Path, new: Path) -> dict[str, Any]:
                 weight.copy_(moved)
 
     learner.optimiser.step = step  # type: ignore[method-assign, assignment]
-    learner.update(learner.filter(groups), 1)
+    learner.update(learner.selection.filter(groups), 1)
     return found
 
 

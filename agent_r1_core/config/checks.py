@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_r1_core.config.distributed_checks import check_distributed
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.reward_checks import check_process_rewards, check_rewards
+from agent_r1_core.config.staleness_checks import check_staleness
 from agent_r1_core.config.task_set_checks import check_task_sets
 from agent_r1_core.metrics import declared as metric
 
@@ -80,6 +82,7 @@ def check_setup(setup: Setup) -> None:
     check_rewards(setup)
     _evaluation(setup)
     check_task_sets(setup)
+    check_distributed(setup)
     if setup.training:
         _sampling(setup)
         _algorithm(setup)
@@ -228,6 +231,7 @@ def _algorithm(setup: Setup) -> None:
         if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
+    check_staleness(setup, algorithm, block.name)
 
 
 def _untrained(setup: Setup) -> None:

@@ -43,7 +43,9 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["several passes"] = (
             "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
         )
-    if training.importance_clip is None:
+    if training.max_staleness:
+        lacking["one version"] = "training.max_staleness lets the groups mix versions"
+    if training.importance_clip is None and not training.max_staleness:
         lacking["importance weights"] = "training.importance_clip is null"
     if config.health.information is None or not config.health.information.every:
         lacking["measurements"] = "health.information.every is 0"

@@ -130,6 +130,30 @@ class CheckpointConfig(Section):
     evaluation.choose_on, the metric of that set."""
 
 
+class DistributedConfig(Section):
+    """How many processes share the work, on Ray. All defaults: everything runs in one process, without Ray."""
+
+    rollout_workers: int = Field(default=0, ge=0)
+    """Processes that play episodes, each with an engine and tools of its own; 0: the process of the command plays."""
+    learner_workers: int = Field(default=0, ge=0)
+    """Processes that learn together, each with a shard of the networks; 0: the process of the command learns."""
+    gpus_per_rollout_worker: float | None = Field(default=None, ge=0)
+    """null: 1 where the cluster has GPUs, else 0."""
+    gpus_per_learner_worker: float | None = Field(default=None, ge=0, le=1)
+    """null: 1 where the cluster has GPUs, else 0."""
+    placement: Literal["separate", "colocated"] = "separate"
+    """`separate`: every worker has its own GPUs; `colocated`: a rollout worker and a learner worker share theirs and
+    take turns."""
+    address: str | None = Field(default=None, pattern=r"^(auto|[^\s:]+:\d+)$")
+    """The Ray cluster to join: HOST:PORT, or `auto` for the one that runs on this machine; null: start a Ray on this
+    machine, and stop it at the end."""
+
+    @property
+    def used(self) -> bool:
+        """Whether any role has workers."""
+        return self.rollout_workers > 0
+
+
 class RunSection(Section):
     """Where the run is stored."""
 
@@ -155,6 +179,7 @@ class RunConfig(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     health: HealthConfig = HealthConfig()
     trackers: tuple[ComponentBlock, ...] = ()
+    distributed: DistributedConfig = DistributedConfig()
     plugins: tuple[str, ...] = ()
     """Python files to load as plugins; paths are relative to the recipe that names them."""
     run: RunSection = RunSection()

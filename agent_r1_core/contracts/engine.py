@@ -155,5 +155,10 @@ class Engine(Component):
         """
         raise TypeError(f"engine {type(self).__name__} defines no load_weights(weights, version); add one")
 
+    def broken(self) -> EngineError | None:
+        """Why the engine can serve nothing any more; None while it works. Its process is then replaced, where it has
+        one of its own."""
+        return None
+
     async def close(self) -> None:
         """Release everything."""

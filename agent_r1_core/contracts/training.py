@@ -11,6 +11,7 @@ from agent_r1_core.contracts.section import Section
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "linear", "cosine"]
 OldLogprobs = Literal["auto", "engine", "learner"]
+StalenessCorrection = Literal["decoupled", "truncated"]
 
 
 class LoraSettings(Section):
@@ -70,4 +71,12 @@ class TrainingConfig(Section):
     shuffle: bool = True
     """Draw the tasks in a random order, given by the seed."""
     importance_clip: float | None = Field(default=None, gt=0)
-    """Upper bound of importance weights against a mismatch of sampler and learner; null: no such weights."""
+    """Upper bound of importance weights against a mismatch of sampler and learner; null: no such weights, or 2 where
+    `max_staleness` is above 0."""
+    max_staleness: int = Field(default=0, ge=0)
+    """By how many versions of the weights (each step makes one) a sampled token may be older than those that learn from
+    it. 0: on policy, rollouts and updates take turns; above, they overlap, and importance weights correct the loss."""
+    staleness_correction: StalenessCorrection = "decoupled"
+    """`decoupled`: clip against the policy before the update, and weigh by how much more likely it makes a token than
+    the policy that sampled it (arXiv 2505.24298); `truncated`: no clipping, the weight compares with the policy of each
+    pass, which saves a pass where there are several epochs or mini-batches."""

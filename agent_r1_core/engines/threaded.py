@@ -71,6 +71,9 @@ class ThreadedEngine(Engine):
         worker = self._running()
         await asyncio.wrap_future(worker.call(lambda: worker.backend.load_weights(weights, version)))
 
+    def broken(self) -> EngineError | None:
+        return None if self._worker is None else self._worker.stopped
+
     async def close(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:

@@ -52,7 +52,8 @@ class Worker:
         self._inbox: deque[_Admission | _Call] = deque()
         self._arrival = threading.Condition()
         self._closing = False
-        self._stopped: EngineError | None = None
+        self.stopped: EngineError | None = None
+        """Why the thread has ended."""
         self._keys = itertools.count()
         self._running: dict[int, Future[Generation]] = {}
         self._cancelled: deque[int] = deque()
@@ -102,8 +103,8 @@ class Worker:
 
     def _post(self, item: _Admission | _Call) -> None:
         with self._arrival:
-            if self._stopped is not None:
-                raise self._stopped
+            if self.stopped is not None:
+                raise self.stopped
             self._inbox.append(item)
             self._arrival.notify()
 
@@ -182,7 +183,7 @@ class Worker:
 
     def _fail_all(self, error: EngineError) -> None:
         with self._arrival:
-            self._stopped = error
+            self.stopped = error
             items, self._inbox = list(self._inbox), deque()
         if not self.limits.done():
             self.limits.set_exception(error)

@@ -13,7 +13,7 @@ from agent_r1_core.metrics import Catalogue
 
 Need = Literal[
     "tools", "groups", "single episodes", "reference", "no critic", "several passes", "importance weights",
-    "evaluations", "measurements",
+    "evaluations", "measurements", "one version",
 ]  # fmt: skip
 """What a run must have so that a monitor's metric says anything."""
 

@@ -174,6 +174,7 @@ MONITORS: tuple[Monitor, ...] = (
         AtLeast(threshold=1, steps=1),
         "{value} groups mix episodes of several versions of the policy, which a group baseline must not compare",
         "an engine that takes new weights between rollouts alone",
+        needs="one version",
     ),
     # What do the episodes look like?
     Monitor(

@@ -53,6 +53,8 @@ class Batch:
     """float [n, T]: the part of `rewards` that is process rewards."""
     sampler_logprobs: Tensor
     """float [n, T]: the engine's log-probs of sampled ids, nats."""
+    versions: Tensor
+    """long [n, T]: of the weights that sampled the id; -1 where that is not known, and at ids that nobody sampled."""
     group: Tensor
     """long [n]: number of the trajectory's group."""
     returns: Tensor
@@ -90,6 +92,7 @@ class Batch:
             rewards=torch.zeros(shape),
             process_rewards=torch.zeros(shape),
             sampler_logprobs=torch.zeros(shape),
+            versions=torch.full(shape, -1, dtype=torch.long),
             group=torch.tensor([number for number, _ in rows], dtype=torch.long),
             returns=torch.tensor([trajectory.total_reward for trajectory in trajectories], dtype=torch.float32),
             baseline=torch.tensor([_baseline(groups[number]) for number, _ in rows], dtype=torch.float32),
@@ -109,6 +112,10 @@ class Batch:
     def segment_lengths(self, row: int) -> list[int]:
         """Tokens of each of a trajectory's segments, empty ones left out."""
         return [len(segment.ids) for segment in self.trajectories[row].segments if segment.ids]
+
+    def fresh(self, version: int) -> Tensor:
+        """bool [n, T]: action tokens that these weights sampled, as far as it is known."""
+        return self.action_mask & ((self.versions == version) | (self.versions < 0))
 
     def by_trajectory(self, values: Tensor) -> dict[str, list[float]]:
         """Numbers [n, T] by the trajectory's id, as many as it has ids: for files and reports."""
@@ -152,6 +159,9 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
                 f"{turn.segment} as its action, but some of them have action mask 0; record actions with append_action"
             )
         batch.turn[row, start:stop] = turn.index
+        if turn.versions:
+            numbers, lengths = (torch.tensor(column) for column in zip(*turn.versions, strict=True))
+            batch.versions[row, start:stop] = numbers.repeat_interleave(lengths)
         if len(actions):
             position = _reward_position(start, stop, actions)
             batch.rewards[row, position] += turn.reward

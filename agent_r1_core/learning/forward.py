@@ -47,6 +47,7 @@ def forward(
     *,
     old: OldLogprobs | None,
     compare: bool = False,
+    fresh: Tensor | None = None,
     temperature: float = 1.0,
     max_tokens: int = 4096,
     share: bool = True,
@@ -57,11 +58,14 @@ def forward(
     Args:
         old: where the policy's log-probs come from; `auto`: the engine's where a sample of the batch agrees with a pass
             of the policy (LAW 2). None: they are not needed.
+        fresh: bool [n, T], action tokens that the policy sampled as it is now: those to compare with the engine.
+            None: all action tokens.
         compare: whether to compare a sample with the engine where the policy has no pass over the whole batch.
         max_tokens: of a micro-batch.
         share: whether the trajectories of a group share the passes over what they have in common.
     """
-    sample = _sample(batch, policy, temperature) if old == "auto" or compare else None
+    fresh = batch.action_mask if fresh is None else fresh
+    sample = _sample(batch, fresh, policy, temperature) if old == "auto" or compare else None
     if old == "auto":
         differs = ranks.most(int(sample is None or not _agree(*sample)))
         old = "learner" if differs else "engine"
@@ -82,7 +86,7 @@ def forward(
             bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
     ranks.add(*(padded for padded in (own, referred, values, bootstrap) if padded is not None))
     if own is not None:
-        sample = own[batch.action_mask], batch.sampler_logprobs[batch.action_mask]
+        sample = own[fresh], batch.sampler_logprobs[fresh]
     return NetworkOutputs(
         old_logprobs=batch.sampler_logprobs if old == "engine" else own,
         reference_logprobs=referred,
@@ -92,12 +96,12 @@ def forward(
     )
 
 
-def _sample(batch: Batch, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
+def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
     the batch."""
     rows = sorted({index * (batch.size - 1) // (_SAMPLE - 1) for index in range(_SAMPLE)})
     packed = pack(batch, rows)
-    at = _chosen(packed, batch.action_mask)
+    at = _chosen(packed, fresh)
     own = policy.logprobs(packed, at, temperature).logprobs.cpu() if len(at) else torch.zeros(0)
     return own, packed.take(batch.sampler_logprobs, at)
 

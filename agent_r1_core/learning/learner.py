@@ -21,7 +21,6 @@ from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.dealing import passes
-from agent_r1_core.learning.filters import kept_groups
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.loss import add_entropy, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
@@ -30,9 +29,13 @@ from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.scoring import score_actions
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
+
+_CLIP = 2.0
+"""Bound of importance weights where rollouts run ahead and the recipe gives none."""
 
 
 class UpdateStopped(AgentR1Error):
@@ -91,6 +94,7 @@ class Learner:
         for network in (policy, self.critic, self.reference):
             if isinstance(network, Policy | Critic):
                 network.shard(ranks)
+        self.selection = Selection(algorithm, settings)
         self._checked = CheckedAlgorithm(algorithm)
         self._entropy_gradient = algorithm.needs_entropy()
         self._skips = settings.skip_without_gradient and not (
@@ -98,6 +102,9 @@ class Learner:
         )
         self._needs_old = algorithm.needs_old_logprobs()
         self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
+        stale = settings.max_staleness > 0
+        self._truncates = stale and settings.staleness_correction == "truncated"
+        self._clip = _CLIP if stale and settings.importance_clip is None else settings.importance_clip
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
@@ -105,29 +112,11 @@ class Learner:
             Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC) if self.critic else None
         )
 
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups to learn from: of those that the option `filter` keeps, those that the algorithm wants.
-
-        Raises:
-            AlgorithmError: its filter raised, or returned other groups than it was given.
-        """
-        return self._checked.filter(kept_groups(groups, self.algorithm.config))
-
-    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks to play, given the groups kept of so many tasks: with `filter: resample` as many as
-        groups are missing, or more if the algorithm asks for them.
-
-        Raises:
-            AlgorithmError: it raised, or returned no count.
-        """
-        missing = self.settings.tasks_per_step - len(groups) if self.algorithm.config.filter == "resample" else 0
-        return max(missing, self._checked.more_tasks(groups, tasks))
-
     def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
 
         Args:
-            groups: what `filter` kept; failed trajectories in them are left out.
+            groups: what the selection kept; failed trajectories in them are left out.
             step: of the run, from 1.
             stopped: asked before each micro-batch; once it says so, nothing more is computed. Of several ranks one that
                 stops, or fails, leaves the others waiting until their process group's time-out: end them too.
@@ -238,8 +227,10 @@ class Learner:
         """The batch with the log-probs and values before the update that the algorithm needs."""
         learns, environment = step > self._warmup, not self.algorithm.config.loss_mask
         # The engine has no log-probs of the environment's tokens; of actions they will do while the critic warms up.
-        wanted = self._needs_old or (self._uses_old if learns else environment)
-        source = "learner" if environment else self.settings.old_logprobs
+        wanted = self._needs_old or (self._uses_old and not self._truncates if learns else environment)
+        # Nor is the policy that sampled the one before the update where rollouts run ahead.
+        stale = self.settings.max_staleness > 0
+        source = "learner" if environment or stale else self.settings.old_logprobs
         outputs = forward(
             batch,
             loss_mask,
@@ -248,6 +239,7 @@ class Learner:
             self.critic,
             old=source if wanted else None,
             compare=not learns,
+            fresh=self._fresh(batch, step),
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
@@ -273,12 +265,13 @@ class Learner:
         batch, size = minibatch.update.batch, len(minibatch.rows)
         meter.add(metric.UPDATE_SKIPPED_SHARE, float(size - len(minibatch.kept)), float(size))
         meter.add(metric.UPDATE_MEASURED_SHARE, *minibatch.measured)
-        learns, gap, own = step > self._warmup, metric.LOGPROB_GAP not in meter.sums, list[dict[str, Sum]]()
+        learns, own = step > self._warmup, list[dict[str, Sum]]()
+        fresh = self._fresh(batch, step) if metric.LOGPROB_GAP not in meter.sums else None
         budget = self.settings.max_tokens_per_microbatch
         for packed in passes(batch, minibatch.kept, budget, self._shares, self.ranks):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
-            own.append(self._backward(minibatch, packed, learns, gap))
+            own.append(self._backward(minibatch, packed, learns, fresh))
         for sums in gathered(own, self.ranks):
             meter.add_all(sums)
         meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
@@ -288,12 +281,16 @@ class Learner:
             meter.add(metric.VALUE_LOSS, 0.0, 1.0)
             self.critic_optimiser.step(step, meter)
 
-    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, gap: bool) -> dict[str, Sum]:
+    def _fresh(self, batch: Batch, step: int) -> Tensor:
+        """Action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
+        return batch.fresh(step - 1) if self.settings.max_staleness else batch.action_mask
+
+    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, fresh: Tensor | None) -> dict[str, Sum]:
         """Add a micro-batch's gradient; returns its metrics.
 
         Args:
             learns: whether the policy does; else the critic alone.
-            gap: whether to measure the gap to the engine.
+            fresh: bool [n, T], the action tokens at which to measure the gap to the engine; None: it is known.
         """
         chosen = minibatch.update.in_a_loss[packed.rows][packed.valid]
         at, policy = chosen.nonzero().flatten(), None
@@ -310,11 +307,14 @@ class Learner:
         action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
             sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
-        if learns and gap:
-            sums |= gap_sums(tokens.logprobs.detach()[action], tokens.sampler_logprobs[action])
+        if learns and fresh is not None:
+            compared = packed.take(fresh, chosen).to(action.device)
+            sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
+        if self._truncates:
+            tokens = replace(tokens, old_logprobs=tokens.logprobs.detach())
         corrected = tokens
-        if self.settings.importance_clip is not None:
-            corrected, weights = tokens.corrected(self.settings.importance_clip)
+        if self._clip is not None:
+            corrected, weights = tokens.corrected(self._clip)
             sums |= weights
         terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])

@@ -73,6 +73,10 @@ ROLLOUT_TOKENS_PER_SECOND = Metric(
 ROLLOUT_MIXED_GROUPS = Metric(
     "rollout/mixed_groups", "groups whose episodes were sampled by several versions of the weights", better="lower"
 )
+ROLLOUT_STALENESS = Metric(
+    "rollout/staleness", "versions that a sampled token is older than the weights that learn from it", better="lower"
+)
+ROLLOUT_STALENESS_MAX = Metric("rollout/staleness_max", "the same of the oldest token", better="lower")
 ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that `algorithm.filter` kept", unit="share")
 BASELINE_RETURN = Metric(
     "baseline/greedy_return", "return of a task's greedy baseline, mean over tasks", better="higher"
@@ -181,6 +185,12 @@ CRITIC_SKIPPED_ZERO = Metric("update/critic_skipped_zero", "steps of the critic 
 # Time of a step.
 TIME_STEP = Metric("time/step", "the whole step, evaluation included", unit="s", better="lower")
 TIME_ROLLOUT = Metric("time/rollout", "collecting the episodes", unit="s", better="lower")
+TIME_LEARNER_WAITS = Metric(
+    "time/learner_waits", "share of the step in which the learner does not learn", unit="share", better="lower"
+)
+TIME_ROLLOUTS_WAIT = Metric(
+    "time/rollouts_wait", "share of the step in which no training episode is in flight", unit="share", better="lower"
+)
 TIME_TOOLS = Metric("time/tools", "sum over tool calls, which may overlap", unit="s", better="lower")
 TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
 TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")

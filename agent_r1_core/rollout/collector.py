@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,32 +19,19 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
 from agent_r1_core.rollout.left_behind import TooManyLeft
+from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
 from agent_r1_core.rollout.request import RolloutRequest
-from agent_r1_core.rollout.result import OnEpisode, RolloutResult
+from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool, as_ordinary
 from agent_r1_core.rollout.tool_counts import ToolCounts
-from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+from agent_r1_core.trajectory import Trajectory
 
 _LOG = logging.getLogger(__name__)
 _FATAL = (ConfigError, ModelError, PluginError, TooManyLeft)
 """No retry helps against these, so they end the rollout: a wrong configuration, a template that refuses the
 conversation, drifted ids (LAW 1), or calls that never end."""
-
-
-@dataclass(frozen=True)
-class _EpisodePlan:
-    """One episode to be played."""
-
-    index: int
-    task: Task
-    sample: int
-    seed: int
-    key: str
-    baseline: bool = False
-    """Whether it is the greedy baseline of its group."""
 
 
 class Collector:
@@ -59,6 +44,7 @@ class Collector:
         self._threads = ThreadPool(settings.max_episodes * 2)
         self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
         self._guard = DriftGuard(settings.model, tokenizer)
+        self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
         """Play every task of the request; `on_episode` gets each trajectory as it ends, failed ones included.
@@ -66,49 +52,70 @@ class Collector:
         Raises:
             ConfigError, ModelError, PluginError: a problem that no retry can solve, DriftError among them.
         """
-        begun = time.perf_counter()
-        before, hung = self._tool_counts(), self._threads.hung
-        shared = EpisodeServices(
-            self.settings, self.tokenizer, self._scorer, self._guard, self._threads, request.greedy
-        )
-        rollout = _Rollout(self.engine, shared, _plans(request, self.settings.seed), on_episode)
+        begun, counts = time.perf_counter(), self.counts()
+        plans, finished = plan_episodes(request, self.settings.seed), dict[int, Trajectory]()
+
+        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
+            finished[plan.index] = trajectory
+            if on_episode is not None:
+                on_episode(trajectory)
+
+        await self.play(plans, keep, request.greedy)
+        episodes = [finished[plan.index] for plan in plans]
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self.counts() - counts)
+
+    async def play(
+        self, plans: Sequence[EpisodePlan], on_finished: Callable[[EpisodePlan, Trajectory], None], greedy: bool = False
+    ) -> None:
+        """Play episodes; `on_finished` gets the trajectory of each as it ends, failed ones included.
+
+        Raises:
+            ConfigError, ModelError, PluginError: as `collect`.
+        """
+        shared = EpisodeServices(self.settings, self.tokenizer, self._scorer, self._guard, self._threads, greedy)
+        rollout = _Rollout(self.engine, shared, self._free_slots(), plans, on_finished)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
-        episodes = [rollout.finished[plan.index] for plan in rollout.plans]
-        return RolloutResult(
-            _groups(request, episodes),
-            [episode for episode in episodes if episode.status is EndStatus.FAILED],
-            time.perf_counter() - begun,
-            self._tool_counts() - before,
-            self._threads.hung - hung,
-        )
+
+    def _free_slots(self) -> asyncio.Semaphore:
+        """One for each episode in flight; those of another event loop are of no use in this one."""
+        loop = asyncio.get_running_loop()
+        if self._slots is None or self._slots[0] is not loop:
+            self._slots = loop, asyncio.Semaphore(self.settings.max_episodes)
+        return self._slots[1]
+
+    def counts(self) -> CallCounts:
+        """The calls so far."""
+        tools = self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
+        return CallCounts(tools, self._threads.hung)
 
     def close(self) -> None:
         """Let idle threads end."""
         self._threads.close()
 
-    def _tool_counts(self) -> ToolCounts:
-        return self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
-
 
 class _Rollout:
-    """One call of `collect`."""
+    """One call of `play`."""
 
     def __init__(
-        self, engine: Engine, shared: EpisodeServices, plans: list[_EpisodePlan], on_episode: OnEpisode | None
+        self,
+        engine: Engine,
+        shared: EpisodeServices,
+        slots: asyncio.Semaphore,
+        plans: Sequence[EpisodePlan],
+        on_finished: Callable[[EpisodePlan, Trajectory], None],
     ) -> None:
         self.plans = plans
-        self.finished: dict[int, Trajectory] = {}
-        """Trajectories by the index of their plan."""
         self._engine = engine
         self._shared = shared
-        self._on_episode = on_episode
+        self._slots = slots
+        """Of the collector: calls that overlap share them."""
+        self._on_finished = on_finished
 
     async def play_freely(self) -> None:
         """Play every episode in an asyncio task of its own, `max_episodes` at once."""
-        slots = asyncio.Semaphore(self._shared.settings.max_episodes)
 
-        async def play(plan: _EpisodePlan) -> None:
-            async with slots:
+        async def play(plan: EpisodePlan) -> None:
+            async with self._slots:
                 attempt: int | None = 1
                 while attempt is not None:
                     attempt = await self._play_once(plan, attempt)
@@ -118,10 +125,10 @@ class _Rollout:
     async def play_in_rounds(self) -> None:
         """Play in rounds of requests, in the order of the plans; waiting episodes start between rounds."""
         waiting = [(plan, 1) for plan in reversed(self.plans)]
-        running: list[tuple[_EpisodePlan, Episode]] = []
+        running: list[tuple[EpisodePlan, Episode]] = []
         try:
             while waiting or running:
-                started: list[tuple[_EpisodePlan, Episode]] = []
+                started: list[tuple[EpisodePlan, Episode]] = []
                 while waiting and len(running) + len(started) < self._shared.settings.max_episodes:
                     plan, attempt = waiting.pop()
                     started.append((plan, self._begin(plan, attempt)))
@@ -165,7 +172,7 @@ class _Rollout:
             ]
         )
 
-    async def _play_once(self, plan: _EpisodePlan, attempt: int) -> int | None:
+    async def _play_once(self, plan: EpisodePlan, attempt: int) -> int | None:
         """Play an episode to its end; returns the number of its next attempt, or None when there is none."""
         episode = self._begin(plan, attempt)
         try:
@@ -180,7 +187,7 @@ class _Rollout:
         while (request := episode.request()) is not None:
             await episode.take(request, await self._engine.generate(request))
 
-    def _begin(self, plan: _EpisodePlan, attempt: int) -> Episode:
+    def _begin(self, plan: EpisodePlan, attempt: int) -> Episode:
         key = f"{plan.key}/{attempt}"
         return Episode(self._shared, plan.task, plan.sample, plan.seed, key, attempt, plan.baseline)
 
@@ -193,16 +200,14 @@ class _Rollout:
         except BaseException as error:
             episode.fail(error if isinstance(error, Exception) else as_ordinary(error))
 
-    async def _finish(self, plan: _EpisodePlan, episode: Episode) -> int | None:
+    async def _finish(self, plan: EpisodePlan, episode: Episode) -> int | None:
         """Close an episode; keep its trajectory, or return the number of its next attempt."""
         await self._close(episode)
         attempt = episode.trajectory.attempts
         retries = 0 if isinstance(episode.error, PromptTooLong) else self._shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
             return attempt + 1
-        self.finished[plan.index] = episode.trajectory
-        if self._on_episode is not None:
-            self._on_episode(episode.trajectory)
+        self._on_finished(plan, episode.trajectory)
         return None
 
     async def _close(self, episode: Episode) -> None:
@@ -211,37 +216,6 @@ class _Rollout:
                 await close()
             except Exception as error:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
-
-
-def _plans(request: RolloutRequest, seed: int) -> list[_EpisodePlan]:
-    """The episodes in order; a task that is listed twice gets other seeds the second time."""
-    plans: list[_EpisodePlan] = []
-    seen: Counter[str] = Counter()
-    for task in request.tasks:
-        for sample in range(request.samples):
-            number = seen[task.id] * request.samples + sample
-            sample_seed = derive_seed(seed, request.round, task.id, number)
-            plans.append(_EpisodePlan(len(plans), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
-        if request.greedy_baseline:
-            name = f"greedy-{seen[task.id]}"
-            own_seed = derive_seed(seed, request.round, task.id, name)
-            key = f"{request.round}/{task.id}/{name}"
-            plans.append(_EpisodePlan(len(plans), task, request.samples, own_seed, key, baseline=True))
-        seen[task.id] += 1
-    return plans
-
-
-def _groups(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
-    """The episodes that did not fail, grouped by task; a task without any sample has no group."""
-    groups, size = [], request.samples + request.greedy_baseline
-    for index, task in enumerate(request.tasks):
-        of_task = episodes[index * size : (index + 1) * size]
-        finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
-        samples = [episode for episode in finished if not episode.baseline]
-        baseline = next((episode for episode in finished if episode.baseline), None)
-        if samples:
-            groups.append(Group(task, samples, baseline))
-    return groups
 
 
 async def _run_all(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent_r1_core.metrics.rollouts import rollout_metrics
+from agent_r1_core.rollout.plan import group_episodes
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.tool_counts import ToolCounts
-from agent_r1_core.trajectory import Group, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+
+@dataclass(frozen=True)
+class CallCounts:
+    """Calls that a collector has made."""
+
+    tools: ToolCounts = field(default_factory=ToolCounts)
+    hung: int = 0
+    """Calls of environments and rewards that were given up."""
+
+    def __add__(self, other: CallCounts) -> CallCounts:
+        return CallCounts(self.tools + other.tools, self.hung + other.hung)
+
+    def __sub__(self, other: CallCounts) -> CallCounts:
+        return CallCounts(self.tools - other.tools, self.hung - other.hung)
 
 
 @dataclass(frozen=True)
@@ -25,6 +41,18 @@ class RolloutResult:
     tools: ToolCounts = field(default_factory=ToolCounts)
     hung: int = 0
     """Calls of environments and rewards that were given up."""
+
+    @classmethod
+    def of(
+        cls, request: RolloutRequest, episodes: Sequence[Trajectory], seconds: float, counts: CallCounts
+    ) -> RolloutResult:
+        """The result of a request whose episodes have ended.
+
+        Args:
+            episodes: in the order of the request's plans.
+        """
+        dropped = [episode for episode in episodes if episode.status is EndStatus.FAILED]
+        return cls(group_episodes(request, episodes), dropped, seconds, counts.tools, counts.hung)
 
     @property
     def trajectories(self) -> list[Trajectory]:

@@ -7,13 +7,13 @@ print(run.metrics()[-1]["reward/mean"])
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import ComponentLoadError, LearnerLost, RunError
 from agent_r1_core.runs.call_log import CallLog, unfinished_calls
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.progress import default_listener
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.evaluator import EvaluationPlan
     from agent_r1_core.training.listener import Listener
+    from agent_r1_core.training.site import Site
+
+_LOSSES = 3
+"""How often in a row the learner may be lost before it reaches the next checkpoint."""
 
 
 def train(
@@ -164,6 +168,26 @@ def _means_a_run(recipe: str | Path) -> bool:
     return path.is_dir() or looks_like_a_path
 
 
+@contextmanager
+def _site(resolved: ResolvedConfig, note: Callable[[str], None]) -> Iterator[Site]:
+    """Where the roles of the run are, for as long as the context lasts.
+
+    Raises:
+        ConfigError: the recipe names a cluster that is not there, or is too small.
+    """
+    from agent_r1_core.training.site import HERE
+
+    if not resolved.config.distributed.used:
+        yield HERE
+        return
+    if "distributed" in resolved.unavailable:
+        raise ComponentLoadError(resolved.unavailable["distributed"])
+    from agent_r1_core.distributed import ray_site
+
+    with ray_site(resolved.config.distributed, note) as site:
+        yield site
+
+
 def train_resolved(
     resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
 ) -> Run:
@@ -171,24 +195,25 @@ def train_resolved(
     listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         listener.note(warning)
-    with termination_interrupts():
-        return _resume_run(resolved, force, listener) if resume else _start_run(resolved, force, listener)
+    with termination_interrupts(), _site(resolved, listener.note) as site:
+        begin = _resume_run if resume else _start_run
+        return begin(resolved, force, listener, site)
 
 
-def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
+def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener, site: Site) -> Run:
     """Create the directory once all components exist; remove it if starting fails."""
     from agent_r1_core.training.assembly import assemble
 
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
-    assembly = assemble(resolved, note=listener.note)
+    assembly = assemble(resolved, site=site, note=listener.note)
     config = assembly.resolved.dump()
     with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
         try:
             run.keep_model_files(assembly.model.folder)
             run.write_evaluation_tasks(assembly.evaluation_tasks)
             run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
-            _fit(assembly, run, listener)
+            _fit(assembly, run, listener, site)
         except Exception:
             with suppress(RunError):  # why it failed matters more
                 run.discard()
@@ -200,26 +225,15 @@ def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run
     return run
 
 
-def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Run:
+def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener, site: Site) -> Run:
     """Continue a run after its newest whole checkpoint."""
-    from agent_r1_core.training.assembly import assemble
-
     settings = resolved.config.run
     with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
         check_resumable(run, resolved, force)
         died = unfinished_calls(run.path)
         if died is not None:
             listener.note(died)
-        checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
-        done = checkpoint.step if checkpoint else 0
-        tell_irregularities(run, done, listener.note)
-        assembly = assemble(
-            resolved.replace(hardware_choices(run)),
-            checkpoint=checkpoint,
-            held_out_by=held_out_by(run, done),
-            note=listener.note,
-        )
-        run.truncate_after(done)  # only now is it sure that the checkpoint can be used
+        assembly, done = _reassemble(run, resolved, listener, site)
         run.keep_model_files(assembly.model.folder)
         run.write_evaluation_tasks(assembly.evaluation_tasks)
         run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
@@ -229,15 +243,54 @@ def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener) -> Ru
             listener.note(f"resuming {run.path} after step {done} of {steps}")
         else:
             listener.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
-        _fit(assembly, run, listener, done, resumed=True)
+        _fit(assembly, run, listener, site, done, resumed=True)
     return run
 
 
-def _fit(assembly: Assembly, run: Run, listener: Listener, done: int = 0, resumed: bool = False) -> None:
-    """Train.
+def _reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Site) -> tuple[Assembly, int]:
+    """The components as they were at the newest whole checkpoint of a run, and its step; what the run recorded after
+    it is gone then."""
+    from agent_r1_core.training.assembly import assemble
+
+    checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
+    done = checkpoint.step if checkpoint else 0
+    tell_irregularities(run, done, listener.note)
+    assembly = assemble(
+        resolved.replace(hardware_choices(run)),
+        checkpoint=checkpoint,
+        held_out_by=held_out_by(run, done),
+        site=site,
+        note=listener.note,
+    )
+    run.truncate_after(done)  # only now is it sure that the checkpoint can be used
+    return assembly, done
+
+
+def _fit(assembly: Assembly, run: Run, listener: Listener, site: Site, done: int = 0, resumed: bool = False) -> None:
+    """Train; where processes of the learner are lost, go on from the newest checkpoint.
 
     Raises:
         KeyboardInterrupt: training was interrupted; the text says how to continue.
+        LearnerLost: the learner was lost again and again without a checkpoint in between.
+    """
+    resolved, losses, begun = assembly.resolved, 0, done
+    while True:
+        try:
+            return _fit_once(assembly, run, listener, done, resumed)
+        except LearnerLost as error:
+            assembly, done = _reassemble(run, resolved, listener, site)
+            losses, begun = (losses + 1, begun) if done == begun else (1, done)
+            if losses >= _LOSSES:
+                raise
+            resumed = True
+            listener.note(f"{error}; new learner workers go on after step {done}")
+
+
+def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resumed: bool) -> None:
+    """Train as long as the learner lives.
+
+    Raises:
+        KeyboardInterrupt, LearnerLost: as `_fit`.
     """
     from agent_r1_core.training.trainer import Trainer
 
@@ -267,4 +320,6 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     """Evaluate a model as planned; returns the evaluation and the file of its result."""
     from agent_r1_core.training.evaluator import run_evaluation
 
-    return run_async(run_evaluation(plan, listener if listener is not None else default_listener()))
+    listener = listener if listener is not None else default_listener()
+    with _site(plan.resolved, listener.note) as site:
+        return run_async(run_evaluation(plan, listener, site))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
-from agent_r1_core.training.blueprint import Blueprint, MakeRoles
+from agent_r1_core.training.blueprint import Blueprint
 from agent_r1_core.training.checkpointing import load_task_order
-from agent_r1_core.training.hardware import Hardware, apply, choose_hardware
-from agent_r1_core.training.in_process import local_roles
+from agent_r1_core.training.hardware import Hardware, apply
 from agent_r1_core.training.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.training.roles import LearnerRole, Rollouts
+from agent_r1_core.training.site import HERE, Site
 from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
 
@@ -127,7 +127,7 @@ def assemble(
     splits: Sequence[str] = ("train", "eval"),
     held_out_by: Path | None = None,
     wrap_tool: Callable[[Tool], Tool] | None = None,
-    make_roles: MakeRoles = local_roles,
+    site: Site = HERE,
     note: Note = lambda text: None,
 ) -> Assembly:
     """Assemble the components of a run.
@@ -140,7 +140,7 @@ def assemble(
         held_out_by: if tasks.eval is null, take the tasks that this run held out. None: with a learner, draw them;
             without one, take those of the model's own run or of the run that is the recipe.
         wrap_tool: wraps every tool.
-        make_roles: makes rollouts and learner; without it both are in this process.
+        site: where rollouts and learner are.
         note: receives sentences for the user.
 
     Raises:
@@ -151,13 +151,8 @@ def assemble(
     source = _first_model(resolved, checkpoint, note)
     shape = model_shape(source.folder)
     _check_positions(resolved, shape)
-    hardware = choose_hardware(
-        config.model.device,
-        source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype,
-        config.threads,
-        config.deterministic,
-        source.folder,
-    )
+    dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
+    hardware = site.hardware(resolved, dtype, source.folder)
     apply(hardware, config.deterministic)
     chosen: dict[str, Any] = {
         "threads": hardware.threads,
@@ -175,7 +170,7 @@ def assemble(
     sets = load_tasks(resolved, names, note, held_out_by)
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
-    rollouts, learner = make_roles(
+    rollouts, learner = site.make_roles(
         Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool)
     )
     return Assembly(

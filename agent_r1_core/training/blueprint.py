@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from agent_r1_core.training.hardware import Hardware
     from agent_r1_core.training.mixture import TaskSet
     from agent_r1_core.training.model_source import ModelSource
-    from agent_r1_core.training.roles import LearnerRole, Rollouts
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,3 @@ class Blueprint:
             tokenizer=self.tokenizer,
             deterministic=self.resolved.config.deterministic,
         )
-
-
-MakeRoles = Callable[[Blueprint], "tuple[Rollouts, LearnerRole | None]"]
-"""Makes the roles of a run; the learner is None where the blueprint has none."""

@@ -15,17 +15,22 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.ranks import Ranks
     from agent_r1_core.training.blueprint import Blueprint
 
 
-def make_learner(blueprint: Blueprint) -> Learner:
+def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
     """The learner: the policy, its algorithm, and the critic and reference that the algorithm needs.
 
     A resumed policy is loaded from the checkpoint's folder. With LoRA it is the initial model, and the checkpoint
     restores the adapters.
+
+    Args:
+        ranks: the processes that learn together, each with a learner of its own; None: this one alone.
     """
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
+    from agent_r1_core.learning.ranks import ONE_RANK
     from agent_r1_core.training.checkpointing import load_trainer_state
 
     resolved, checkpoint, hardware = blueprint.resolved, blueprint.checkpoint, blueprint.hardware
@@ -42,7 +47,13 @@ def make_learner(blueprint: Blueprint) -> Learner:
         reference = Policy.load(source, **precision).freeze()
     temperature = config.engine.config.temperature
     learner = Learner(
-        policy, algorithm, config.training, reference=reference, temperature=temperature, seed=config.seed
+        policy,
+        algorithm,
+        config.training,
+        reference=reference,
+        temperature=temperature,
+        seed=config.seed,
+        ranks=ranks or ONE_RANK,
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)

@@ -14,14 +14,13 @@ from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.assembly import Assembly, Split, assemble
 from agent_r1_core.training.components import make_tools
-from agent_r1_core.training.in_process import local_roles
 from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.provenance import provenance, provenance_in_training
+from agent_r1_core.training.site import HERE, Site
 from agent_r1_core.training.task_sets import tool_resources
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.training.blueprint import MakeRoles
     from agent_r1_core.trajectory import Task
 
 _SILENCED = "silenced tools: every call is answered with 'No passage found.'"
@@ -117,9 +116,7 @@ async def evaluate_splits(
     return Evaluation(combine(results, config.evaluation.choose_on), trajectories, episodes)
 
 
-async def run_evaluation(
-    plan: EvaluationPlan, listener: Listener, make_roles: MakeRoles = local_roles
-) -> tuple[Evaluation, Path]:
+async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = HERE) -> tuple[Evaluation, Path]:
     """Evaluate a policy and record the result in the model's own run, or in a new run directory.
 
     Raises:
@@ -131,7 +128,7 @@ async def run_evaluation(
         learning=False,
         splits=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
-        make_roles=make_roles,
+        site=site,
         note=listener.note,
     )
     try:

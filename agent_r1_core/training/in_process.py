@@ -95,6 +95,10 @@ class LocalRollouts:
             )
         return await self.stages[request.split].collector.collect(request, on_episode)
 
+    def broken(self) -> EngineError | None:
+        """Why the engine can serve nothing any more."""
+        return self._engine.broken()
+
     async def rest(self) -> None:
         """Let the engine free memory until the next weights."""
         await self._engine.sleep()
@@ -129,15 +133,15 @@ class LocalLearner:
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
-        return self.learner.filter(groups)
+        return self.learner.selection.filter(groups)
 
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
-        return self.learner.algorithm.needs_greedy_baseline()
+        return self.learner.selection.needs_greedy_baseline()
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm asks for."""
-        return self.learner.more_tasks(groups, tasks)
+        return self.learner.selection.more_tasks(groups, tasks)
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
         """Learn from the groups of a step; a cancelled update stops between two micro-batches."""

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
-    *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes"),
+    *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes", "distributed"),
     *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
     "evaluation.at_end",
 )
-"""What a resumed run may change: its length and how it is watched, but not what it computes or what its scores mean;
-of components, also where something is (`ComponentConfig.movable`)."""
+"""What a resumed run may change: its length, how it is watched and which processes share the work, but not what it
+computes or what its scores mean; of components, also where something is (`ComponentConfig.movable`)."""
 
 
 _RECORDED: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """Trainer: each step collects a rollout, learns from it, serves the new weights, evaluates, records and checkpoints.
 
-Training is on policy: the weights that the previous step produced sample every group of a step (LAW 7).
+Training is on policy, unless training.max_staleness allows rollouts ahead of the learner: the weights that the previous
+step produced sample every group of a step (LAW 7).
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ from agent_r1_core.errors import EpisodeError, RunError
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
-from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
 from agent_r1_core.training.evaluator import evaluate_splits, in_training
 from agent_r1_core.training.information import information_metrics
-from agent_r1_core.training.listener import Listener, episode_counter
+from agent_r1_core.training.listener import Listener
 from agent_r1_core.training.metric_catalogue import catalogue_of
+from agent_r1_core.training.supply import Collected, Supply
 from agent_r1_core.training.task_order import Order
-from agent_r1_core.training.task_sets import TRAIN
 from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Trainer:
     """The step whose update the policy holds; None during an update."""
     order: Order = field(init=False)
     """The place in the order of tasks behind the `done` steps."""
+    supply: Supply = field(init=False)
     trackers: Trackers = field(init=False)
     health: Watch = field(init=False)
     catalogue: Catalogue = field(init=False)
@@ -64,6 +65,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self.learned_step = self.done
         self.order = self.assembly.task_order
+        self.supply = Supply(self.assembly, self.listener, self.order, self.done)
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.health = Watch(self.assembly.config.health)
@@ -114,6 +116,7 @@ class Trainer:
             raise
         finally:
             try:
+                await self.supply.close()
                 await self.assembly.close()
             finally:
                 self.trackers.close()
@@ -134,42 +137,16 @@ class Trainer:
 
     async def _step(self, step: int) -> None:
         started = time.perf_counter()
-        rollout, groups, order = await self._collect(step)
-        self._tell_failures(step, rollout)
+        collected = await self.supply.take(step)
+        self._tell_failures(step, collected.rollout)
         # Update and record belong together: an interruption waits for both.
-        remainder = asyncio.ensure_future(self._learn_and_record(step, rollout, groups, order, started))
+        remainder = asyncio.ensure_future(self._learn_and_record(step, collected, started))
         try:
             await asyncio.shield(remainder)
         except asyncio.CancelledError:
             self.listener.note(f"finishing step {step} before stopping")
             await remainder
             raise
-
-    async def _collect(self, step: int) -> tuple[RolloutResult, list[Group], Order]:
-        """The step's episodes and the groups to learn from, with the extra rollouts that the algorithm asks for and
-        training.extra_rollouts allows; and the place in the order of tasks behind them."""
-        training, learner = self.assembly.config.training, self.assembly.learner
-        played, order = self.order.draw(training.tasks_per_step)
-        rollout = await self._play(step, played, step)
-        groups = learner.filter(rollout.groups)
-        for extra in range(1, training.extra_rollouts + 1):
-            more, order = order.draw(learner.more_tasks(groups, len(played)), played)
-            if not more:
-                break
-            played = played + more
-            rollout = rollout + await self._play(step, more, f"{step}/{extra}")
-            groups = learner.filter(rollout.groups)
-        return rollout, groups, order
-
-    async def _play(self, step: int, chosen: Sequence[int], round: int | str) -> RolloutResult:
-        """Play the chosen tasks with the weights that the previous step produced."""
-        samples, tasks = self.assembly.config.training.samples_per_task, self.assembly.train.tasks
-        greedy = self.assembly.learner.needs_greedy_baseline()
-        request = RolloutRequest(
-            [tasks[k] for k in chosen], samples, round, greedy_baseline=greedy, split=TRAIN, version=step - 1
-        )
-        on_episode = episode_counter(self.listener, len(chosen) * (samples + greedy), "rollout")
-        return await self.assembly.rollouts.collect(request, on_episode)
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
         if not rollout.dropped:
@@ -180,12 +157,11 @@ class Trainer:
         total = failed + len(rollout.trajectories) + len(rollout.baselines)
         self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
-    async def _learn_and_record(
-        self, step: int, rollout: RolloutResult, groups: list[Group], order: Order, started: float
-    ) -> None:
+    async def _learn_and_record(self, step: int, collected: Collected, started: float) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
-        collected = time.perf_counter()
-        await rollouts.rest()
+        rollout, groups, played = collected.rollout, collected.groups, time.perf_counter()
+        if not config.training.max_staleness:
+            await rollouts.rest()
         measured = await self._measured(step, rollout.groups)
         self.learned_step = None
         update = await learner.update(groups, step)
@@ -196,20 +172,25 @@ class Trainer:
             **rollout.metrics,
             **update.metrics,
             **measured,
+            **collected.metrics,
             **self._by_set(rollout),
             metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
-            metric.TIME_ROLLOUT: collected - started,
-            metric.TIME_UPDATE: learned - collected - measured.get(metric.TIME_HEALTH, 0.0),
+            metric.TIME_ROLLOUT: played - started,
+            metric.TIME_UPDATE: learned - played - measured.get(metric.TIME_HEALTH, 0.0),
             metric.TIME_WEIGHTS: time.perf_counter() - learned,
         }
+        if config.training.max_staleness:
+            del metrics[metric.ROLLOUT_MIXED_GROUPS]  # they may mix versions, as old as rollout/staleness_max says
         self.run.write_trajectories(step, [*rollout.trajectories, *rollout.baselines], update.advantages)
         if self._evaluation_due(step):
             evaluating = time.perf_counter()
             metrics |= (await self._evaluate(step)).to_metrics()
             metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
-        metrics[metric.TIME_STEP] = time.perf_counter() - started
+        metrics[metric.TIME_STEP] = seconds = time.perf_counter() - started
+        metrics[metric.TIME_LEARNER_WAITS] = (seconds - metrics[metric.TIME_UPDATE]) / seconds
+        metrics[metric.TIME_ROLLOUTS_WAIT] = min(1.0, self.supply.idle_seconds() / seconds)
         self._tell_undeclared(step, metrics)
-        self._record(step, order, metrics, rollout.trajectories[:_SHOWN])
+        self._record(step, collected.order, metrics, rollout.trajectories[:_SHOWN])
         self._tell_warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
             await self._checkpoint()

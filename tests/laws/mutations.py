@@ -26,6 +26,7 @@ CONVERSATION = "agent_r1_core/chat/conversation.py"
 EPISODE = "agent_r1_core/rollout/episode.py"
 CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
+PLAN = "agent_r1_core/rollout/plan.py"
 RUNNER = "agent_r1_core/rollout/tool_runner.py"
 THREADS = "agent_r1_core/rollout/threads.py"
 BATCH = "agent_r1_core/learning/batch.py"
@@ -392,7 +393,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         5,
         "failed-stays-in-its-group",
-        COLLECTOR,
+        PLAN,
         "finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]",
         "finished = of_task",
         "goes_on_breaking",
@@ -492,11 +493,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "every-rank-has-its-own-normaliser",
         LEARNER,
-        "            own.append(self._backward(minibatch, packed, learns, gap))\n",
+        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
         "            if self.ranks.size > 1:\n"
         "                rows = packed.rows.tolist()\n"
         "                minibatch = Minibatch.of(minibatch.update, rows, self.algorithm.config)\n"
-        "            own.append(self._backward(minibatch, packed, learns, gap))\n",
+        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
         "that_of_the_formulas and dapo",
     ),
     Mutation(
@@ -542,7 +543,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "the-greedy-episode-is-a-sample",
-        COLLECTOR,
+        PLAN,
         "[episode for episode in finished if not episode.baseline]",
         "finished",
         "none_of_them",
@@ -879,7 +880,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         11,
         "one-seed-for-all-samples",
-        COLLECTOR,
+        PLAN,
         "sample_seed = derive_seed(seed, request.round, task.id, number)",
         "sample_seed = derive_seed(seed, request.round, task.id)",
         "seed_of_its_own",
@@ -887,7 +888,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         11,
         "seed-by-order-of-arrival",
-        COLLECTOR,
+        PLAN,
         "sample_seed = derive_seed(seed, request.round, task.id, number)",
         "sample_seed = derive_seed(seed, request.round, len(plans))",
         "depends_on_no_order",

@@ -39,6 +39,8 @@ SETTINGS: dict[str, Any] = {
     "schedule": "constant",
     "importance_clip": None,
     "old_logprobs": "auto",
+    "max_staleness": 0,
+    "staleness_correction": "decoupled",
 }
 """Defaults of the settings that mean something in a formula."""
 
@@ -168,7 +170,7 @@ class PlainLearner:
             tokens = self.algorithm.loss_tokens(row)
             plain_advantages = [token.advantage for token in tokens]
             for token in tokens:
-                if not fixed_old:
+                if not fixed_old or self._truncates():
                     token.old = now[at[id(token)]].item()
                 if token.action:
                     token.advantage *= self._importance(token.old - token.sampler)
@@ -187,9 +189,15 @@ class PlainLearner:
         if self.algorithm.critic:
             self.critic.learn(value_loss, self._factor(step, self.settings["steps"]))
 
+    def _truncates(self) -> bool:
+        """Whether the policy of each pass is compared with the one that sampled, and clipped against itself."""
+        return bool(self.settings["max_staleness"]) and self.settings["staleness_correction"] == "truncated"
+
     def _importance(self, difference: float) -> float:
         """Truncated importance weight of what another distribution sampled."""
         bound = self.settings["importance_clip"]
+        if bound is None and self.settings["max_staleness"]:
+            bound = 2.0
         if bound is None:
             return 1.0
         self.active.add("importance_bound" if math.exp(difference) > bound else "importance_weight")

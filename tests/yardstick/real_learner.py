@@ -123,7 +123,7 @@ def learn(
     if learner.critic_optimiser is not None:
         _watch(learner.critic_optimiser, run.critic, ranks)
     for step, groups in enumerate(rollouts, 1):
-        run.metrics.append(learner.update(learner.filter(groups), step).metrics)
+        run.metrics.append(learner.update(learner.selection.filter(groups), step).metrics)
     run.policy.after, run.critic.after = _by_name(policy), _critic_by_name(judge)
     return run
 

@@ -59,6 +59,7 @@ WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear",
 DUAL = CLIPS | {"dual_clip"}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
 IMPORTANCE = {"importance_weight", "importance_bound"}
+TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "truncated", "importance_clip": 1.3}
 CASES = [
     Case("grpo", "grpo"),
     Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=DUAL),
@@ -139,6 +140,10 @@ CASES = [
     Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
     Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),
     Case("importance", "grpo", {"loss_mask": False}, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
+    Case("stale", "grpo", {"loss_mask": False}, MOVING | {"max_staleness": 1}, CLIPS | {"importance_weight"}),
+    Case("stale-one-step", "ppo", {"kl_coef": 0.2}, {"max_staleness": 1, "importance_clip": 1.2}, IMPORTANCE),
+    Case("stale-truncated", "ppo", settings=MOVING | TRUNCATED, acts=IMPORTANCE | {"value_clip"}),
+    Case("stale-truncated-kl", "reinforce_pp", {"kl_coef": 0.2}, MOVING | TRUNCATED, IMPORTANCE),
     Case(
         "adamw",
         "ppo",

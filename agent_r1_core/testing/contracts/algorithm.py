@@ -125,7 +125,7 @@ def _gradients(algorithm: Any, batch: Batch, advantages: Advantages, microbatche
 
 def _padded(batch: Batch, columns: int) -> Batch:
     """The batch with some more columns of padding."""
-    fills = {"valid": False, "action_mask": False, "response_mask": False, "turn": -1}
+    fills = {"valid": False, "action_mask": False, "response_mask": False, "turn": -1, "versions": -1}
     values = dict(vars(batch))
     for name, value in values.items():
         if isinstance(value, torch.Tensor) and value.ndim == 2:

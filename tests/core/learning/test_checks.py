@@ -101,7 +101,7 @@ def test_groups_that_nobody_gave() -> None:
     algorithm = with_method("filter", lambda own, groups: [Group(group.task, group.trajectories) for group in own])
     learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
     with pytest.raises(AlgorithmError, match="algorithm mine: filter must return a list of groups that it was given"):
-        learner.filter([random_group(0, 4)])
+        learner.selection.filter([random_group(0, 4)])
 
 
 def test_an_algorithm_may_keep_some_groups_and_ask_for_more_tasks() -> None:

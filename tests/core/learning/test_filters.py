@@ -105,23 +105,23 @@ def learner(algorithm: type[Algorithm], tasks_per_step: int = 16, **options: Any
 
 
 def test_any_algorithm_has_the_filters_and_may_keep_fewer_groups_still() -> None:
-    names = [one.task.id for one in learner(Plain, filter="top_p", filter_p=0.9).filter(GROUPS)]
+    names = [one.task.id for one in learner(Plain, filter="top_p", filter_p=0.9).selection.filter(GROUPS)]
     assert names == ["negative", "large"]
-    assert [one.task.id for one in learner(Picky, filter="top_p", filter_p=0.9).filter(GROUPS)] == ["large"]
+    assert [one.task.id for one in learner(Picky, filter="top_p", filter_p=0.9).selection.filter(GROUPS)] == ["large"]
 
 
 def test_resampling_asks_for_as_many_tasks_as_groups_are_missing() -> None:
-    resampling = learner(Plain, tasks_per_step=6, filter="resample")
+    resampling = learner(Plain, tasks_per_step=6, filter="resample").selection
     assert resampling.more_tasks(resampling.filter(GROUPS), len(GROUPS)) == 2
     assert resampling.more_tasks(GROUPS[:6], 20) == resampling.more_tasks(GROUPS[:7], 20) == 0
-    assert learner(Plain, tasks_per_step=6).more_tasks([], 6) == 0
-    assert learner(Picky, tasks_per_step=6, filter="resample").more_tasks(GROUPS[:6], 6) == 1
+    assert learner(Plain, tasks_per_step=6).selection.more_tasks([], 6) == 0
+    assert learner(Picky, tasks_per_step=6, filter="resample").selection.more_tasks(GROUPS[:6], 6) == 1
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant"])
 def test_what_is_filtered_is_out_of_the_normaliser(aggregation: str) -> None:
     chosen = learner(Plain, filter="zero_spread", aggregation=aggregation)
-    chosen.update(chosen.filter(GROUPS), 1)
+    chosen.update(chosen.selection.filter(GROUPS), 1)
     alone = learner(Plain, aggregation=aggregation)
     alone.update([one for one in GROUPS if one.varies], 1)
     for one, other in zip(chosen.policy.parameters(), alone.policy.parameters(), strict=True):

@@ -1,0 +1,38 @@
+"""Checks of the section `distributed`: workers that miss each other, and options without effect."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_r1_core.config.checks import Setup
+
+
+def check_distributed(setup: Setup) -> None:
+    """Check how the work is shared."""
+    section = setup.config.distributed
+    if section.learner_workers and not section.rollout_workers:
+        text = "needs rollout workers beside it; set distributed.rollout_workers to 1 or more"
+        setup.problems.add(("distributed", "learner_workers"), text)
+    if not section.used:
+        for option in ("gpus_per_rollout_worker", "placement", "address"):
+            setup.idle(("distributed", option), "distributed.rollout_workers is 0, so that everything is one process")
+    elif importlib.util.find_spec("ray") is None:
+        setup.unavailable["distributed"] = (
+            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
+        )
+    if not section.learner_workers:
+        setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
+    if section.placement == "colocated" and section.rollout_workers != section.learner_workers:
+        text = (
+            f"is colocated, which pairs every rollout worker with a learner worker, but there are "
+            f"{section.rollout_workers} and {section.learner_workers}; set both to the same number"
+        )
+        setup.problems.add(("distributed", "placement"), text)
+    if (
+        section.used
+        and setup.config.deterministic
+        and (section.gpus_per_rollout_worker or section.gpus_per_learner_worker)
+    ):
+        setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")

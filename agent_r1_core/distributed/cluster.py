@@ -1,0 +1,156 @@
+"""Cluster: joins a Ray cluster or starts a local one, and says which share of it each worker gets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ray
+import ray._private.worker as _ray_worker
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from agent_r1_core.distributed.jobs import WorkerLost
+from agent_r1_core.distributed.remote import ROOM
+from agent_r1_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ray.util.placement_group import PlacementGroup
+
+    from agent_r1_core.config.models import DistributedConfig
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running Ray, with what it had when the run began."""
+
+    cpus: float
+    gpus: float
+    machines: int
+
+
+@contextmanager
+def connected(settings: DistributedConfig) -> Iterator[Cluster]:
+    """A connection to the cluster that the recipe names; a local Ray lives as long as it.
+
+    Raises:
+        ConfigError: there is no cluster at the address, or the local Ray does not start.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    local: dict[str, Any] = {} if settings.address else {"include_dashboard": False}
+    with _own_signals():
+        # Ray prints a paragraph to stdout for every lost worker; who is lost, and what follows, the run says itself.
+        _ray_worker.print_to_stdstream = lambda data, ignore_prefix: _LOG.info("%s", "\n".join(data["lines"]))
+        try:
+            ray.init(settings.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            what = f"there is no Ray cluster at {settings.address}" if settings.address else "Ray does not start here"
+            raise ConfigError(
+                f"{what} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}); start one with "
+                "`ray start --head`, or set distributed.address=null"
+            ) from None
+    try:
+        total = ray.cluster_resources()
+        alive = sum(bool(node["Alive"]) for node in ray.nodes())
+        yield Cluster(total.get("CPU", 0.0), total.get("GPU", 0.0), alive)
+    finally:
+        with _own_signals():
+            ray.shutdown()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM, which Ray replaces."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, handler)
+
+
+class Placement:
+    """Which part of the cluster every worker gets.
+
+    Rollout workers are spread over the machines. Learner workers are packed together, and all of them have room or none
+    starts. Colocated workers share a learner worker's GPU.
+    """
+
+    def __init__(self, settings: DistributedConfig, cluster: Cluster) -> None:
+        """Plan it.
+
+        Raises:
+            ConfigError: the cluster has fewer GPUs than the workers need.
+        """
+        default = 1.0 if cluster.gpus else 0.0
+        self.players, self.learners = settings.rollout_workers, settings.learner_workers
+        self._colocated = settings.placement == "colocated"
+        play, learn = settings.gpus_per_rollout_worker, settings.gpus_per_learner_worker
+        self.play_gpus = default if play is None else play
+        self.learn_gpus = default if learn is None else learn
+        needed = self.learners * self.learn_gpus + (0 if self._colocated else self.players * self.play_gpus)
+        if needed > cluster.gpus:
+            raise ConfigError(
+                f"the workers need {needed:g} GPUs ({self.players} x {self.play_gpus:g} to play, {self.learners} x "
+                f"{self.learn_gpus:g} to learn), but the cluster has {cluster.gpus:g}; lower "
+                "distributed.rollout_workers, distributed.learner_workers or the GPUs per worker"
+            )
+        workers = self.players + self.learners
+        self.threads = max(1, int(cluster.cpus // workers))
+        """CPU threads of each worker."""
+        self._cpus = min(1.0, int(1000 * cluster.cpus / workers) / 1000)
+        self._group: asyncio.Task[PlacementGroup] | None = None
+
+    async def player(self, number: int) -> dict[str, Any]:
+        """Ray's options for a rollout worker.
+
+        Raises:
+            WorkerLost: the cluster has no room.
+        """
+        if not self._colocated:
+            return {"num_cpus": self._cpus, "num_gpus": self.play_gpus, "scheduling_strategy": "SPREAD"}
+        return {"num_cpus": self._cpus, "num_gpus": self.learn_gpus / 2, **await self._beside(number)}
+
+    async def learner(self, number: int) -> dict[str, Any]:
+        """Ray's options for a learner worker.
+
+        Raises:
+            WorkerLost: the cluster has no room.
+        """
+        gpus = self.learn_gpus / 2 if self._colocated else self.learn_gpus
+        return {"num_cpus": self._cpus, "num_gpus": gpus, **await self._beside(number)}
+
+    def release(self) -> None:
+        """Give back what was reserved."""
+        group, self._group = self._group, None
+        if group is not None and group.done() and not group.cancelled() and group.exception() is None:
+            remove_placement_group(group.result())
+
+    async def _beside(self, number: int) -> dict[str, Any]:
+        if self._group is None:
+            self._group = asyncio.ensure_future(self._reserve())
+        return {"scheduling_strategy": PlacementGroupSchedulingStrategy(await self._group, number)}
+
+    async def _reserve(self) -> PlacementGroup:
+        cpus = self._cpus * (2 if self._colocated else 1)
+        bundle = {"CPU": cpus} | ({"GPU": self.learn_gpus} if self.learn_gpus else {})
+        group = placement_group([bundle] * self.learners, strategy="PACK")
+        ready = group.ready()
+        if not await asyncio.to_thread(lambda: ray.wait([ready], timeout=ROOM)[0]):
+            remove_placement_group(group)
+            raise WorkerLost(
+                f"the cluster has had no room for {self.learners} learner workers of {bundle} for {ROOM:g} seconds"
+            )
+        return group

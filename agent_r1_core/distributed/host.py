@@ -1,0 +1,96 @@
+"""RolloutHost: what runs inside a rollout worker: an engine, its tools, and the jobs that it plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.distributed.jobs import Job, Report
+from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.trajectory import EndStatus
+
+if TYPE_CHECKING:
+    from agent_r1_core.rollout.plan import EpisodePlan
+    from agent_r1_core.training.in_process import LocalRollouts
+    from agent_r1_core.trajectory import Trajectory
+
+PATIENCE = 5.0
+"""Seconds until a report is given though nothing has happened."""
+
+
+class RolloutHost:
+    """Plays jobs with rollouts of this process and keeps what is finished until it is asked for."""
+
+    def __init__(self, rollouts: LocalRollouts) -> None:
+        self._rollouts = rollouts
+        self._playing: dict[int, asyncio.Task[None]] = {}
+        self._finished: list[tuple[int, int, Trajectory]] = []
+        self._broken: list[tuple[int, Exception]] = []
+        self._news = asyncio.Event()
+
+    async def start(self) -> dict[str, dict[str, Any]]:
+        """Open tools and engine; gives the facts of the tools of every task set."""
+        await self._rollouts.start()
+        return {name: self._rollouts.tools(name) for name in self._rollouts.stages}
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """Begin to play."""
+        for job in jobs:
+            self._playing[job.id] = asyncio.create_task(self._play(job))
+
+    async def report(self) -> Report:
+        """What has happened since the last report; waits for it, at most `PATIENCE` seconds.
+
+        Raises:
+            EngineError: the engine can serve nothing any more; this process is of no use.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), PATIENCE)
+        error = self._rollouts.broken()
+        if error is not None:
+            raise error
+        self._news.clear()
+        finished, self._finished = self._finished, []
+        broken, self._broken = self._broken, []
+        counts = (stage.collector.counts() for stage in self._rollouts.stages.values())
+        return Report(finished, broken, reduce(CallCounts.__add__, counts, CallCounts()))
+
+    async def cancel(self, jobs: Sequence[int]) -> None:
+        """Stop jobs, by their numbers."""
+        stopped = [self._playing[number] for number in jobs if number in self._playing]
+        for task in stopped:
+            task.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+
+    async def load_weights(self, weights: Any, version: int) -> None:
+        """Serve these weights from the next token on."""
+        await self._rollouts.load_weights(weights, version)
+
+    async def rest(self) -> None:
+        """Free memory until the next weights."""
+        await self._rollouts.rest()
+
+    async def close(self) -> None:
+        """Stop all jobs and release everything."""
+        await self.cancel(list(self._playing))
+        await self._rollouts.close()
+
+    async def _play(self, job: Job) -> None:
+        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
+            # An engine that died fails every episode; they are played again elsewhere.
+            if trajectory.status is EndStatus.FAILED and self._rollouts.broken() is not None:
+                self._news.set()
+                return
+            self._finished.append((job.id, plan.index, trajectory))
+            self._news.set()
+
+        try:
+            await self._rollouts.stages[job.split].collector.play(job.plans, keep, job.greedy)
+        except Exception as error:
+            self._broken.append((job.id, error))
+            self._news.set()
+        finally:
+            self._playing.pop(job.id, None)

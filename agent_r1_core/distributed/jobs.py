@@ -1,0 +1,88 @@
+"""What controller and rollout workers tell each other: jobs one way, reports the other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent_r1_core.rollout.result import CallCounts
+
+if TYPE_CHECKING:
+    from agent_r1_core.rollout.plan import EpisodePlan
+    from agent_r1_core.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Job:
+    """Episodes that a worker gets together."""
+
+    id: int
+    split: str
+    greedy: bool
+    version: int | None
+    """Of the weights that begin them, which may be newer; None: any."""
+    plans: Sequence[EpisodePlan]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What has happened in a worker since its last report."""
+
+    finished: Sequence[tuple[int, int, Trajectory]] = ()
+    """Number of the job, index of the plan, and the episode, failed ones included."""
+    broken: Sequence[tuple[int, Exception]] = ()
+    """Jobs that ended with an error against which no retry helps."""
+    counts: CallCounts = field(default_factory=CallCounts)
+    """All calls of the worker since it started."""
+
+
+class WorkerLost(Exception):
+    """A worker died, hangs, or is out of reach; the text says how."""
+
+
+class RolloutWorker(Protocol):
+    """A rollout worker, as the controller sees it: an actor of Ray, or a simulated one.
+
+    Every method raises WorkerLost if the worker is gone, and otherwise what the worker itself raised.
+    """
+
+    name: str
+    """For people: `rollout worker 2`."""
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        ...
+
+    def start(self) -> Awaitable[dict[str, dict[str, Any]]]:
+        """Open tools and engine; gives the facts of the tools of every task set."""
+        ...
+
+    def submit(self, jobs: Sequence[Job]) -> Awaitable[None]:
+        """Begin to play."""
+        ...
+
+    def report(self) -> Awaitable[Report]:
+        """Wait until something has happened, at most some seconds."""
+        ...
+
+    def load_weights(self, weights: Any, version: int) -> Awaitable[None]:
+        """Serve these weights from the next token on."""
+        ...
+
+    def rest(self) -> Awaitable[None]:
+        """Free memory until the next weights."""
+        ...
+
+    def cancel(self, jobs: Sequence[int]) -> Awaitable[None]:
+        """Stop jobs, by their numbers."""
+        ...
+
+    def close(self) -> Awaitable[None]:
+        """Release everything."""
+        ...
+
+    def kill(self) -> None:
+        """End the process, whatever it does; never raises."""
+        ...

@@ -1,0 +1,117 @@
+"""LearnerActor: one rank of the learner in a process of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ray
+import torch
+import torch.distributed
+
+from agent_r1_core.distributed.remote import here
+from agent_r1_core.distributed.weights import to_arrays
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.training.components import make_learner
+from agent_r1_core.training.in_process import LocalLearner
+
+if TYPE_CHECKING:
+    from agent_r1_core.distributed.spec import WorkerSpec
+    from agent_r1_core.distributed.weights import Arrays
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.update import Update
+    from agent_r1_core.trajectory import Group
+
+_TIMEOUT = timedelta(minutes=30)
+"""Of a collective of the ranks; whoever hangs longer was noticed before."""
+_SIOCGIFADDR = 0x8915
+
+
+class LearnerActor:
+    """A rank. Its methods are called on all ranks alike; what only one can answer, the others answer with None."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._rank = 0
+        self._learner: Learner | None = None
+
+    @ray.method(concurrency_group="beat")
+    def place(self) -> tuple[str, str, int]:
+        """Where it runs."""
+        return here()
+
+    @ray.method(concurrency_group="beat")
+    def beat(self) -> None:
+        """It lives."""
+
+    def meeting(self) -> str:
+        """A free address on this machine, where the ranks can meet."""
+        address = ray.util.get_node_ip_address()
+        with socket.socket() as free:
+            free.bind((address, 0))
+            return f"tcp://{address}:{free.getsockname()[1]}"
+
+    def start(self, rank: int, size: int, meeting: str) -> None:
+        """Meet the other ranks and make the learner."""
+        blueprint = self._spec.build()
+        self._rank = rank
+        ranks = _joined(rank, size, meeting, blueprint.hardware.device) if size > 1 else ONE_RANK
+        self._learner = make_learner(blueprint, ranks)
+
+    def update(self, groups: Sequence[Group], step: int) -> Update | None:
+        """Learn from the groups of a step."""
+        update = self._made.update(groups, step)
+        return update if self._rank == 0 else None
+
+    def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]] | None:
+        """Log-probs of every action after every prompt."""
+        rows: list[list[float]] = self._made.score(prompts, actions).tolist()
+        return rows if self._rank == 0 else None
+
+    def snapshot(self) -> Arrays | None:
+        """A copy of the policy's weights, in the precision of the engines."""
+        weights = self._made.policy.weights()  # a copy is made when they are sent
+        return to_arrays(weights, self._spec.hardware.dtype) if self._rank == 0 else None
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the policy."""
+        LocalLearner(self._made).save_policy(folder)
+
+    def save_state(self, file: Path) -> None:
+        """Write the state."""
+        LocalLearner(self._made).save_state(file)
+
+    @property
+    def _made(self) -> Learner:
+        if self._learner is None:
+            raise RuntimeError("the learner worker has not started")
+        return self._learner
+
+
+def _joined(rank: int, size: int, meeting: str, device: str) -> Ranks:
+    """Meet the other ranks in torch's default process group."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(ray.util.get_node_ip_address()))
+    if device == "cuda":
+        torch.cuda.set_device(0)  # Ray shows an actor its own devices alone
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    torch.distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_TIMEOUT)
+    return Ranks.of_group(device)
+
+
+def _interface(address: str) -> str:
+    """The network interface with this IP address: gloo takes that of the machine's name, which may lead nowhere."""
+    wanted = socket.inet_aton(address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # an interface without an address
+                found = fcntl.ioctl(asking, _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                if found[20:24] == wanted:
+                    return name
+    return "lo"

@@ -1,0 +1,208 @@
+"""Rollouts on Ray: one actor per rollout worker behind the role that the trainer knows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from agent_r1_core.distributed.dispatcher import Dispatcher
+from agent_r1_core.distributed.host import RolloutHost
+from agent_r1_core.distributed.jobs import Job, Report
+from agent_r1_core.distributed.remote import Place, answer, end, here, placed
+from agent_r1_core.distributed.spec import WorkerSpec
+from agent_r1_core.distributed.weights import to_arrays, to_tensors
+from agent_r1_core.rollout.plan import plan_episodes
+from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.training.in_process import local_rollouts
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from agent_r1_core.distributed.cluster import Placement
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest
+    from agent_r1_core.rollout.plan import EpisodePlan
+    from agent_r1_core.runs.call_log import CallLog
+    from agent_r1_core.training.blueprint import Blueprint
+    from agent_r1_core.trajectory import Trajectory
+
+_CALLS = 64
+"""Calls of an actor at once; the controller makes a handful."""
+
+
+class RayRollouts:
+    """Rollouts of several workers.
+
+    Args:
+        spec: Ray's reference to the WorkerSpec of the blueprint.
+        note: receives sentences for the user.
+    """
+
+    def __init__(self, blueprint: Blueprint, spec: Any, placement: Placement, note: Callable[[str], None]) -> None:
+        config = blueprint.resolved.config
+        self._dispatcher = Dispatcher(
+            lambda number: _RayWorker(number, spec, placement),
+            placement.players,
+            config.engine.config.max_episodes,
+            config.deterministic,
+            note,
+        )
+        self._seed = config.seed
+        self._dtype = blueprint.hardware.dtype
+
+    async def start(self) -> None:
+        """Start all workers."""
+        await self._dispatcher.start()
+
+    def tools(self, split: str) -> dict[str, dict[str, Any]]:
+        """The facts about a task set's tools that a report states."""
+        facts: dict[str, dict[str, Any]] = self._dispatcher.tools[split]
+        return facts
+
+    def log_calls(self, log: CallLog) -> None:
+        """No tool runs in this process."""
+
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """Play the request; every worker plays a part of it.
+
+        Raises:
+            EngineError: other weights are served than the request names, or no worker is left.
+            ConfigError, ModelError, PluginError: a retry would not help.
+        """
+        begun, counts = time.perf_counter(), self._dispatcher.counts()
+        plans, finished = plan_episodes(request, self._seed), dict[int, "Trajectory"]()
+
+        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
+            finished[plan.index] = trajectory
+            if on_episode is not None:
+                on_episode(trajectory)
+
+        await self._dispatcher.play(plans, keep, split=request.split, greedy=request.greedy, version=request.version)
+        episodes = [finished[plan.index] for plan in plans]
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._dispatcher.counts() - counts)
+
+    async def rest(self) -> None:
+        """Let the workers free memory until the next weights."""
+        await self._dispatcher.rest()
+
+    async def load_weights(self, weights: Any, version: int) -> None:
+        """Serve these weights: those of a learner on Ray, or tensors of this process."""
+        if isinstance(weights, Mapping):
+            weights = await asyncio.to_thread(lambda: ray.put(to_arrays(weights, self._dtype)))
+        await self._dispatcher.load_weights(weights, version)
+
+    async def close(self) -> None:
+        """End all workers."""
+        await self._dispatcher.close()
+
+
+class RolloutActor:
+    """The actor of a rollout worker: a host in a process of its own."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._host: RolloutHost | None = None
+
+    def place(self) -> tuple[str, str, int]:
+        """Where it runs."""
+        return here()
+
+    async def start(self) -> dict[str, dict[str, Any]]:
+        """Make everything, open tools and engine."""
+        blueprint = await asyncio.to_thread(self._spec.build)
+        self._host = RolloutHost(local_rollouts(blueprint))
+        return await self._host.start()
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """Begin to play."""
+        await self._started.submit(jobs)
+
+    async def report(self) -> Report:
+        """What has happened since the last report."""
+        return await self._started.report()
+
+    async def cancel(self, jobs: Sequence[int]) -> None:
+        """Stop jobs."""
+        await self._started.cancel(jobs)
+
+    async def load_weights(self, arrays: Mapping[str, Any], version: int) -> None:
+        """Serve these weights."""
+        await self._started.load_weights(to_tensors(arrays), version)
+
+    async def rest(self) -> None:
+        """Free memory."""
+        await self._started.rest()
+
+    async def close(self) -> None:
+        """Release everything."""
+        if self._host is not None:
+            await self._host.close()
+
+    @property
+    def _started(self) -> RolloutHost:
+        if self._host is None:
+            raise RuntimeError("the rollout worker has not started")
+        return self._host
+
+
+class _RayWorker:
+    """The handle of a rollout worker's actor."""
+
+    def __init__(self, number: int, spec: Any, placement: Placement) -> None:
+        self.name = f"rollout worker {number}"
+        self._number, self._spec, self._placement = number, spec, placement
+        self._actor: ActorHandle[Any] | None = None
+        self._place: Place | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return str(self._place or "no machine yet")
+
+    async def start(self) -> dict[str, dict[str, Any]]:
+        """Make the actor and start it."""
+        remote: Any = ray.remote(RolloutActor)
+        options = await self._placement.player(self._number)
+        self._actor = remote.options(max_concurrency=_CALLS, **options).remote(self._spec)
+        self._place = await placed(self._running)
+        facts: dict[str, dict[str, Any]] = await answer(self._running.start.remote())
+        return facts
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """Begin to play."""
+        await answer(self._running.submit.remote(jobs))
+
+    async def report(self) -> Report:
+        """What has happened since the last report."""
+        report: Report = await answer(self._running.report.remote())
+        return report
+
+    async def load_weights(self, weights: Any, version: int) -> None:
+        """Serve these weights, the reference of arrays."""
+        await answer(self._running.load_weights.remote(weights, version))
+
+    async def rest(self) -> None:
+        """Free memory."""
+        await answer(self._running.rest.remote())
+
+    async def cancel(self, jobs: Sequence[int]) -> None:
+        """Stop jobs."""
+        await answer(self._running.cancel.remote(jobs))
+
+    async def close(self) -> None:
+        """Release everything."""
+        if self._actor is not None:
+            await answer(self._actor.close.remote())
+
+    def kill(self) -> None:
+        """End the process."""
+        end(self._actor, self._place)
+
+    @property
+    def _running(self) -> ActorHandle[Any]:
+        if self._actor is None:
+            raise RuntimeError(f"{self.name} has not started")
+        return self._actor

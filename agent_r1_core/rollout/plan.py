@@ -1,0 +1,65 @@
+"""EpisodePlan: one episode that a request asks for; the same wherever and however often it is played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_r1_core.rollout.request import RolloutRequest
+from agent_r1_core.seeds import derive_seed
+from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+
+
+@dataclass(frozen=True)
+class EpisodePlan:
+    """One episode to be played."""
+
+    index: int
+    """Its place in the request."""
+    task: Task
+    sample: int
+    seed: int
+    key: str
+    """Names the episode within its run."""
+    baseline: bool = False
+    """Whether it is the greedy baseline of its group."""
+
+
+def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
+    """The episodes of a request in order, task by task; a task that is listed twice gets other seeds the second time.
+
+    Args:
+        seed: of the run.
+    """
+    plans: list[EpisodePlan] = []
+    seen: Counter[str] = Counter()
+    for task in request.tasks:
+        for sample in range(request.samples):
+            number = seen[task.id] * request.samples + sample
+            sample_seed = derive_seed(seed, request.round, task.id, number)
+            plans.append(EpisodePlan(len(plans), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
+        if request.greedy_baseline:
+            name = f"greedy-{seen[task.id]}"
+            own_seed = derive_seed(seed, request.round, task.id, name)
+            key = f"{request.round}/{task.id}/{name}"
+            plans.append(EpisodePlan(len(plans), task, request.samples, own_seed, key, baseline=True))
+        seen[task.id] += 1
+    return plans
+
+
+def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
+    """The episodes that did not fail, grouped by task; a task without any sample has no group.
+
+    Args:
+        episodes: in the order of the request's plans.
+    """
+    groups, size = [], request.samples + request.greedy_baseline
+    for index, task in enumerate(request.tasks):
+        of_task = episodes[index * size : (index + 1) * size]
+        finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
+        samples = [episode for episode in finished if not episode.baseline]
+        baseline = next((episode for episode in finished if episode.baseline), None)
+        if samples:
+            groups.append(Group(task, samples, baseline))
+    return groups

@@ -1,0 +1,176 @@
+"""Supply: the episodes of each step, in the order of the tasks, played as far ahead as training.max_staleness allows.
+
+The tasks of a step are fixed before it begins; the weights that play them are not. With max_staleness k, episodes of
+step s may start once the weights of version s - 1 - k are served (each step makes one version), so that when step s
+learns, on version s - 1, no token is older than k versions (LAW 7). Episodes in flight go on through an update. Steps
+take all their episodes, slow ones too: nothing is thrown away, and short episodes are not preferred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import EngineError
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.rollout import RolloutRequest
+from agent_r1_core.training.listener import Listener, episode_counter
+from agent_r1_core.training.task_sets import TRAIN
+
+if TYPE_CHECKING:
+    from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.training.assembly import Assembly
+    from agent_r1_core.training.task_order import Order
+    from agent_r1_core.trajectory import Group, Trajectory
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a step learns from."""
+
+    rollout: RolloutResult
+    groups: list[Group]
+    """Those to learn from."""
+    order: Order
+    """The place in the order of tasks behind the step."""
+    metrics: dict[str, float]
+    """How stale its tokens are."""
+
+
+@dataclass
+class _Begun:
+    """A step whose episodes are being played."""
+
+    step: int
+    tasks: list[int]
+    order: Order
+    rollout: asyncio.Task[RolloutResult]
+
+
+class Supply:
+    """Plays ahead of the learner, and never further than it may.
+
+    Args:
+        order: the place in the order of tasks behind the `done` steps.
+    """
+
+    def __init__(self, assembly: Assembly, listener: Listener, order: Order, done: int) -> None:
+        self._assembly = assembly
+        self._settings = assembly.config.training
+        self._listener = listener
+        self._order = order
+        self._last = done
+        """The last step that was begun."""
+        self._begun: deque[_Begun] = deque()
+        self._current = 0
+        """The step whose episodes are shown."""
+        self._playing = 0
+        self._idle_since = time.perf_counter()
+        self._idle = 0.0
+
+    async def take(self, step: int) -> Collected:
+        """The episodes of a step, with the extra rollouts that the algorithm asks for and training.extra_rollouts
+        allows. Every step before has been taken, learnt from, and its weights are served.
+
+        Raises:
+            EngineError: tokens are older than they may be.
+        """
+        self._current = step
+        self._begin(step + self._settings.max_staleness)
+        begun = self._begun.popleft()
+        rollout = await begun.rollout
+        played, order, learner = begun.tasks, begun.order, self._assembly.learner
+        groups = learner.filter(rollout.groups)
+        # Steps ahead have drawn their tasks already, so there are extra rollouts only where there are none ahead.
+        extras = self._settings.extra_rollouts if not self._settings.max_staleness else 0
+        for extra in range(1, extras + 1):
+            more, order = order.draw(learner.more_tasks(groups, len(played)), played)
+            if not more:
+                break
+            self._order = order
+            played = played + more
+            rollout = rollout + await self._play(step, more, f"{step}/{extra}")
+            groups = learner.filter(rollout.groups)
+        return Collected(rollout, groups, order, self._staleness(step, rollout.trajectories))
+
+    def idle_seconds(self) -> float:
+        """Time without any episode in flight since the last call."""
+        now = time.perf_counter()
+        idle = self._idle + (0.0 if self._playing else now - self._idle_since)
+        self._idle, self._idle_since = 0.0, now
+        return idle
+
+    async def close(self) -> None:
+        """Stop what is ahead; its tasks count as not drawn."""
+        begun, self._begun = [one.rollout for one in self._begun], deque()
+        for rollout in begun:
+            rollout.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+    def _begin(self, last: int) -> None:
+        """Begin all steps up to `last`."""
+        while self._last < min(last, self._settings.steps):
+            self._last += 1
+            tasks, self._order = self._order.draw(self._settings.tasks_per_step)
+            rollout = asyncio.create_task(self._play(self._last, tasks, self._last))
+            self._begun.append(_Begun(self._last, tasks, self._order, rollout))
+
+    async def _play(self, step: int, chosen: Sequence[int], round: int | str) -> RolloutResult:
+        """Play tasks with the weights that the step before produced or, ahead of it, with those that are served."""
+        samples, tasks = self._settings.samples_per_task, self._assembly.train.tasks
+        greedy = self._assembly.learner.needs_greedy_baseline()
+        version = None if self._settings.max_staleness else step - 1
+        request = RolloutRequest(
+            [tasks[k] for k in chosen], samples, round, greedy_baseline=greedy, split=TRAIN, version=version
+        )
+        self._count(1)
+        try:
+            counter = self._counter(step, len(chosen) * (samples + greedy))
+            return await self._assembly.rollouts.collect(request, counter)
+        finally:
+            self._count(-1)
+
+    def _counter(self, step: int, total: int) -> Callable[[Trajectory], None]:
+        """Counts the episodes of a step; those that end ahead of their step are shown when it comes."""
+        show, waiting = episode_counter(self._listener, total, "rollout"), list["Trajectory"]()
+
+        def count(trajectory: Trajectory) -> None:
+            waiting.append(trajectory)
+            if step <= self._current:
+                for one in waiting:
+                    show(one)
+                waiting.clear()
+
+        return count
+
+    def _count(self, change: int) -> None:
+        now = time.perf_counter()
+        if not self._playing:
+            self._idle += now - self._idle_since
+        self._playing += change
+        self._idle_since = now
+
+    def _staleness(self, step: int, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """How many versions the sampled tokens are older than the weights that learn from them.
+
+        Raises:
+            EngineError: more than training.max_staleness.
+        """
+        ages = [
+            (step - 1 - version, tokens)
+            for trajectory in trajectories
+            for turn in trajectory.turns
+            for version, tokens in turn.versions
+        ]
+        oldest, tokens = max((age for age, _ in ages), default=0), sum(tokens for _, tokens in ages)
+        if oldest > self._settings.max_staleness:
+            raise EngineError(
+                f"step {step} got tokens that are {oldest} versions old, and training.max_staleness is "
+                f"{self._settings.max_staleness}; the engine serves other weights than it was given"
+            )
+        mean = sum(age * tokens for age, tokens in ages) / max(tokens, 1)
+        return {metric.ROLLOUT_STALENESS: mean, metric.ROLLOUT_STALENESS_MAX: float(oldest)}

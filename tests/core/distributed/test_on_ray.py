@@ -1,0 +1,99 @@
+"""Runs whose roles are workers of a local Ray: they compute what one process computes, and survive the loss of any."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from small_run import fingerprint, run_once
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.listener import Silence
+
+ONE_OF_EACH = {"distributed__rollout_workers": 1, "distributed__learner_workers": 1}
+TWO_OF_EACH = {"distributed__rollout_workers": 2, "distributed__learner_workers": 2}
+
+
+class Killer(Silence):
+    """Kills a process of the run with signal 9 when a step has been recorded."""
+
+    def __init__(self, actors: Mapping[int, str]) -> None:
+        self.actors = dict(actors)
+        self.notes: list[str] = []
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        actor = self.actors.pop(step, None)
+        if actor is not None:
+            os.kill(process_of(actor), signal.SIGKILL)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def process_of(actor: str) -> int:
+    """The first process of an actor's class that was started by this one."""
+    for entry in sorted(Path("/proc").iterdir()):
+        if entry.name.isdigit() and _command(entry).startswith(f"ray::{actor}".encode()) and _is_ours(entry):
+            return int(entry.name)
+    raise AssertionError(f"there is no process of {actor}")
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
+
+
+def _is_ours(process: Path) -> bool:
+    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    return parent == os.getpid() or (parent > 1 and _is_ours(Path("/proc", str(parent))))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny_model_folder(tmp_path / "model")
+    return tmp_path
+
+
+@pytest.mark.parametrize("algorithm", ["ppo"])
+def test_one_worker_of_each_kind_computes_what_one_process_computes(folder: Path, algorithm: str) -> None:
+    """Bit for bit: metrics, trajectories, advantages, every file of the policy and of the checkpoints."""
+    changed = {"algorithm": algorithm, "training__lr": "1e-3"}
+    alone = run_once(folder, "alone", 2, **changed)
+    on_ray = run_once(folder, "on_ray", 2, **changed, **ONE_OF_EACH)
+    assert fingerprint(on_ray) == fingerprint(alone)
+
+
+def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
+    """Every step is there once, with all its episodes, and the learner's were repeated from the newest checkpoint."""
+    killer = Killer({1: "RolloutActor", 3: "LearnerActor", 4: "RolloutActor"})
+    changed = {"deterministic": "false", "checkpoint": "{every: 2, keep: 1, best: null}", "evaluation__every": 0}
+    run = run_once(folder, "killed", 5, listener=killer, **changed, **TWO_OF_EACH)
+    assert not killer.actors
+    assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4, 5]
+    assert run.trajectory_steps() == [1, 2, 3, 4, 5]
+    for line in run.metrics():
+        assert line["rollout/episodes"] == len(run.read_trajectories(int(line["step"]))) == 6
+    assert (run.path / "model" / "model.safetensors").is_file()
+    told = "\n".join(killer.notes)
+    assert "rollout worker" in told
+    assert "learner worker" in told
+    assert "go on after step 2" in told
+    resumed = run_once(folder, "killed", 6, resume=True, **changed)
+    assert [line["step"] for line in resumed.metrics()] == [1, 2, 3, 4, 5, 6], "in one process it goes on as well"
+
+
+def test_a_cluster_that_is_not_there_or_too_small_is_told_before_anything_is_written(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no Ray cluster at 127.0.0.1:1 .* set distributed.address=null"):
+        run_once(folder, "nowhere", 1, **ONE_OF_EACH, distributed__address="127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"need 2 GPUs .* but the cluster has 0"):
+        run_once(
+            folder, "small", 1, **ONE_OF_EACH, distributed__gpus_per_rollout_worker=1, deterministic="false",
+            distributed__gpus_per_learner_worker=1,
+        )  # fmt: skip
+    assert not (folder / "runs").exists()
