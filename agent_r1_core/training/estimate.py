@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from agent_r1_core.training.memory import LearnerLoad, RolloutLoad
@@ -35,7 +36,8 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
 
 def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
     """What the roles of a recipe hold, with a model of this size."""
-    config = resolved.config
+    config, distributed = resolved.config, resolved.config.distributed
+    workers = max(distributed.rollout_workers, 1)
     roles = resolved.make("algorithm", config.algorithm).roles()
     width = 2 if config.model.dtype == "bfloat16" else 4
     engine, played = config.engine.config, config.training.tasks_per_step * config.training.samples_per_task
@@ -43,6 +45,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
     learner = LearnerLoad(
         size,
         tokens=config.training.max_tokens_per_microbatch,
+        ranks=max(distributed.learner_workers, 1),
         width=width,
         recompute=config.model.gradient_checkpointing,
         critic="critic" in roles,
@@ -51,10 +54,11 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
     )
     worker = RolloutLoad(
         size,
-        episodes=min(engine.max_episodes, played),
+        episodes=min(engine.max_episodes, ceil(played / workers)),
         tokens=config.env.config.max_tokens,
         gpus=getattr(engine, "tensor_parallel_size", 1),
         width=width,
         cache=None if cache is None else cache * _GIB,
     )
-    return MemoryPlan(learner, worker, turns=getattr(engine, "sleep_mode", False))
+    placement = distributed.placement if distributed.used else "together"
+    return MemoryPlan(learner, worker, workers, placement, turns=getattr(engine, "sleep_mode", False))

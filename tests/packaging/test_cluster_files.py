@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from agent_r1_core.config import load_config
+from agent_r1_core.config.models import DistributedConfig
 
 KEY = re.compile(r"(?<![\w.-])([a-z_]+(?:\.[a-z_]+)+)=(\S+)")
 RAY_AND_SLURM = {
@@ -64,14 +65,14 @@ def section(root: Path) -> dict[str, Any]:
 
 def test_files_and_page_set_keys_that_the_page_explains(root: Path, job: dict[str, Any]) -> None:
     table = set(re.findall(r"^\| `(\w+)` \| [`\w]+ \|", page(root), re.MULTILINE))
-    assert table == set(section(root))
+    assert table == set(section(root)) == set(DistributedConfig.model_fields)
     slurm = (root / "docs" / "cluster" / "slurm.sh").read_text(encoding="utf-8")
     for text in (slurm, job["spec"]["entrypoint"], page(root)):
         keys = written(text)
         named = {key.partition(".")[2] for key in keys if key.startswith("distributed.")}
         assert named <= table
         assert {"rollout_workers", "learner_workers"} <= named
-        others = [f"{key}={value.rstrip('`')}" for key, value in keys.items() if key.startswith("engine.")]
+        others = [f"{key}={value.rstrip('`')}" for key, value in keys.items() if key.startswith(("engine.", "distrib"))]
         load_config("paper/hotpotqa-2wiki-grpo", [*others, "engine.processes=separate"])
 
 

@@ -230,6 +230,19 @@ def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
     assert not lora.learner.reference, "the model below the adapters is the reference"
 
 
+def test_a_recipe_deals_episodes_and_weights_to_its_workers(size: ModelSize) -> None:
+    keys = ["distributed.rollout_workers=3", "distributed.learner_workers=2"]
+    plan = memory_plan(load_config("default", keys), size)
+    assert plan == MemoryPlan(
+        LearnerLoad(size, tokens=4096, width=4, ranks=2),
+        RolloutLoad(size, episodes=43, tokens=1024, width=4),
+        workers=3,
+        placement="separate",
+    )
+    both = ["distributed.rollout_workers=2", "distributed.learner_workers=2", "distributed.placement=colocated"]
+    assert memory_plan(load_config("default", both), size).placement == "colocated"
+
+
 def test_a_folder_without_safetensors_has_no_size(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text((BUNDLED / "tiny" / "config.json").read_text())
     assert ModelSize.of_folder(tmp_path) is None
