@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,8 +54,9 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
         # Ray prints a paragraph to stdout for every lost worker; who is lost, and what follows, the run says itself.
         _ray_worker.print_to_stdstream = lambda data, ignore_prefix: _LOG.info("%s", "\n".join(data["lines"]))
         try:
+            _check_reachable(settings.address)
             ray.init(settings.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             what = f"there is no Ray cluster at {settings.address}" if settings.address else "Ray does not start here"
             raise ConfigError(
                 f"{what} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}); start one with "
@@ -67,6 +69,17 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
     finally:
         with _own_signals():
             ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Ray itself would wait for minutes.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    if address not in (None, "auto"):
+        host, _, port = str(address).rpartition(":")
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 @contextmanager

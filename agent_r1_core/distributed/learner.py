@@ -7,17 +7,19 @@ is lost, the update cannot go on: `LearnerLost` says so, and the run goes on fro
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.exceptions import RayError
 
 from agent_r1_core.distributed.dispatcher import SILENCE
 from agent_r1_core.distributed.jobs import WorkerLost
 from agent_r1_core.distributed.rank import LearnerActor
-from agent_r1_core.distributed.remote import Place, answer, end, placed
+from agent_r1_core.distributed.remote import Place, answer, end, ours, placed
 from agent_r1_core.errors import AgentR1Error, LearnerLost
 from agent_r1_core.learning.selection import Selection
 
@@ -47,6 +49,7 @@ class RayLearner:
         self._placement = placement
         self._ranks: list[ActorHandle[Any]] = []
         self._places: list[Place] = []
+        self._captures = itertools.count()
         self._watch: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[str] | None = None
         """Done as soon as a rank is lost; says how."""
@@ -58,7 +61,7 @@ class RayLearner:
             AgentR1Error: a rank cannot start.
         """
         actor: Any = ray.remote
-        remote = actor(concurrency_groups={"beat": 1})(LearnerActor)
+        remote = actor(concurrency_groups={"beat": 1, "disk": 1})(LearnerActor)
         try:
             options = [await self._placement.learner(number) for number in range(self._placement.learners)]
             self._ranks = [remote.options(**one).remote(self._spec) for one in options]
@@ -106,11 +109,13 @@ class RayLearner:
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format; the folder is on a shared disk."""
-        ray.get([rank.save_policy.remote(folder) for rank in self._ranks])
+        _wait([rank.save_policy.remote(folder) for rank in self._ranks])
 
-    def save_state(self, file: Path) -> None:
-        """Write everything else that an exact resume needs; the file is on a shared disk."""
-        ray.get([rank.save_state.remote(file) for rank in self._ranks])
+    async def capture(self, copy: bool = True) -> _Captured:
+        """Let every rank keep its share of the state as it is now."""
+        number = next(self._captures)
+        await self._all(lambda rank, _: rank.capture.remote(number, copy))
+        return _Captured(self._ranks, number)
 
     async def close(self) -> None:
         """End all ranks."""
@@ -177,6 +182,36 @@ class RayLearner:
         for rank, place in zip(self._ranks, places, strict=True):
             end(rank, place)
         self._ranks = []
+
+
+class _Captured:
+    """What the ranks have captured under a number."""
+
+    def __init__(self, ranks: Sequence[ActorHandle[Any]], number: int) -> None:
+        self._ranks, self._number = list(ranks), number
+
+    def write(self, folder: Path) -> None:
+        """Let every rank write its share; the folder is on a disk that all of them share.
+
+        Raises:
+            LearnerLost: a rank is gone.
+            OSError, RuntimeError, SafetensorError: writing fails.
+        """
+        _wait([rank.write.remote(self._number, folder) for rank in self._ranks])
+
+
+def _wait(references: Sequence[Any]) -> None:
+    """Wait for all ranks, in a thread that may block.
+
+    Raises:
+        LearnerLost: a rank is gone.
+        Exception: what a rank raised.
+    """
+    try:
+        ray.get(list(references))
+    except RayError as error:
+        raised = ours(error)
+        raise LearnerLost(f"a learner worker is lost: {raised}") if isinstance(raised, WorkerLost) else raised from None
 
 
 async def _gathered(references: Sequence[Any]) -> list[Any]:

@@ -18,11 +18,13 @@ import torch.distributed
 
 from agent_r1_core.distributed.remote import here
 from agent_r1_core.distributed.weights import to_arrays
+from agent_r1_core.learning.captured import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.training.components import make_learner
-from agent_r1_core.training.in_process import LocalLearner
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
     from agent_r1_core.distributed.spec import WorkerSpec
     from agent_r1_core.distributed.weights import Arrays
     from agent_r1_core.learning.learner import Learner
@@ -41,6 +43,9 @@ class LearnerActor:
         self._spec = spec
         self._rank = 0
         self._learner: Learner | None = None
+        self._captured: dict[int, CapturedState] = {}
+        self._disk: ProcessGroup | None = None
+        """The ranks once more, for writing while they learn; None: there is one."""
 
     @ray.method(concurrency_group="beat")
     def place(self) -> tuple[str, str, int]:
@@ -63,6 +68,7 @@ class LearnerActor:
         blueprint = self._spec.build()
         self._rank = rank
         ranks = _joined(rank, size, meeting, blueprint.hardware.device) if size > 1 else ONE_RANK
+        self._disk = torch.distributed.new_group(backend="gloo", timeout=_TIMEOUT) if size > 1 else None
         self._learner = make_learner(blueprint, ranks)
 
     def update(self, groups: Sequence[Group], step: int) -> Update | None:
@@ -81,12 +87,17 @@ class LearnerActor:
         return to_arrays(weights, self._spec.hardware.dtype) if self._rank == 0 else None
 
     def save_policy(self, folder: Path) -> None:
-        """Write the policy."""
-        LocalLearner(self._made).save_policy(folder)
+        """Write the policy, the first rank for all."""
+        self._made.policy.save(folder)
 
-    def save_state(self, file: Path) -> None:
-        """Write the state."""
-        LocalLearner(self._made).save_state(file)
+    def capture(self, number: int, copy: bool) -> None:
+        """Keep this rank's share of the state as it is now, under a number."""
+        self._captured[number] = CapturedState(self._made, copy, self._rank == 0)
+
+    @ray.method(concurrency_group="disk")
+    def write(self, number: int, folder: Path) -> None:
+        """Write what was captured, while the rank may learn on."""
+        self._captured.pop(number).write(folder, self._disk)
 
     @property
     def _made(self) -> Learner:

@@ -28,11 +28,15 @@ async def answer(reference: Any) -> Any:
     """
     try:
         return await reference
-    except RayTaskError as error:
-        cause = error.cause
-        raise cause if isinstance(cause, Exception) else RuntimeError(str(error)) from None
     except RayError as error:
-        raise WorkerLost(_reason(error)) from None
+        raise ours(error) from None
+
+
+def ours(error: RayError) -> Exception:
+    """What the method raised, or WorkerLost if the actor is gone."""
+    if not isinstance(error, RayTaskError):
+        return WorkerLost(_reason(error))
+    return error.cause if isinstance(error.cause, Exception) else RuntimeError(str(error))
 
 
 async def placed(actor: ActorHandle[Any]) -> Place:
