@@ -41,7 +41,7 @@ def like(full: Tensor, tensor: Tensor) -> Tensor:
 
 
 def gathered(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: one.full_tensor() if isinstance(one, DTensor) else one for name, one in state.items()}
+    return {name: one.full_tensor() if isinstance(one, DTensor) else one.clone() for name, one in state.items()}
 
 
 class Trained:
