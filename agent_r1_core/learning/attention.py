@@ -1,5 +1,8 @@
 """Attention for packed prefix trees: each span sees the spans above it and itself, without a [tokens, tokens] mask.
 
+On CUDA one kernel computes a whole tree (flex.py), where it can be compiled: a kernel for each span and layer would
+spend more time on being launched than on computing.
+
 Registered with transformers under the name `agent_r1_packed`. Without spans (an ordinary forward pass of the same
 model) it is transformers' own `sdpa`.
 """
@@ -18,6 +21,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from agent_r1_core.learning.flex import TreeMask
 from agent_r1_core.learning.packing import Span
 
 NAME = "agent_r1_packed"
@@ -47,17 +51,23 @@ def packed_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     spans: Sequence[Span] | None = None,
+    tree_mask: TreeMask | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention along every path of the tree. Query [1, heads, tokens, width]; spans are plain data, so that
-    they reach every layer as a keyword without a device transfer."""
+    they reach every layer as a keyword without a device transfer. With a mask one kernel computes the whole tree, else
+    one computes each span."""
     if spans is None:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, sliding_window=sliding_window, **kwargs
         )
     kind = query.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
-    query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if tree_mask is not None:
+        whole = tree_mask.attend(query.to(dtype), key.to(dtype), value.to(dtype), sliding_window, scale)
+        return whole.transpose(1, 2).contiguous(), None
+    query = query * scale
     lengths = [span.length for span in spans]
     queries, keys, values = (part.to(dtype).split(lengths, 2) for part in (query, key, value))
     out = []

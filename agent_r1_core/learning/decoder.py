@@ -1,20 +1,24 @@
 """Hidden states of packed prefix trees, from any decoder of transformers; the common ground of policy and critic.
 
 Whether an architecture packs exactly is tried out when it is wrapped, on a few tokens. One that does not (recurrent
-state, own attention, no position ids) runs one sequence at a time, which is slower, and says so in the log.
+state, own attention, no position ids) runs one sequence at a time, which is slower, and says so in the log. On CUDA it
+is tried out as well whether one attention kernel computes a whole tree.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_core.learning.attention import NAME, packed_forward
+from agent_r1_core.learning.flex import TreeMask
 from agent_r1_core.learning.packing import PrefixForest, Tree
 
 _log = logging.getLogger(__name__)
@@ -36,6 +40,10 @@ class Decoder:
         self.training_mode = training_mode
         self.module.eval()
         self.packs = _packs_exactly(module)
+        self.tree_mask: type[TreeMask] | None = None
+        """Lets one attention kernel compute a whole tree; None: one for each span."""
+        if self.packs and self.device.type == "cuda":
+            self.tree_mask = _one_kernel(self)
 
     @property
     def device(self) -> torch.device:
@@ -53,9 +61,13 @@ class Decoder:
         wanted = self.training_mode and torch.is_grad_enabled()
         if self.module.training != wanted:
             self.module.train(wanted)
-        tree = _on(tree, self.device)
         with self.precision():
-            return _packed_hidden(self.module, tree) if self.packs else _hidden_by_span(self.module, tree)
+            if not self.packs:
+                return _hidden_by_span(self.module, _on(tree, self.device))
+            if self.tree_mask is None:
+                return _packed_hidden(self.module, _on(tree, self.device))
+            mask = self.tree_mask(tree, self.device)
+            return _packed_hidden(self.module, mask.tree, mask)[: len(tree.ids)]
 
 
 def _on(tree: Tree, device: torch.device) -> Tree:
@@ -71,16 +83,19 @@ def switch_off_dropout(module: nn.Module) -> None:
             part.attention_dropout = 0.0  # type: ignore[assignment]
 
 
-def _packed_hidden(module: PreTrainedModel, tree: Tree) -> Tensor:
-    """No attention mask and no cache: with either, transformers would let packed sequences see one another."""
+def _packed_hidden(
+    module: PreTrainedModel, tree: Tree, mask: TreeMask | None = None, embeddings: Tensor | None = None
+) -> Tensor:
+    """No attention mask and no cache: with either, transformers would let packed sequences see one another.
+
+    Args:
+        mask: lets one attention kernel compute the whole tree.
+        embeddings: [tokens, width], in place of those of the ids.
+    """
+    given: dict[str, Any] = {} if mask is None else {"tree_mask": mask}
+    given |= {"input_ids": tree.ids[None]} if embeddings is None else {"inputs_embeds": embeddings[None]}
     with packed_forward():
-        out = module(
-            input_ids=tree.ids[None],
-            position_ids=tree.positions[None],
-            attention_mask=None,
-            use_cache=False,
-            spans=tree.spans,
-        )
+        out = module(**given, position_ids=tree.positions[None], attention_mask=None, use_cache=False, spans=tree.spans)
     return out.last_hidden_state[0]
 
 
@@ -98,20 +113,13 @@ def _plain_hidden(module: PreTrainedModel, ids: Tensor) -> Tensor:
 @torch.no_grad()
 def _packs_exactly(module: PreTrainedModel) -> bool:
     """Compare packed sequences, two of which begin alike, with the same ones alone, under the model's own attention."""
-    device = next(module.parameters()).device
-    vocabulary = int(module.get_input_embeddings().num_embeddings)  # type: ignore[arg-type]
-    ids = ((torch.arange(12) * 7 + 3) % vocabulary).tolist()
-    forest = PrefixForest()
-    for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
-        forest.add(sequence, 0)
-    tree = _on(forest.build()[0], device)
+    tree = _on(_tried(module), next(module.parameters()).device)
     expected = _hidden_by_span(module, tree)
     own = module.config._attn_implementation
     try:
         module.set_attn_implementation(NAME)
         packed = _packed_hidden(module, tree)
-        tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
-        if module.config._attn_implementation == NAME and torch.allclose(packed, expected, tolerance, tolerance):
+        if module.config._attn_implementation == NAME and _close(packed, expected):
             return True
         why = "its packed sequences see one another"
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
@@ -119,3 +127,55 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     module.set_attn_implementation(own)
     _log.warning("%s cannot be packed (%s); the learner runs one sequence at a time", type(module).__name__, why)
     return False
+
+
+def _one_kernel(decoder: Decoder) -> type[TreeMask] | None:
+    """What lets one attention kernel compute a tree, where it compiles and agrees with a kernel for each span, with
+    and without gradient; else None. All that an update needs is compiled here."""
+    module, tree = decoder.module, _tried(decoder.module)
+    # Sizes that are equal by chance would be compiled as one; hardly a model has eleven heads.
+    mask = TreeMask(tree, decoder.device, blocks=11)
+    try:
+        with decoder.precision():
+            embeddings = module.get_input_embeddings()(mask.tree.ids).detach().requires_grad_()  # type: ignore[operator]
+            found = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, mask, embeddings))
+            expected = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, None, embeddings))
+            with torch.no_grad():
+                plain = _packed_hidden(module, mask.tree, mask)
+        pairs = zip((*found, plain), (*expected, expected[0]), strict=True)
+        if all(_agree(one[: len(tree.ids)], other[: len(tree.ids)], decoder.dtype) for one, other in pairs):
+            return TreeMask
+        why = "its results differ"
+    except Exception as error:  # the compiler's own errors are of many kinds
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+    _log.warning("FlexAttention cannot be used (%s); attention takes a kernel for each span", why)
+    return None
+
+
+@torch.enable_grad()
+def _with_gradient(embeddings: Tensor, compute: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """Hidden states, and the gradient of their product with fixed numbers for the embeddings."""
+    hidden = compute()
+    numbers = torch.linspace(-1, 1, hidden.numel(), device=hidden.device).view_as(hidden)
+    return hidden.detach(), torch.autograd.grad((hidden * numbers).sum(), embeddings)[0]
+
+
+def _tried(module: PreTrainedModel) -> Tree:
+    """A small tree with two sequences that begin alike."""
+    vocabulary = int(module.get_input_embeddings().num_embeddings)  # type: ignore[arg-type]
+    ids = ((torch.arange(12) * 7 + 3) % vocabulary).tolist()
+    forest = PrefixForest()
+    for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
+        forest.add(sequence, 0)
+    return forest.build()[0]
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
+    return torch.allclose(found, expected, tolerance, tolerance)
+
+
+def _agree(found: Tensor, expected: Tensor, dtype: str) -> bool:
+    """Whether the numbers agree as a whole: in bfloat16 single ones need not."""
+    tolerance = 1e-3 if dtype == "float32" else 5e-2
+    return bool((found - expected).float().norm() <= tolerance * expected.float().norm())

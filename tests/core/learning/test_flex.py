@@ -1,0 +1,221 @@
+"""Attention in one kernel sees what the tree says, computes what span after span computes, and is compiled once."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+from torch.nn.attention import flex_attention as library
+from transformers import MistralConfig, MistralForCausalLM
+
+from agent_r1_core.learning import flex
+from agent_r1_core.learning.attention import packed_attention
+from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.decoder import _one_kernel
+from agent_r1_core.learning.flex import BLOCK, TreeMask, filled
+from agent_r1_core.learning.packing import PrefixForest, Tree, pack
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.testing import random_group, tiny_model
+from agent_r1_core.testing.gradients import relative_difference
+
+CPU = torch.device("cpu")
+
+
+def random_tree(seed: int, sequences: int = 12, longest: int = 30) -> Tree:
+    """Sequences over three ids in two groups, so that many begin alike."""
+    draw, forest = random.Random(seed), PrefixForest()
+    for number in range(sequences):
+        forest.add([draw.randrange(3) for _ in range(draw.randrange(1, longest))], number % 2)
+    return forest.build()[0]
+
+
+def by_the_spans(tree: Tree, window: int | None) -> torch.Tensor:
+    """bool [tokens, tokens]: what each token sees, from the spans above its own."""
+    of = [number for number, span in enumerate(tree.spans) for _ in range(span.length)]
+    positions = tree.positions.tolist()
+    return torch.tensor(
+        [
+            [
+                of[k] in (*tree.spans[of[q]].above, of[q])
+                and k <= q
+                and 0 <= positions[q] - positions[k] < (window or 1 << 30)
+                for k in range(len(of))
+            ]
+            for q in range(len(of))
+        ]
+    )
+
+
+def dense(tree_mask: TreeMask, window: int | None) -> torch.Tensor:
+    """bool [tokens, tokens]: what the kernel's mask function says."""
+    at = torch.arange(len(tree_mask.tree.ids))
+    return tree_mask.visible(window)(at[:1], at[:1], at[:, None], at[None])
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the learner logged."""
+    return [record.getMessage() for record in caplog.records if record.name.startswith("agent_r1")]
+
+
+@pytest.fixture
+def backward_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch refuses FlexAttention's backward pass on a CPU, where it can compute it uncompiled."""
+    monkeypatch.setattr(library, "_validate_device", lambda query, key, value: None)
+
+
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_mask_is_that_of_the_spans(window: int | None, seed: int) -> None:
+    tree_mask = TreeMask(random_tree(seed), CPU)
+    assert torch.equal(dense(tree_mask, window), by_the_spans(tree_mask.tree, window))
+
+
+@pytest.mark.parametrize(("sequences", "longest"), [(1, 2), (12, 30), (9, 300), (60, 90)])
+@pytest.mark.parametrize("window", [None, 5, 150])
+def test_blocks_follow_from_the_ends_of_intervals(window: int | None, sequences: int, longest: int) -> None:
+    tree_mask = TreeMask(random_tree(1, sequences, longest), CPU)
+    seen = dense(tree_mask, window).view(-1, BLOCK, len(tree_mask.tree.ids) // BLOCK, BLOCK).transpose(1, 2)
+    asked, full = flex.block_pairs(tree_mask._ends, tree_mask.tree.positions, window)
+    assert not (asked & full).any()
+    assert not (full & ~seen.all(3).all(2)).any(), "a full block hides nothing"
+    assert not (seen.any(3).any(2) & ~(asked | full)).any(), "a block that is left out shows nothing"
+    if window is None:
+        assert torch.equal(asked | full, seen.any(3).any(2))
+        assert torch.equal(full, seen.all(3).all(2))
+    size = len(tree_mask.tree.ids)
+    theirs = library.create_block_mask(tree_mask.visible(window), None, None, size, size, "cpu")
+    ours = tree_mask.blocks(window)
+    assert ours.shape == theirs.shape
+    assert bool((ours.to_dense() >= theirs.to_dense()).all())
+    assert tree_mask.blocks(window) is ours, "made once for all layers"
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 255, 256, 257, 384])
+def test_a_tree_is_filled_up_to_whole_blocks(tokens: int) -> None:
+    forest = PrefixForest()
+    if tokens:
+        forest.add(list(range(tokens)), 0)
+    tree = forest.build()[0]
+    whole = filled(tree, 2)
+    expected = max(256, -(-tokens // 128) * 128)
+    assert len(whole.ids) == len(whole.positions) == sum(span.length for span in whole.spans) == expected
+    assert torch.equal(whole.ids[:tokens], tree.ids)
+    assert int(whole.positions.max()) <= max(tokens - 1, 0)
+    kept = dense(TreeMask(tree, CPU), None)
+    assert not kept[:tokens, tokens:].any()
+    assert not kept[tokens:, :tokens].any()
+
+
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize(("heads", "key_heads", "width"), [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64)])
+def test_one_kernel_computes_what_span_after_span_does(
+    window: int | None, heads: int, key_heads: int, width: int, backward_on_the_cpu: None
+) -> None:
+    tree, draw = random_tree(5), torch.Generator().manual_seed(0)
+    tree_mask = TreeMask(tree, CPU)
+    sizes = [(1, count, len(tree_mask.tree.ids), width) for count in (heads, key_heads, key_heads)]
+    given = [torch.randn(size, generator=draw).requires_grad_() for size in sizes]
+    direction = torch.randn(1, len(tree.ids), heads, width, generator=draw)
+    results = []
+    for chosen in (None, tree_mask):
+        out, _ = packed_attention(
+            SimpleNamespace(),  # type: ignore[arg-type]
+            *given,
+            None,
+            scaling=0.3,
+            sliding_window=window,
+            spans=tree_mask.tree.spans,
+            tree_mask=chosen,
+        )
+        out = out[:, : len(tree.ids)]
+        results.append([out.detach(), *torch.autograd.grad((out * direction).sum(), given)])
+    for span_after_span, one_kernel in zip(*results, strict=True):
+        torch.testing.assert_close(one_kernel, span_after_span, atol=1e-5, rtol=1e-5)
+
+
+def test_in_bfloat16_it_is_as_exact_as_its_numbers(backward_on_the_cpu: None) -> None:
+    tree_mask, draw = TreeMask(random_tree(5), CPU), torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 256, 16, generator=draw) for heads in (4, 2, 2))
+
+    def attend(chosen: TreeMask | None) -> torch.Tensor:
+        spans = tree_mask.tree.spans
+        return packed_attention(SimpleNamespace(), query, key, value, None, spans=spans, tree_mask=chosen)[0]  # type: ignore[arg-type]
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attend(tree_mask)
+    assert found.dtype == torch.bfloat16
+    assert relative_difference(found, attend(None)) < 0.01
+
+
+def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = CompileCounter()
+    kernel = torch.compile(library.flex_attention, dynamic=True, fullgraph=True, backend=counter)
+    monkeypatch.setattr(flex, "flex_attention", kernel)
+
+    def attend(tree_mask: TreeMask, window: int | None) -> None:
+        query, key, value = (torch.randn(1, heads, len(tree_mask.tree.ids), 16) for heads in (4, 2, 2))
+        tree_mask.attend(query, key, value, window, 0.25)
+
+    trees = [
+        random_tree(seed, sequences, longest) for seed, sequences, longest in ((0, 1, 2), (1, 9, 300), (2, 60, 90))
+    ]
+    for compiled, window in enumerate((None, 4), start=1):
+        attend(TreeMask(random_tree(3), CPU, blocks=11), window)
+        assert counter.frame_count == compiled
+        for tree in trees:
+            attend(TreeMask(tree, CPU), window)
+        assert counter.frame_count == compiled
+    attend(TreeMask(trees[0], CPU), 7)
+    assert counter.frame_count == 2, "nor does the size of the window"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_kernel_is_used_where_its_trial_succeeds(dtype: str, backward_on_the_cpu: None) -> None:
+    assert _one_kernel(Policy(tiny_model(), dtype).decoder) is TreeMask
+
+
+def test_a_kernel_that_cannot_run_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    assert _one_kernel(Policy(tiny_model()).decoder) is None
+    assert told(caplog) == [
+        "FlexAttention cannot be used (NotImplementedError: FlexAttention does not support backward on CPU. Please set "
+        "the input requires_grad to False or use another device.); attention takes a kernel for each span"
+    ]
+
+
+def test_a_kernel_whose_gradient_differs_is_not_used(
+    backward_on_the_cpu: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any) -> torch.Tensor:
+        return library.flex_attention(query, key, value.detach(), **options)
+
+    monkeypatch.setattr(flex, "flex_attention", wrong)
+    assert _one_kernel(Policy(tiny_model()).decoder) is None
+    assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
+
+
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_a_policy_has_the_same_gradient(gradient_checkpointing: bool, backward_on_the_cpu: None) -> None:
+    batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,)), random_group(1, 3)])
+    packed = pack(batch, range(batch.size))
+    inner = (packed.tree.positions[packed.place] > 0).nonzero().flatten()
+    direction = torch.randn(len(inner), generator=torch.Generator().manual_seed(0))
+    gradients = []
+    for one_kernel in (False, True):
+        policy = Policy(sliding_model(), gradient_checkpointing=gradient_checkpointing)
+        policy.decoder.tree_mask = TreeMask if one_kernel else None
+        (policy.logprobs(packed, inner).logprobs * direction).sum().backward()
+        gradients.append(
+            torch.cat([weight.grad.flatten() for weight in policy.parameters() if weight.grad is not None])
+        )
+    assert relative_difference(gradients[1], gradients[0]) < 1e-5
+
+
+def sliding_model() -> MistralForCausalLM:
+    """A model whose layers see eight tokens."""
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=512, sliding_window=8)).float()
