@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,37 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A shell starts background jobs with SIGINT ignored, and tests that interrupt runs would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where tests marked `gpu` run: a CPU shows that they are sound, and proves nothing of a GPU."""
+    parser.addoption("--device", default="cuda", choices=["cpu", "cuda"], help="device of the tests marked gpu")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a GPU leave out the tests that need one; where they were asked for (`-m gpu`) skip them and say why."""
+    marked = [item for item in items if item.get_closest_marker("gpu") is not None]
+    if not marked or config.getoption("--device") == "cpu":
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    if "gpu" in config.getoption("markexpr"):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="torch sees no CUDA device; --device cpu runs it on the CPU"))
+    else:
+        items[:] = [item for item in items if item not in marked]
+        config.hook.pytest_deselected(items=marked)
+
+
+@pytest.fixture
+def gpu(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The device of a test marked `gpu`. All tests together compile for more shapes than a run does."""
+    import torch._dynamo
+
+    with torch._dynamo.config.patch(recompile_limit=64):
+        yield str(request.config.getoption("--device"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -53,19 +53,25 @@ async def rollout(
 
 
 async def gaps(
-    folder: Path, temperature: float, passes: int, make: Callable[[], Engine] = TransformersEngine, **form: int
+    folder: Path,
+    temperature: float,
+    passes: int,
+    make: Callable[[], Engine] = TransformersEngine,
+    device: str = "cpu",
+    **form: int,
 ) -> list[dict[str, float]]:
     """Two steps of training with a large learning rate; the second is sampled by the weights that the first made."""
-    policy = Policy.load(folder)
+    policy = Policy.load(folder, device=device)
     settings = TrainingConfig(lr=0.05, epochs=passes)
     learner = Learner(policy, GRPO(), settings, temperature=temperature)
     engine = make()
     found = []
     try:
-        await engine.start(EngineModel(str(folder), "float32"))
+        await engine.start(EngineModel(str(folder), "float32", device))
         for step in (1, 2):
             groups = await rollout(engine, step, temperature, **form)
             assert min(min(segment.logprobs) for one in groups[0].trajectories for segment in one.segments) < -0.1
+            await engine.sleep()
             found.append(learner.update(groups, step).metrics)
             await engine.load_weights(policy.weights(), step)
     finally:
@@ -116,6 +122,22 @@ def test_vllm_agrees_before_and_after_an_update(tmp_path: Path) -> None:
     """With tied embeddings, whose output half vLLM's own reload leaves as it was on a CPU."""
     folder = tiny_model_folder(tmp_path, hidden_size=64, num_attention_heads=2, num_key_value_heads=1)
     first, second = asyncio.run(gaps(folder, 0.7, 1, lambda: VllmEngine(VllmEngine.Config(kv_cache_memory=0.125))))
+    for metrics in (first, second):
+        assert metrics["logprob_gap"] < 1e-4
+        assert metrics["prob_gap"] < 1e-4
+    assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["transformers", "vllm"])
+def test_engine_and_learner_agree_on_a_gpu(tmp_path: Path, gpu: str, engine: str) -> None:
+    """vLLM sleeps while the learner works, and wakes with its weights."""
+    folder, make = tiny_model_folder(tmp_path, hidden_size=64, num_attention_heads=2, num_key_value_heads=1), None
+    if engine == "vllm":
+        pytest.importorskip("vllm")
+        options = VllmEngine.Config(kv_cache_memory=0.125, sleep_mode=gpu == "cuda")
+        make = lambda: VllmEngine(options)
+    first, second = asyncio.run(gaps(folder, 0.7, 1, make or TransformersEngine, gpu, samples=20, common=160))
     for metrics in (first, second):
         assert metrics["logprob_gap"] < 1e-4
         assert metrics["prob_gap"] < 1e-4

@@ -20,7 +20,7 @@ from contexts import every_context, noise
 from torch import Tensor, nn
 
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.learning import head
+from agent_r1_core.learning import decoder, head
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
@@ -279,3 +279,17 @@ def test_an_author_who_forgets_the_bonus_gets_it_on_every_trajectory_too() -> No
     assert (
         relative_difference(update_gradients(tiny_model(), algorithm, rollout())[0], yardstick("grpo_entropy")) < BOUND
     )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("one_kernel", [True, False])
+@every_algorithm
+def test_a_gpu_computes_the_gradient_of_the_cpu(
+    name: str, one_kernel: bool, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one attention kernel for a whole tree, and with one for each span, in float32."""
+    if not one_kernel:
+        monkeypatch.setattr(decoder, "_one_kernel", lambda own: None)
+    groups = branching() + rollout()
+    found = update_gradients(tiny_model().to(gpu), ALGORITHMS[name], groups)[0]
+    assert relative_difference(found.cpu(), gradient_of(name, groups)) < 10 * BOUND

@@ -22,6 +22,15 @@ def test_ten_steps_of_the_default_recipe_teach_the_search(tmp_path: Path) -> Non
     assert with_silent_tools(run, size) <= 0.05
 
 
+@pytest.mark.gpu
+def test_a_step_of_the_default_recipe_runs_on_a_gpu(tmp_path: Path, gpu: str) -> None:
+    few = ["training.steps=1", "training.tasks_per_step=4", "evaluation.every=0", "tasks.eval.size=8"]
+    run = train("default", [*few, f"model.device={gpu}", f"run.dir={tmp_path}"])
+    (step,) = run.metrics()
+    assert step["prob_gap"] < 0.01
+    assert step["update/grad_norm"] > 0
+
+
 def with_silent_tools(run: Run, size: str) -> float:
     """Exact match of the run's policy when the tool finds nothing."""
     resolved = resolve("default", [f"model.name={run.path}", size], training=False)

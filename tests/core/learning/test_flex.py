@@ -199,19 +199,23 @@ def test_a_kernel_whose_gradient_differs_is_not_used(
 
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
 def test_a_policy_has_the_same_gradient(gradient_checkpointing: bool, backward_on_the_cpu: None) -> None:
+    assert relative_difference(*policy_gradients("cpu", gradient_checkpointing)) < 1e-5
+
+
+def policy_gradients(device: str, gradient_checkpointing: bool) -> list[torch.Tensor]:
+    """Of a policy whose attention takes one kernel, and one for each span."""
     batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,)), random_group(1, 3)])
     packed = pack(batch, range(batch.size))
     inner = (packed.tree.positions[packed.place] > 0).nonzero().flatten()
-    direction = torch.randn(len(inner), generator=torch.Generator().manual_seed(0))
+    direction = torch.randn(len(inner), generator=torch.Generator().manual_seed(0)).to(device)
     gradients = []
-    for one_kernel in (False, True):
-        policy = Policy(sliding_model(), gradient_checkpointing=gradient_checkpointing)
-        policy.decoder.tree_mask = TreeMask if one_kernel else None
+    for mask in (TreeMask, None):
+        policy = Policy(sliding_model().to(device), gradient_checkpointing=gradient_checkpointing)
+        policy.decoder.tree_mask = mask
         (policy.logprobs(packed, inner).logprobs * direction).sum().backward()
-        gradients.append(
-            torch.cat([weight.grad.flatten() for weight in policy.parameters() if weight.grad is not None])
-        )
-    assert relative_difference(gradients[1], gradients[0]) < 1e-5
+        found = [weight.grad for weight in policy.parameters() if weight.grad is not None]
+        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
+    return gradients
 
 
 def sliding_model() -> MistralForCausalLM:
@@ -219,3 +223,55 @@ def sliding_model() -> MistralForCausalLM:
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=512, sliding_window=8)).float()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("window", [None, 40])
+@pytest.mark.parametrize(
+    ("heads", "key_heads", "width"), [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64), (16, 2, 128)]
+)
+def test_the_compiled_kernel_computes_what_span_after_span_does(
+    gpu: str, dtype: torch.dtype, bound: float, window: int | None, heads: int, key_heads: int, width: int, request: Any
+) -> None:
+    """Against float32, in which span after span computes; output and gradients, of trees short and long."""
+    if gpu == "cpu":
+        request.getfixturevalue("backward_on_the_cpu")
+    draw, bound = torch.Generator().manual_seed(0), 1e-5 if dtype == torch.float32 else 2e-2
+    for tree in (random_tree(5), random_tree(6, 9, 300), random_tree(7, 60, 90)):
+        mask = TreeMask(tree, torch.device(gpu))
+        sizes = [(1, count, len(mask.tree.ids), width) for count in (heads, key_heads, key_heads)]
+        given = [torch.randn(size, generator=draw).to(gpu, dtype) for size in sizes]
+        direction = torch.randn(1, len(tree.ids), heads, width, generator=draw).to(gpu)
+        results = []
+        for chosen, kind in ((None, torch.float32), (mask, dtype)):
+            inputs = [part.to(kind).requires_grad_() for part in given]
+            out, _ = packed_attention(
+                SimpleNamespace(),  # type: ignore[arg-type]
+                *inputs,
+                None,
+                sliding_window=window,
+                spans=mask.tree.spans,
+                tree_mask=chosen,
+            )
+            out = out[:, : len(tree.ids)].float()
+            results.append([out.detach(), *torch.autograd.grad((out * direction).sum(), inputs)])
+        for exact, found in zip(*results, strict=True):
+            assert relative_difference(found.float(), exact) < bound
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_gpu_computes_a_tree_in_one_kernel(gpu: str, dtype: str, request: Any) -> None:
+    """Without this, an update would still be right, but slow."""
+    if gpu == "cpu":
+        request.getfixturevalue("backward_on_the_cpu")
+    assert _one_kernel(Policy(tiny_model().to(gpu), dtype).decoder) is TreeMask
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_a_policy_has_the_same_gradient_on_a_gpu(gpu: str, gradient_checkpointing: bool, request: Any) -> None:
+    if gpu == "cpu":
+        request.getfixturevalue("backward_on_the_cpu")
+    assert relative_difference(*policy_gradients(gpu, gradient_checkpointing)) < 1e-5
