@@ -10,11 +10,12 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train test lint typecheck wheel mutants torture install clean help
+.PHONY: train test test-gpu lint typecheck wheel mutants torture install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
+	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
 	@echo "make mutants the mutation score, docs/mutants.md; goes on where it was stopped"
 	@echo "make torture kills, hostile tools, corrupted files and a soak (ARGS='--parts kills --share 0.1' for less)"
@@ -36,6 +37,9 @@ train: $(READY)
 
 test: $(VLLM)
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-gpu:
+	$(PYTHON) scripts/test_gpu.py $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)

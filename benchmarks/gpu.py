@@ -1,24 +1,30 @@
-"""How much of a GPU do rollout and learner use, with a model of Qwen2.5-3B's shape, and how fast is TRL on the card?
+"""How much of a GPU do rollout and learner use, what do its savings bring there, and how fast is TRL on the card?
 
     python benchmarks/gpu.py
-    python benchmarks/gpu.py --trl-python PATH --micro 8
+    python benchmarks/gpu.py --parts step --trl-python PATH --micro 8
     python benchmarks/gpu.py --shape tiny --device cpu      # the same on a CPU, to see that it runs
 
-Random weights, bfloat16. The card's rate is measured with products of large matrices. Rollout: one turn of 256 sampled
-tokens after 512 of prompt, groups of 8, by episodes at once. Learner: an update from such a rollout; its share of the
-card's rate counts six operations per weight and computed token (the head: per action token), so neither attention nor
-anything computed twice; tokens that a group has in common are computed once, and count once there. A step is rollout,
-update and new weights in the engine; TRL's is rollout and update, on the same folder, one turn, all its tokens.
+Random weights, bfloat16, in the shape of Qwen2.5-3B with as many layers as training fits into the card. Four parts:
+
+- `learner`: an update with one attention kernel for a tree and with one for each span, with and without gradient
+  checkpointing, from few long sequences and from many short ones.
+- `head`: log-probs of chosen tokens and their gradient, in chunks and by all logits.
+- `decoding`: a step that samples one id for every row, and the same step as one CUDA graph; the cache's span is fixed
+  there, so the graph shows what there is to gain, and is no part of the engine.
+- `step`: rollout (one turn of 256 sampled tokens after 512 of prompt, groups of 8), update, new weights in the engine;
+  TRL's step is rollout and update, on the same folder, one turn, all its tokens.
+
+The card's rate is measured with products of large matrices. An update's share of it counts six operations per weight
+and computed token (the head: per action token), so neither attention nor anything computed twice; tokens that a group
+has in common are computed once, and count once there. The kernels that took longest stand below learner and decoding.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import statistics
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +33,21 @@ import report
 for name, value in report.CALM.items():
     os.environ.setdefault(name, value)
 
-GIB, GROUP = 2.0**30, 8
+PARTS = ("learner", "head", "decoding", "step")
+TRAINED = 18
+"""Bytes of a weight under training: itself, gradient and two moments in float32, and a copy in bfloat16."""
+ENGINE = 2
+"""Bytes of a weight that the engine holds."""
+SHARE = 0.6
+"""Of a card's memory, for weights; the rest is for activations."""
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "gpu")
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options.add_argument("--shape", default="qwen2.5-3b", help="shape of the model, see workload.py")
+    options.add_argument("--layers", type=int, help="of the model; default: as many of its own as fit")
     options.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     options.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
     options.add_argument(
@@ -42,7 +56,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
     options.add_argument("--microbatch", type=int, default=4096, help="training.max_tokens_per_microbatch")
-    options.add_argument("--gradient-checkpointing", action="store_true")
+    options.add_argument("--gradient-checkpointing", action="store_true", help="in the step")
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
     options.add_argument("--micro", type=int, default=8, help="TRL's rollouts of one backward pass")
@@ -50,173 +64,59 @@ def arguments() -> argparse.Namespace:
     chosen = options.parse_args()
     if chosen.quick:
         chosen.shape, chosen.device, chosen.repeats = "tiny", "cpu", 1
-        chosen.episodes, chosen.prompt, chosen.new_tokens = [8], 32, 8
+        chosen.episodes, chosen.prompt, chosen.new_tokens, chosen.microbatch = [8], 32, 8, 512
     return chosen
 
 
-def wait(device: str) -> None:
-    """Wait for the GPU."""
+def fitting_layers(shape: dict[str, Any], free: float) -> int:
+    """How many of its layers a model may have so that its training fits.
+
+    Args:
+        shape: fields of Qwen2Config.
+        free: bytes of the device.
+    """
+    hidden, inner = shape["hidden_size"], shape["intermediate_size"]
+    key_share = shape.get("num_key_value_heads", 2) / shape.get("num_attention_heads", 4)
+    layer = (2 + 2 * key_share) * hidden**2 + 3 * hidden * inner
+    embeddings = shape.get("vocab_size", 256) * hidden
+    weights = SHARE * free / (TRAINED + ENGINE)
+    return max(1, min(shape["num_hidden_layers"], int((weights - embeddings) / layer)))
+
+
+def make_model(options: argparse.Namespace, home: Path) -> tuple[Path, int]:
+    """The model's folder, and how many layers it has."""
     import torch
+    from workload import SHAPES, make_folder
 
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def matrix_rate(device: str, dtype: str) -> float:
-    """Operations per second of a large square matrix product."""
-    import torch
-
-    size = 8192 if device == "cuda" else 1024
-    left, right = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
-    seconds = []
-    for _ in range(13):
-        wait(device)
-        begun = time.perf_counter()
-        left @ right
-        wait(device)
-        seconds.append(time.perf_counter() - begun)
-    return 2 * size**3 / statistics.median(seconds[3:])
-
-
-def make_learner(folder: Path, options: argparse.Namespace) -> Any:
-    """A GRPO learner of the model."""
-    from agent_r1_core.contracts.training import TrainingConfig
-    from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.plugins import Registry
-
-    place = {"dtype": options.dtype, "device": options.device}
-    policy = Policy.load(folder, **place, gradient_checkpointing=options.gradient_checkpointing)
-    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    settings = TrainingConfig(lr=1e-6, max_tokens_per_microbatch=options.microbatch, skip_without_gradient=False)
-    return Learner(policy, algorithm, settings)
-
-
-def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
-    """Tokens that an update computes, and the operations of its matrix products with weights."""
-    from agent_r1_core.learning.batch import Batch
-    from agent_r1_core.learning.packing import micro_batches
-
-    batch = Batch.from_groups(groups)
-    packs = micro_batches(batch, range(batch.size), learner.settings.max_tokens_per_microbatch)
-    tokens = sum(len(packed.tree.ids) for packed in packs)
-    head = learner.policy.head.linear.weight.numel()
-    layers = sum(weight.numel() for name, weight in learner.policy.weights().items() if ".layers." in name)
-    return tokens, 6.0 * (layers * tokens + head * int(batch.action_mask.sum()))
-
-
-class Bench:
-    """Engine and learner on one device, as in a training run."""
-
-    def __init__(self, served: Any, learner: Any, options: argparse.Namespace) -> None:
-        self.served, self.learner, self.options = served, learner, options
-        self.rollouts: list[dict[str, Any]] = []
-        self.steps: list[dict[str, float]] = []
-        self.groups: list[Any] = []
-
-    async def step(self, episodes: int, number: int) -> dict[str, float]:
-        """Play, update and load weights; returns the seconds of each."""
-        collector = self.served.collector(episodes, self.options.new_tokens, turns=1, prompt=self.options.prompt)
-        from workload import questions
-
-        from agent_r1_core.rollout import RolloutRequest
-
-        moments = [time.perf_counter()]
-        try:
-            result = await collector.collect(RolloutRequest(questions(episodes, GROUP, 10000 * number), GROUP, number))
-        finally:
-            collector.close()
-        self.groups = result.groups
-        moments.append(time.perf_counter())
-        self.learner.update(result.groups, 1)
-        wait(self.options.device)
-        moments.append(time.perf_counter())
-        await self.served.engine.load_weights(self.learner.policy.weights(), number)
-        wait(self.options.device)
-        moments.append(time.perf_counter())
-        names = ("rollout", "update", "weights")
-        took = {name: after - before for name, before, after in zip(names, moments, moments[1:], strict=False)}
-        trained = [one for group in result.groups for one in group.trajectories]
-        return took | {
-            "sampled": sum(one.action_tokens for one in trained),
-            "tokens": sum(one.tokens for one in trained),
-        }
-
-
-async def ours(folder: Path, options: argparse.Namespace, rate: float) -> list[dict[str, Any]]:
-    """One row for each number of episodes at once."""
-    from memory import peak
-    from workload import ServedModel
-
-    rows = []
-    with peak(options.device) as found:
-        learner = make_learner(folder, options)
-        served = await ServedModel.open(folder, "transformers", options.dtype, options.device, max(options.episodes))
-        bench = Bench(served, learner, options)
-        try:
-            for episodes in options.episodes:
-                steps = [await bench.step(episodes, number) for number in range(options.repeats + 1)][1:]
-                medians = {name: statistics.median(step[name] for step in steps) for name in steps[0]}
-                computed, work = operations(learner, bench.groups)
-                rows.append(_row(episodes, medians, computed, work / medians["update"] / rate))
-        finally:
-            await served.close()
-    for row in rows:
-        row["peak GiB"] = found.bytes / GIB
-    return rows
-
-
-def _row(episodes: int, medians: dict[str, float], computed: int, share: float) -> dict[str, Any]:
-    return {
-        "episodes": episodes,
-        "rollout s": medians["rollout"],
-        "rollout tokens/s": medians["sampled"] / medians["rollout"],
-        "update s": medians["update"],
-        "learner tokens/s": medians["tokens"] / medians["update"],
-        "computed tokens/s": computed / medians["update"],
-        "share of matrix rate %": 100 * share,
-        "weights s": medians["weights"],
-        "s/step": medians["rollout"] + medians["update"] + medians["weights"],
-    }
-
-
-def peer(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """TRL's row."""
-    script = report.HOME / "peer_trl.py"
-    numbers = {
-        "--steps": options.repeats + 2,
-        "--rollouts": options.episodes[0],
-        "--micro": min(options.micro, options.episodes[0]),
-        "--prompt": options.prompt,
-        "--completion": options.new_tokens,
-    }
-    words = [str(word) for pair in numbers.items() for word in pair]
-    precision = ["--bf16"] if options.dtype == "bfloat16" else []
-    command = [options.trl_python.absolute(), script, "continue", "--model", folder, *words, *precision]
-    return report.fresh(command, {"PYTHONPATH": str(report.HOME)})
+    shape = SHAPES[options.shape]
+    layers = options.layers or shape["num_hidden_layers"]
+    if options.device == "cuda" and options.layers is None:
+        layers = fitting_layers(shape, torch.cuda.get_device_properties(0).total_memory)
+    name = f"{options.shape}, {layers} layers"
+    SHAPES[name] = shape | {"num_hidden_layers": layers}
+    return make_folder(options.folder or home / "model", name, "bfloat16", options.device), layers
 
 
 def main() -> None:
     options = arguments()
-    from workload import make_folder
+    import gpu_decoding
+    import gpu_learner
+    import gpu_step
 
+    measured: dict[str, Callable[[Path, argparse.Namespace, float], dict[str, Any]]] = {
+        "learner": gpu_learner.updates,
+        "head": gpu_learner.heads,
+        "decoding": gpu_decoding.decoding,
+        "step": gpu_step.steps,
+    }
     with tempfile.TemporaryDirectory() as home:
-        folder = make_folder(options.folder or Path(home) / "model", options.shape, "bfloat16", options.device)
-        said = peer(folder.absolute(), options) if options.trl_python is not None else None
-        rate = matrix_rate(options.device, options.dtype)
-        print(f"matrix rate: {rate / 1e12:.3g} tera-operations a second in {options.dtype}", flush=True)
-        rows = asyncio.run(ours(folder, options, rate))
-    report.show(f"agent-r1, {options.shape}, {options.dtype}, {options.device}", rows)
-    tables: dict[str, Any] = {"matrix_rate": rate, "agent-r1": rows}
-    if said is not None:
-        seconds = statistics.median(report.warm(said["seconds"]))
-        memory = said["peak_bytes"] / GIB
-        tables["against TRL"] = [
-            {"side": "agent-r1", "s/step": rows[0]["s/step"], "TRL / side": seconds / rows[0]["s/step"]},
-            {"side": "TRL", "s/step": seconds, "TRL / side": 1.0, "peak GiB": memory},
-        ]
-        tables["against TRL"][0]["peak GiB"] = rows[0]["peak GiB"]
-        report.show(f"{options.episodes[0]} episodes a step", tables["against TRL"])
+        folder, layers = make_model(options, Path(home))
+        rate = gpu_learner.matrix_rate(options.device, options.dtype)
+        print(f"{options.shape} with {layers} layers, {options.dtype}, {options.device}; ", end="")
+        print(f"matrix rate: {rate / 1e12:.3g} tera-operations a second", flush=True)
+        tables: dict[str, Any] = {"layers": layers, "matrix_rate": rate}
+        for part in options.parts:
+            tables |= measured[part](folder, options, rate)
     report.save(options.out, options, tables)
 
 

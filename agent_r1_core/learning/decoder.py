@@ -137,7 +137,7 @@ def _one_kernel(decoder: Decoder) -> type[TreeMask] | None:
     mask = TreeMask(tree, decoder.device, blocks=11)
     try:
         with decoder.precision():
-            embeddings = module.get_input_embeddings()(mask.tree.ids).detach().requires_grad_()  # type: ignore[operator]
+            embeddings = module.get_input_embeddings()(mask.tree.ids).detach().requires_grad_()
             found = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, mask, embeddings))
             expected = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, None, embeddings))
             with torch.no_grad():

@@ -55,10 +55,14 @@ class TreeMask:
         def seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return (key <= query) & (query < ends[key])
 
-        def seen_near(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            return seen(batch, head, query, key) & (positions[query] - positions[key] < window)
+        if window is None:
+            return seen
+        within: int = window
 
-        return seen if window is None else seen_near
+        def seen_near(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return seen(batch, head, query, key) & (positions[query] - positions[key] < within)
+
+        return seen_near
 
     def blocks(self, window: int | None = None) -> BlockMask:
         """The mask by blocks; made once for all layers with the same window."""

@@ -36,7 +36,7 @@ QUICK = {
     "learner": ("memory",),
     "tool_calls": ("tool_calls",),
     "startup": ("startup",),
-    "gpu": ("agent-r1",),
+    "gpu": ("step",),
     "frozen_lake": ("optimum",),
     "ablation": ("runs",),
     "echo_trap": ("runs",),
@@ -89,6 +89,19 @@ def test_a_benchmark_prints_tables_and_writes_finite_numbers(script: str, root: 
     assert rows
     assert any(isinstance(value, float) for row in rows for value in row.values())
     assert all(math.isfinite(number) for number in numbers(written))
+
+
+def test_a_model_has_as_many_layers_as_fit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import gpu
+    from workload import SHAPES
+
+    shape, gib = SHAPES["qwen2.5-3b"], 2**30
+    assert gpu.fitting_layers(shape, 141 * gib) == 36
+    layers = [gpu.fitting_layers(shape, gibs * gib) for gibs in (8, 24, 48, 80)]
+    assert layers == sorted(set(layers))
+    assert layers[0] == 1
+    assert gpu.fitting_layers(SHAPES["tiny"], gib) == 2
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

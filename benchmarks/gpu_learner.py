@@ -1,0 +1,218 @@
+"""Updates and heads on a device: what one attention kernel, checkpointing and chunks bring in time and memory."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import report
+
+GIB = 2.0**30
+WORKLOADS = {
+    "64 sequences of 1,024 tokens": {"groups": 8, "size": 8, "tokens": 1024, "prompt": 512},
+    "512 sequences of 160 tokens": {"groups": 32, "size": 16, "tokens": 160, "prompt": 96},
+}
+QUICK = {"8 sequences of 64 tokens": {"groups": 2, "size": 4, "tokens": 64, "prompt": 24}}
+KERNELS = 12
+"""Rows of a profile."""
+
+
+def wait(device: str) -> None:
+    """Wait for the GPU."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_of(work: Callable[[], object], device: str, repeats: int) -> float:
+    """Median over `repeats` calls after a first one."""
+    seconds = []
+    for _ in range(repeats + 1):
+        wait(device)
+        begun = time.perf_counter()
+        work()
+        wait(device)
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds[1:])
+
+
+def matrix_rate(device: str, dtype: str) -> float:
+    """Operations per second of a large square matrix product."""
+    import torch
+
+    size = 8192 if device == "cuda" else 1024
+    left, right = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
+    return 2 * size**3 / seconds_of(lambda: left @ right, device, 12)
+
+
+def make_learner(folder: Path, options: argparse.Namespace) -> Any:
+    """A GRPO learner of the model."""
+    from agent_r1_core.contracts.training import TrainingConfig
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.policy import Policy
+    from agent_r1_core.plugins import Registry
+
+    place = {"dtype": options.dtype, "device": options.device}
+    policy = Policy.load(folder, **place, gradient_checkpointing=options.gradient_checkpointing)
+    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
+    settings = TrainingConfig(lr=1e-6, max_tokens_per_microbatch=options.microbatch, skip_without_gradient=False)
+    return Learner(policy, algorithm, settings)
+
+
+def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
+    """Tokens that an update computes, and the operations of its matrix products with weights."""
+    from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.learning.packing import micro_batches
+
+    batch = Batch.from_groups(groups)
+    packs = micro_batches(batch, range(batch.size), learner.settings.max_tokens_per_microbatch)
+    tokens = sum(len(packed.tree.ids) for packed in packs)
+    head = learner.policy.head.linear.weight.numel()
+    layers = sum(weight.numel() for name, weight in learner.policy.weights().items() if ".layers." in name)
+    return tokens, 6.0 * (layers * tokens + head * int(batch.action_mask.sum()))
+
+
+def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """The tables of the part `learner`."""
+    from learner import rollout
+
+    begun = time.perf_counter()
+    learner = make_learner(folder, options)
+    print(f"model loaded, kernels compiled: {time.perf_counter() - begun:.1f} s", flush=True)
+    own, rows = learner.policy.decoder.tree_mask, list[dict[str, Any]]()
+    if own is None:
+        print("attention takes a kernel for each span here, and nothing else")
+    workloads = QUICK if options.quick or options.shape == "tiny" else WORKLOADS
+    vocabulary = min(learner.policy.head.vocabulary, 100_000)
+    with _learner_as(learner, own, True):  # makes the optimiser's moments, which are there from then on
+        learner.update(rollout(**next(iter(workloads.values())), vocabulary=vocabulary, flat=False), 1)
+    for name, form in workloads.items():
+        groups = rollout(**form, vocabulary=vocabulary, flat=False)
+        for checkpointing in (False, True):
+            for mask in dict.fromkeys((own, None)):
+                row = {"rollout": name, "attention": "a kernel for each span" if mask is None else "one kernel"}
+                with _learner_as(learner, mask, checkpointing):
+                    rows.append(row | {"checkpointing": checkpointing} | _updated(learner, groups, options, rate))
+        report.show(
+            f"Updates from {name}; the peak is above weights and moments",
+            [row for row in rows if row["rollout"] == name],
+        )
+    with _learner_as(learner, own, True):
+        kernels = profiled(lambda: learner.update(groups, 1), options.device)
+    report.show("Where the time of the last such update goes, with checkpointing", kernels)
+    return {"updates": rows, "update's kernels": kernels}
+
+
+@contextmanager
+def _learner_as(learner: Any, mask: Any, checkpointing: bool) -> Iterator[None]:
+    """The learner with a way of attention, and with or without gradient checkpointing."""
+    policy = learner.policy
+    before = policy.decoder.tree_mask, policy.decoder.training_mode
+    policy.decoder.tree_mask, policy.decoder.training_mode = mask, checkpointing
+    if checkpointing:
+        policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    else:
+        policy.model.gradient_checkpointing_disable()
+    try:
+        yield
+    finally:
+        policy.decoder.tree_mask, policy.decoder.training_mode = before
+
+
+def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """Time and peak memory of an update; nothing but None where it does not fit into the device."""
+    import torch
+    from memory import peak
+
+    computed, work = operations(learner, groups)
+    tokens = sum(one.tokens for group in groups for one in group.trajectories)
+    seconds = None
+    with suppress(torch.OutOfMemoryError), peak(options.device) as found:
+        seconds = seconds_of(lambda: learner.update(groups, 1), options.device, options.repeats)
+    if seconds is None:
+        learner.optimiser.clear()
+        torch.cuda.empty_cache()
+        return dict.fromkeys(("s/update", "tokens/s", "computed tokens/s", "share of matrix rate %", "peak GiB"))
+    return {
+        "s/update": seconds,
+        "tokens/s": tokens / seconds,
+        "computed tokens/s": computed / seconds,
+        "share of matrix rate %": 100 * work / seconds / rate,
+        "peak GiB": found.bytes / GIB,
+    }
+
+
+def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """The table of the part `head`: as the learner computes it, and by a log-softmax over all logits."""
+    import torch
+    from memory import peak
+
+    from agent_r1_core.learning.head import Head
+    from agent_r1_core.models import load_model
+
+    model = load_model(folder, torch.float32, options.device)
+    head, width, rows = Head(model), model.config.hidden_size, []
+    kind = getattr(torch, options.dtype)
+
+    def by_all_logits(hidden: Any, ids: Any) -> Any:
+        table = torch.log_softmax(head.logits(hidden), -1)
+        return table.gather(1, ids[:, None])[:, 0]
+
+    ways = {"in chunks": lambda hidden, ids: head.logprobs(hidden, ids, 1.0)[0], "by all logits": by_all_logits}
+    for tokens in (64,) if options.quick else (1024, 4096, 16384):
+        hidden = torch.randn(tokens, width, device=options.device, requires_grad=True)
+        ids = torch.randint(head.vocabulary, (tokens,), device=options.device)
+        for name, way in ways.items():
+
+            def work(way: Any = way, hidden: Any = hidden, ids: Any = ids) -> None:
+                with torch.autocast(options.device, kind, enabled=options.dtype == "bfloat16"):
+                    logprobs = way(hidden, ids)
+                logprobs.sum().backward()
+
+            row: dict[str, Any] = {"tokens": tokens, "log-probs": name, "ms": None, "peak GiB": None}
+            with suppress(torch.OutOfMemoryError), peak(options.device) as found:
+                row["ms"] = 1e3 * seconds_of(work, options.device, options.repeats)
+            if row["ms"] is None:
+                torch.cuda.empty_cache()
+            else:
+                row["peak GiB"] = found.bytes / GIB
+            rows.append(row)
+    report.show("Log-probs of chosen tokens and their gradient", rows)
+    return {"heads": rows}
+
+
+def profiled(work: Callable[[], object], device: str) -> list[dict[str, Any]]:
+    """The operations that took longest in one call: on CUDA its kernels, by their own time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    wait(device)
+    begun = time.perf_counter()
+    with profile(activities=activities) as profiler:
+        work()
+        wait(device)
+    wall = 1e6 * (time.perf_counter() - begun)
+    took = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    kernels = [event for event in profiler.key_averages() if getattr(event, took) > 0]
+    if device == "cuda":
+        kernels = [event for event in kernels if str(event.device_type).endswith("CUDA")]
+    kernels.sort(key=lambda event: -getattr(event, took))
+    total = sum(getattr(event, took) for event in kernels)
+    rows = [_kernel(event.key, event.count, getattr(event, took), wall) for event in kernels[:KERNELS]]
+    return [*rows, _kernel("all together", sum(event.count for event in kernels), total, wall)]
+
+
+def _kernel(name: str, calls: int, microseconds: float, wall: float) -> dict[str, Any]:
+    plain = name.replace("|", " ")
+    return {
+        "operation": plain if len(plain) <= 80 else plain[:77] + "...",
+        "calls": calls,
+        "ms": microseconds / 1e3,
+        "share of the wall clock %": 100 * microseconds / wall,
+    }

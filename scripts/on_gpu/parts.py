@@ -1,0 +1,92 @@
+"""The parts: what each runs, in a process of its own that is ended when its time is over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from on_gpu.summary import Result
+from on_gpu.tests import tests_of
+
+Words = list[str | Path]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where and how large everything runs."""
+
+    root: Path
+    """The checkout."""
+    home: Path
+    """For what is thrown away."""
+    device: str
+    tiny: bool
+    environment: Mapping[str, str]
+
+
+def _tests(plan: Plan) -> Words:
+    """Only the files that have such tests: others may need packages that this machine lacks."""
+    files = [path for path in sorted((plan.root / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text("utf-8")]
+    chosen: Words = ["-m", "gpu", *(["-k", "one_kernel and not law"] if plan.tiny else [])]
+    found = plan.home / "tests.xml"
+    return ["-m", "pytest", "-p", "no:cacheprovider", *chosen, "--device", plan.device, "--junitxml", found, *files]
+
+
+def _recipe(plan: Plan) -> Words:
+    tiny = ["training.steps=1", "training.tasks_per_step=2", "evaluation.every=0", "tasks.eval.size=4"]
+    folder = f"run.dir={plan.home / 'run'}"
+    options: Words = [f"model.device={plan.device}", folder, *(tiny if plan.tiny else [])]
+    return ["-c", "from agent_r1_cli.main import main; main()", "train", "default", *options]
+
+
+def _benchmark(part: str) -> Callable[[Plan], Words]:
+    def command(plan: Plan) -> Words:
+        small = ["--quick"] if plan.tiny else ["--device", plan.device]
+        return [plan.root / "benchmarks" / "gpu.py", "--parts", part, *small, "--out", plan.home / f"{part}.json"]
+
+    return command
+
+
+PARTS: dict[str, Callable[[Plan], Words]] = {
+    "tests": _tests,
+    "recipe": _recipe,
+    **{part: _benchmark(part) for part in ("learner", "head", "decoding", "step")},
+}
+
+
+def run(name: str, plan: Plan, seconds: float) -> Result:
+    """Run a part, for so many seconds at most."""
+    if seconds < 1:
+        return Result(name, "cut before it began", 0.0, "")
+    begun, printed = time.monotonic(), plan.home / f"{name}.txt"
+    with printed.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, PARTS[name](plan))],
+            cwd=plan.root,
+            env=dict(plan.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                outcome = f"cut after {seconds:.0f} s"
+            else:
+                outcome = "passed" if process.returncode == 0 else f"failed with exit status {process.returncode}"
+    text = printed.read_text(encoding="utf-8", errors="replace")
+    xml = plan.home / "tests.xml"
+    told = tests_of(xml) if name == "tests" and xml.is_file() else None
+    return Result(name, outcome, time.monotonic() - begun, text, told)
