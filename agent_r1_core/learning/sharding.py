@@ -2,6 +2,7 @@
 
 Gradients are the sum over ranks, not the mean: every loss term carries the normaliser of the whole update (LAW 6).
 Sharding begins from a whole copy of the weights on every rank; a layer moves to the ranks' device when it is cut.
+A torch without `set_reduce_scatter_unused_params` takes no model of which a pass may leave parameters unused.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def shard(network: nn.Module, decoder: Decoder, ranks: Ranks) -> None:
     for part in (*layers, network):
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
+        if hasattr(part, "set_reduce_scatter_unused_params"):
+            part.set_reduce_scatter_unused_params(True)
     network.register_forward_hook(_drop)
 
 

@@ -5,6 +5,7 @@ As a script it starts them: `several_ranks.py FOLDER CASE ...`.
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -229,6 +230,32 @@ def _unpackable(ranks: Any) -> Found:
     return _policy(ranks, "grpo", model)
 
 
+def _experts(ranks: Any) -> Found:
+    """A layer with experts of which a pass leaves those out that no token asks for: the idle pass two of three."""
+    import torch
+    from torch import nn
+
+    from agent_r1_core.testing import tiny_model
+
+    class Experts(nn.Module):
+        """Tokens choose by their first two numbers."""
+
+        def __init__(self, expert: nn.Module) -> None:
+            super().__init__()
+            self.experts = nn.ModuleList(copy.deepcopy(expert) for _ in range(3))
+
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+            choice, out = (hidden[..., 0] > 0).long() + (hidden[..., 1] > 0), torch.zeros_like(hidden)
+            for number, expert in enumerate(self.experts):
+                if bool((choice == number).any()):
+                    out[choice == number] = expert(hidden[choice == number])
+            return out
+
+    model = tiny_model()
+    model.model.layers[1].mlp = Experts(model.model.layers[1].mlp)
+    return _policy(ranks, model=model)
+
+
 OTHERS: dict[str, Callable[[Any], Found]] = {
     "long run": _long_run,
     "policy": _policy,
@@ -238,6 +265,7 @@ OTHERS: dict[str, Callable[[Any], Found]] = {
     "adapters with activation checkpointing": partial(_adapters, gradient_checkpointing=True),
     "gpt2": _gpt2,
     "unpackable": _unpackable,
+    "experts": _experts,
 }
 
 if __name__ == "__main__":
