@@ -15,8 +15,9 @@ import torch
 from algorithms import NAMES, block_of
 from plain_algorithms import plain
 from plain_learner import PlainLearner
+from rank_cases import OTHERS, SEED, SETTINGS, TEMPERATURE, groups, learn
 from real_learner import Named, shape
-from several_ranks import OTHERS, SEED, SETTINGS, SIZES, TEMPERATURE, compute, groups, learn
+from several_ranks import SIZES, compute
 from torch import Tensor
 
 from agent_r1_core.learning.ranks import ONE_RANK

@@ -1,0 +1,181 @@
+"""What each of several ranks computes for the tests of LAW 6, and what it tells of it."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import hard_rollouts
+import real_learner
+import torch
+from algorithms import ALGORITHMS, block_of
+from plain_model import in_float64
+from safetensors.torch import load_file
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.lora import add_lora
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.testing import tiny_model
+from agent_r1_core.testing.gradients import KeptGradients
+
+TEMPERATURE, SEED = 0.8, 5
+SETTINGS: dict[str, Any] = {"lr": 2e-3, "max_tokens_per_microbatch": 40}
+"""Micro-batches so small that ranks have different numbers of them."""
+
+Found = dict[str, Any]
+"""What a rank found of a case: flat tensors by name, and metrics."""
+
+
+def found_by(ranks: Ranks, case: str) -> Found:
+    """What one rank finds of a case: of an algorithm, or of OTHERS."""
+    if case in OTHERS:
+        return OTHERS[case](ranks)
+    name, _, draw = case.partition("/")
+    return _described(learn(name, [groups(draw or "mixed")], ranks))
+
+
+@lru_cache
+def groups(draw: str) -> Any:
+    """Groups of hard_rollouts.py, played by an engine that disagrees with the first policy by 0.3 nats a token."""
+    weights = in_float64(dict(real_learner.models()[0].named_parameters()))
+    return hard_rollouts.sampled(getattr(hard_rollouts, draw)(), weights, real_learner.shape(), TEMPERATURE, 0.3)
+
+
+def learn(name: str, rollouts: Sequence[Any], ranks: Ranks, **settings: Any) -> Any:
+    """Updates by an algorithm of algorithms.py."""
+    block = block_of(name)
+    options = SETTINGS | settings
+    return real_learner.learn(
+        block.pop("name"), block, rollouts, temperature=TEMPERATURE, seed=SEED, ranks=ranks, **options
+    )
+
+
+def _described(run: Any) -> Found:
+    networks = [network for network in (run.policy, run.critic) if network.gradients]
+    return {
+        "gradients": [gradient for network in networks for gradient in network.gradients],
+        "before": [network.before for network in networks],
+        "after": [network.after for network in networks],
+        "metrics": [_plain(metrics) for metrics in run.metrics],
+    }
+
+
+def _plain(metrics: dict[str, float]) -> dict[str, float]:
+    return {str(name): value for name, value in metrics.items()}
+
+
+def _long_run(ranks: Ranks) -> Found:
+    """Two updates of two passes of two mini-batches; in the first only the critic learns."""
+    rollouts = [groups("unrewarded"), groups("mixed")]
+    return _described(learn("ppo_kl", rollouts, ranks, epochs=2, minibatches=2, critic_warmup=1))
+
+
+def _policy(ranks: Ranks, name: str = "grpo_kl", model: Any = None, lora: Any = None, **options: Any) -> Found:
+    """The gradient of one update, the weights after another, what they score, and whether they can be saved."""
+    policy = Policy(add_lora(tiny_model(), lora, 0) if lora else model or tiny_model(), **options)
+    reference = None if lora else policy.frozen_copy()
+    _shift(policy.parameters())
+    training = TrainingConfig(**SETTINGS)
+    learner = Learner(policy, ALGORITHMS[name], training, reference=reference, temperature=TEMPERATURE, ranks=ranks)
+    optimiser, kept = learner.optimiser, KeptGradients(policy.parameters(), training)
+    learner.optimiser = kept
+    metrics = [learner.update(groups("mixed"), 1).metrics]
+    learner.optimiser = optimiser
+    metrics.append(learner.update(groups("mixed"), 2).metrics)
+    weights = policy.snapshot()
+    return {
+        "gradient": kept.kept[0],
+        "weights": weights,
+        "scores": learner.score([[1, 2, 3], [4]], [[5, 6], [7], [8, 9]]),
+        "saved": _saved(policy),
+        "metrics": [_plain(one) for one in metrics],
+    }
+
+
+def _shift(parameters: Iterable[Any]) -> None:
+    """Move weights, so that adapters and biases do something."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+
+
+def _saved(policy: Any) -> dict[str, Any]:
+    """The tensors of the folder that the policy saves, if it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        policy.save(Path(folder) / "saved")
+        file = Path(folder) / "saved" / "model.safetensors"
+        return load_file(file) if file.exists() else {}
+
+
+def _bfloat16(ranks: Ranks) -> Found:
+    """Beside the gradient in float32, by one rank."""
+    return _policy(ranks, dtype="bfloat16") | {"exact": _policy(ONE_RANK)["gradient"]}
+
+
+def _adapters(ranks: Ranks, **options: Any) -> Found:
+    return _policy(ranks, lora=LoraSettings(rank=3), **options)
+
+
+def _gpt2(ranks: Ranks) -> Found:
+    """Its layers stand under another name, and its matrices the other way round."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)
+    return _policy(ranks, model=GPT2LMHeadModel(config).eval())
+
+
+def _unpackable(ranks: Ranks) -> Found:
+    """A decoder that runs one sequence at a time, so that ranks run it different numbers of times within a pass."""
+    model = tiny_model()
+    forward = model.model.forward
+
+    def refusing(**keywords: Any) -> Any:
+        if "spans" in keywords:
+            raise TypeError("unexpected keyword 'spans'")
+        return forward(**keywords)
+
+    model.model.forward = refusing
+    return _policy(ranks, "grpo", model)
+
+
+def _experts(ranks: Ranks) -> Found:
+    """A layer with experts of which a pass leaves those out that no token asks for: the idle pass two of three."""
+
+    class Experts(nn.Module):
+        """Tokens choose by their first two numbers."""
+
+        def __init__(self, expert: nn.Module) -> None:
+            super().__init__()
+            self.experts = nn.ModuleList(copy.deepcopy(expert) for _ in range(3))
+
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+            choice, out = (hidden[..., 0] > 0).long() + (hidden[..., 1] > 0), torch.zeros_like(hidden)
+            for number, expert in enumerate(self.experts):
+                if bool((choice == number).any()):
+                    out[choice == number] = expert(hidden[choice == number])
+            return out
+
+    model = tiny_model()
+    model.model.layers[1].mlp = Experts(model.model.layers[1].mlp)
+    return _policy(ranks, model=model)
+
+
+OTHERS: dict[str, Callable[[Ranks], Found]] = {
+    "long run": _long_run,
+    "policy": _policy,
+    "activation checkpointing": partial(_policy, name="ppo_kl", gradient_checkpointing=True),
+    "bfloat16": _bfloat16,
+    "adapters": _adapters,
+    "adapters with activation checkpointing": partial(_adapters, gradient_checkpointing=True),
+    "gpt2": _gpt2,
+    "unpackable": _unpackable,
+    "experts": _experts,
+}
