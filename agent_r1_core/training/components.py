@@ -36,15 +36,17 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
     resolved, checkpoint, hardware = blueprint.resolved, blueprint.checkpoint, blueprint.hardware
     config, source = resolved.config, blueprint.model.folder
     algorithm = resolved.make("algorithm", config.algorithm)
-    lora = config.model.lora
-    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device}
+    lora, ranks = config.model.lora, ranks or ONE_RANK
+    # Several ranks load whole networks one after the other, in main memory, and each keeps its share.
+    device = hardware.device if ranks.size == 1 else "cpu"
+    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device}
+    reference = None
+    if "reference" in algorithm.roles() and lora is None:
+        reference = Policy.load(source, **precision).freeze().shard(ranks)
     folder = source if lora is not None else blueprint.policy_folder
     policy = Policy.load(
         folder, **precision, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
     )
-    reference = None
-    if "reference" in algorithm.roles() and lora is None:
-        reference = Policy.load(source, **precision).freeze()
     temperature = config.engine.config.temperature
     learner = Learner(
         policy,
@@ -53,7 +55,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
         reference=reference,
         temperature=temperature,
         seed=config.seed,
-        ranks=ranks or ONE_RANK,
+        ranks=ranks,
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)
