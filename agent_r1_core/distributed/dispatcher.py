@@ -243,6 +243,8 @@ class Dispatcher:
             facts = await seat.worker.start()
         except WorkerLost as error:
             raise EngineError(f"{seat.worker.name} ended while it started: {error}") from None
+        except AgentR1Error as error:
+            raise type(error)(f"{seat.worker.name} on {seat.worker.place}: {error}") from None
         seat.watch = asyncio.ensure_future(self._watch(seat))
         await self._load(seat)
         seat.ready = not seat.lost.is_set()

@@ -20,7 +20,7 @@ from agent_r1_core.distributed.dispatcher import SILENCE
 from agent_r1_core.distributed.jobs import WorkerLost
 from agent_r1_core.distributed.rank import LearnerActor
 from agent_r1_core.distributed.remote import Place, answer, end, ours, placed
-from agent_r1_core.errors import AgentR1Error, LearnerLost
+from agent_r1_core.errors import AgentR1Error, ConfigError, LearnerLost, ModelError, PluginError
 from agent_r1_core.learning.selection import Selection
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class RayLearner:
             await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), meeting))
         except WorkerLost as error:
             raise LearnerLost(f"a learner worker ended while it started: {error}") from None
+        except (ConfigError, ModelError, PluginError) as error:
+            raise type(error)(f"a learner worker: {error}") from None
         self._lost = asyncio.get_running_loop().create_future()
         self._watch = asyncio.ensure_future(self._beat())
 
