@@ -1,0 +1,134 @@
+"""Runs that are spread over two machines: two nodes of Ray in namespaces, each with an IP address of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_run import REWARD, overrides, run_once
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+
+CHANGED = {
+    "deterministic": "false",
+    # Rewards keep their spread, so that every step has every metric.
+    "training__lr": "1e-4",
+    "engine__max_new_tokens": 16,
+    "evaluation__every": 0,
+    "evaluation__at_start": "false",
+    "checkpoint": "{every: 2, keep: 1, best: null}",
+    "threads": 1,
+}
+VLLM = {"engine__name": "vllm", "engine__kv_cache_memory": 0.125}
+SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}  # large enough for vLLM's kernels
+
+
+@pytest.fixture(scope="module")
+def cluster(root: Path) -> Iterator[Any]:
+    """Two nodes; skipped where they cannot be made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root / "scripts"))
+        import two_nodes
+
+        try:
+            with two_nodes.two_nodes() as nodes:
+                yield nodes
+        except two_nodes.CannotMakeNodes as error:
+            if os.environ.get("CI") and os.geteuid() == 0:
+                raise
+            pytest.skip(f"two nodes cannot be made: {error}")
+
+
+@pytest.fixture
+def nodes(cluster: Any) -> Any:
+    """Both nodes run, also after a test that lost one."""
+    if not cluster.nodes[1].runs:
+        cluster.join()
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model and the reward of all runs, and the runs."""
+    folder = tmp_path_factory.mktemp("nodes")
+    tiny_model_folder(folder / "model", **SIZES)
+    (folder / "vowels.py").write_text(REWARD)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> list[set[str]]:
+    """The names of the metrics of every step, as one process records them."""
+    return [set(line) for line in run_once(folder, "alone", 5, **CHANGED).metrics()]
+
+
+def spread_run(
+    nodes: Any, folder: Path, name: str, steps: int, watch: Callable[[Run], None], **changed: Any
+) -> tuple[Run, str]:
+    """Train on both nodes by the command line; gives the run and what was said. `watch` is called again and again."""
+    given = overrides(folder, steps, **CHANGED, **changed, distributed__address="auto", run__name=name)
+    command = [str(Path(sys.executable).with_name("agent-r1")), "train", "default", f"--plugin={folder}/vowels.py"]
+    with (folder / f"{name}.txt").open("w+") as said:
+        with nodes.start([*command, *given], stdout=said, stderr=subprocess.STDOUT) as running:
+            while running.poll() is None:
+                watch(Run(folder / "runs" / name))
+                try:
+                    running.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+        said.seek(0)
+        text = said.read()
+    assert running.returncode == 0, text
+    return Run.open(folder / "runs" / name), text
+
+
+def check_complete(run: Run, steps: int) -> None:
+    """Every step is there once, with all its episodes."""
+    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == list(range(1, steps + 1))
+    for line in run.metrics():
+        assert line["rollout/episodes"] == len(run.read_trajectories(int(line["step"]))) == 6
+    assert (run.path / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "workers"), [("transformers", 2), ("vllm", 1)])
+def test_a_run_over_both_nodes_has_every_metric_of_every_step(
+    nodes: Any, folder: Path, expected: list[set[str]], engine: str, workers: int
+) -> None:
+    """Two workers of a kind are on different nodes; one of each kind are as well."""
+    seen: set[tuple[str, str]] = set()
+
+    def watch(run: Run) -> None:
+        for node in nodes.nodes:
+            for command in node.processes().values():
+                if command.startswith(("ray::RolloutActor", "ray::LearnerActor")):
+                    seen.add((command[5:12], node.address))
+
+    changed = {"distributed__rollout_workers": workers, "distributed__learner_workers": workers}
+    run, _ = spread_run(nodes, folder, engine, 5, watch, **changed, **(VLLM if engine == "vllm" else {}))
+    check_complete(run, 5)
+    assert [set(line) for line in run.metrics()] == expected
+    assert len(seen) == 2 * workers, seen
+    assert {address for _, address in seen} == {node.address for node in nodes.nodes}
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_a_whole_node_is_lost(nodes: Any, folder: Path) -> None:
+    lost = nodes.nodes[1]
+
+    def watch(run: Run) -> None:
+        if lost.runs and (run.path / "metrics.jsonl").exists() and len(run.metrics()) >= 2:
+            assert any(command.startswith("ray::RolloutActor") for command in lost.processes().values())
+            lost.lose()
+
+    run, said = spread_run(nodes, folder, "lost", 20, watch, distributed__rollout_workers=2)
+    assert not lost.runs
+    check_complete(run, 20)
+    assert f"on {lost.address}" in said
+    assert "is lost" in said
