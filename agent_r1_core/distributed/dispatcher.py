@@ -99,7 +99,8 @@ class Dispatcher:
         self._ids = itertools.count()
         self._queue: deque[_Work] = deque()
         self._offers: list[tuple[int, int]] = []
-        """A heap of seats that may take work, each with the load that it had; some are out of date."""
+        """A heap of seats that may take work, each with the load that it had; some are out of date. Nobody keeps
+        it while no work waits."""
         self._submitting: set[asyncio.Task[None]] = set()
         self._weights: tuple[Any, int] | None = None
         self._past = CallCounts()
@@ -149,6 +150,8 @@ class Dispatcher:
         if not plans:
             return
         call = _Call(on_finished, len(plans), asyncio.get_running_loop().create_future())
+        if not self._queue:
+            self._offer_all()
         for part in self._parts(plans):
             job = Job(next(self._ids), split, greedy, served, part)
             self._queue.append(_Work(job, {plan.index: plan for plan in part}, call))
@@ -203,7 +206,13 @@ class Dispatcher:
 
     def _offer(self, seat: _Seat) -> None:
         """Note that a seat may take work: its load, its weights or its worker have changed."""
-        heapq.heappush(self._offers, (seat.load, seat.number))
+        if self._queue:
+            heapq.heappush(self._offers, (seat.load, seat.number))
+
+    def _offer_all(self) -> None:
+        """Note all seats, before work waits."""
+        self._offers = [(seat.load, seat.number) for seat in self._seats]
+        heapq.heapify(self._offers)
 
     def _pump(self) -> None:
         """Hand waiting jobs to the workers with the fewest episodes."""
@@ -387,6 +396,7 @@ class Dispatcher:
 
     def _requeue(self, lost: list[_Work], reason: str) -> None:
         """Put unfinished episodes first in the queue; one that loses worker after worker has failed."""
+        self._offer_all()
         for work in reversed(lost):
             again: list[EpisodePlan] = []
             for plan in work.waiting.values():

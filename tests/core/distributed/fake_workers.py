@@ -41,6 +41,7 @@ class FakeWorker:
         self.killed = False
         self.silent = False
         self.fails_to_start: Exception | None = None
+        self.reports = 0
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
         self._lost: WorkerLost | None = None
@@ -75,9 +76,14 @@ class FakeWorker:
             if self._lost is not None:
                 return
 
+    def beat(self) -> None:
+        """Report though nothing has happened."""
+        self._news.set()
+
     async def report(self) -> Report:
         await self._news.wait()
         self._news.clear()
+        self.reports += 1
         if self.silent:
             await asyncio.Event().wait()
         finished, self._finished = self._finished, []

@@ -94,6 +94,25 @@ def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
     run(work())
 
 
+def test_reports_without_work_leave_nothing_behind() -> None:
+    async def work() -> None:
+        crew = Crew()
+        dispatcher = crew.dispatcher(2)
+        await dispatcher.start()
+        await played(dispatcher, plans(8))
+        before = len(dispatcher._offers)
+        for _ in range(200):
+            for worker in crew.workers:
+                worker.beat()
+            await asyncio.sleep(0)
+        assert crew.workers[0].reports > 20, "no report was taken"
+        assert len(dispatcher._offers) == before
+        await played(dispatcher, plans(12))
+        await dispatcher.close()
+
+    run(work())
+
+
 def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_again() -> None:
     async def work() -> None:
         seen: Counter[str] = Counter()
