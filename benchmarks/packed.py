@@ -50,7 +50,9 @@ def arguments() -> argparse.Namespace:
 
 def packed_segment(segment: Segment) -> Any:
     """The same segment with arrays."""
-    numbers = {name: numpy.array(getattr(segment, name), COLUMNS[name]) for name in ("ids", "mask", "logprobs")}
+    numbers: dict[str, Any] = {
+        name: numpy.array(getattr(segment, name), COLUMNS[name]) for name in ("ids", "mask", "logprobs")
+    }
     return replace(segment, **numbers)
 
 
