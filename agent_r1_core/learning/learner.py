@@ -19,6 +19,7 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
+from agent_r1_core.learning.correction import Correction
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.dealing import passes
 from agent_r1_core.learning.forward import forward
@@ -33,9 +34,6 @@ from agent_r1_core.learning.selection import Selection
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
-
-_CLIP = 2.0
-"""Bound of importance weights where rollouts run ahead and the recipe gives none."""
 
 
 class UpdateStopped(AgentR1Error):
@@ -102,9 +100,7 @@ class Learner:
         )
         self._needs_old = algorithm.needs_old_logprobs()
         self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
-        stale = settings.max_staleness > 0
-        self._truncates = stale and settings.staleness_correction == "truncated"
-        self._clip = _CLIP if stale and settings.importance_clip is None else settings.importance_clip
+        self._correction = Correction(settings)
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
@@ -227,10 +223,8 @@ class Learner:
         """The batch with the log-probs and values before the update that the algorithm needs."""
         learns, environment = step > self._warmup, not self.algorithm.config.loss_mask
         # The engine has no log-probs of the environment's tokens; of actions they will do while the critic warms up.
-        wanted = self._needs_old or (self._uses_old and not self._truncates if learns else environment)
-        # Nor is the policy that sampled the one before the update where rollouts run ahead.
-        stale = self.settings.max_staleness > 0
-        source = "learner" if environment or stale else self.settings.old_logprobs
+        wanted = self._needs_old or (self._uses_old and not self._correction.truncates if learns else environment)
+        source = "learner" if environment or self._correction.ahead else self.settings.old_logprobs
         outputs = forward(
             batch,
             loss_mask,
@@ -239,7 +233,7 @@ class Learner:
             self.critic,
             old=source if wanted else None,
             compare=not learns,
-            fresh=self._fresh(batch, step),
+            fresh=self._correction.fresh(batch, step),
             temperature=self.temperature,
             max_tokens=self.settings.max_tokens_per_microbatch,
             share=self._shares,
@@ -266,7 +260,7 @@ class Learner:
         meter.add(metric.UPDATE_SKIPPED_SHARE, float(size - len(minibatch.kept)), float(size))
         meter.add(metric.UPDATE_MEASURED_SHARE, *minibatch.measured)
         learns, own = step > self._warmup, list[dict[str, Sum]]()
-        fresh = self._fresh(batch, step) if metric.LOGPROB_GAP not in meter.sums else None
+        fresh = self._correction.fresh(batch, step) if metric.LOGPROB_GAP not in meter.sums else None
         budget = self.settings.max_tokens_per_microbatch
         for packed in passes(batch, minibatch.kept, budget, self._shares, self.ranks):
             if self._stopped():
@@ -280,10 +274,6 @@ class Learner:
         if self.critic_optimiser is not None:
             meter.add(metric.VALUE_LOSS, 0.0, 1.0)
             self.critic_optimiser.step(step, meter)
-
-    def _fresh(self, batch: Batch, step: int) -> Tensor:
-        """Action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
-        return batch.fresh(step - 1) if self.settings.max_staleness else batch.action_mask
 
     def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, fresh: Tensor | None) -> dict[str, Sum]:
         """Add a micro-batch's gradient; returns its metrics.
@@ -310,12 +300,9 @@ class Learner:
         if learns and fresh is not None:
             compared = packed.take(fresh, chosen).to(action.device)
             sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
-        if self._truncates:
-            tokens = replace(tokens, old_logprobs=tokens.logprobs.detach())
-        corrected = tokens
-        if self._clip is not None:
-            corrected, weights = tokens.corrected(self._clip)
-            sums |= weights
+        tokens = self._correction.old(tokens)
+        corrected, weights = self._correction.weighed(tokens)
+        sums |= weights
         terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
