@@ -24,7 +24,7 @@ from agent_r1_core.plugins import Registry
 from agent_r1_core.runs.run import Run as RunDirectory
 
 Run = Callable[..., Any]
-HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich"}
+HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich", "ray"}
 
 
 def test_help_tells_a_newcomer_where_to_begin(agent_r1: Run) -> None:
