@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from agent_r1_core.distributed.jobs import WorkerLost
 from agent_r1_core.distributed.remote import ROOM
+from agent_r1_core.distributed.share import cpus_per_worker
 from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ _LOG = logging.getLogger(__name__)
 class Cluster:
     """A running Ray, with what it had when the run began."""
 
-    cpus: float
+    machines: Sequence[float]
+    """The CPUs of each."""
     gpus: float
-    machines: int
 
 
 @contextmanager
@@ -63,9 +64,8 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
                 "`ray start --head`, or set distributed.address=null"
             ) from None
     try:
-        total = ray.cluster_resources()
-        alive = sum(bool(node["Alive"]) for node in ray.nodes())
-        yield Cluster(total.get("CPU", 0.0), total.get("GPU", 0.0), alive)
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        yield Cluster([one.get("CPU", 0.0) for one in alive], sum(one.get("GPU", 0.0) for one in alive))
     finally:
         with _own_signals():
             ray.shutdown()
@@ -121,9 +121,11 @@ class Placement:
                 "distributed.rollout_workers, distributed.learner_workers or the GPUs per worker"
             )
         workers = self.players + self.learners
-        self.threads = max(1, int(cluster.cpus // workers))
+        self.threads = max(1, int(sum(cluster.machines) // workers))
         """CPU threads of each worker."""
-        self._cpus = min(1.0, int(1000 * cluster.cpus / workers) / 1000)
+        # Two that share a GPU are on the same machine.
+        together = 2 if self._colocated else 1
+        self._cpus = cpus_per_worker(cluster.machines, -(-workers // together)) / together
         self._group: asyncio.Task[PlacementGroup] | None = None
 
     async def player(self, number: int) -> dict[str, Any]:
@@ -163,7 +165,9 @@ class Placement:
         ready = group.ready()
         if not await asyncio.to_thread(lambda: ray.wait([ready], timeout=ROOM)[0]):
             remove_placement_group(group)
+            each = " and ".join(f"{amount:g} {name}" for name, amount in bundle.items())
             raise WorkerLost(
-                f"the cluster has had no room for {self.learners} learner workers of {bundle} for {ROOM:g} seconds"
+                f"the cluster has had no room for {self.learners} learner workers of {each} for {ROOM:g} seconds; "
+                "add machines and resume the run, or lower distributed.learner_workers"
             )
         return group
