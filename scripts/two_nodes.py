@@ -121,13 +121,14 @@ class TwoNodes:
     Args:
         folder: where Ray may write; its path is short.
         cpus: CPUs that Ray may deal out on each node.
+        gpus: GPUs, whether there are any or not.
     """
 
-    def __init__(self, folder: Path, cpus: int) -> None:
+    def __init__(self, folder: Path, cpus: int, gpus: int) -> None:
         self.environment = {**os.environ, **SETTINGS, "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         """Of every process that speaks to this Ray."""
         self.nodes: list[Node] = []
-        self._folder, self._cpus = folder, cpus
+        self._folder, self._cpus, self._gpus = folder, cpus, gpus
 
     def boot(self) -> None:
         """Make both nodes.
@@ -168,19 +169,19 @@ class TwoNodes:
 
     def _start_ray(self, node: Node, *arguments: str) -> None:
         ray = str(Path(sys.executable).with_name("ray"))
-        bounds = [f"--num-cpus={self._cpus}", "--num-gpus=0", f"--object-store-memory={STORE}"]
+        bounds = [f"--num-cpus={self._cpus}", f"--num-gpus={self._gpus}", f"--object-store-memory={STORE}"]
         node.call([ray, "start", f"--node-ip-address={node.address}", *bounds, *arguments], self.environment)
 
 
 @contextmanager
-def two_nodes(cpus: int = 2) -> Iterator[TwoNodes]:
+def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
     """Two nodes for as long as the context lasts.
 
     Raises:
         CannotMakeNodes: this machine does not let them be made.
     """
     with TemporaryDirectory(prefix="nodes-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        nodes = TwoNodes(Path(folder), cpus)
+        nodes = TwoNodes(Path(folder), cpus, gpus)
         try:
             nodes.boot()
             yield nodes

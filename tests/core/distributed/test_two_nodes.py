@@ -24,7 +24,9 @@ CHANGED = {
     "evaluation__at_start": "false",
     "checkpoint": "{every: 2, keep: 1, best: null}",
     "threads": 1,
+    "model__device": "cpu",
 }
+ON_NODES = {"distributed__address": "auto", "distributed__gpus_per_rollout_worker": 0}
 VLLM = {"engine__name": "vllm", "engine__kv_cache_memory": 0.125}
 SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}  # large enough for vLLM's kernels
 
@@ -37,7 +39,7 @@ def cluster(root: Path) -> Iterator[Any]:
         import two_nodes
 
         try:
-            with two_nodes.two_nodes() as nodes:
+            with two_nodes.two_nodes(gpus=1) as nodes:  # Ray deals them out, so that two ranks are on two nodes
                 yield nodes
         except two_nodes.CannotMakeNodes as error:
             if os.environ.get("CI") and os.geteuid() == 0:
@@ -72,7 +74,12 @@ def spread_run(
     nodes: Any, folder: Path, name: str, steps: int, watch: Callable[[Run], None], **changed: Any
 ) -> tuple[Run, str]:
     """Train on both nodes by the command line; gives the run and what was said. `watch` is called again and again."""
-    given = overrides(folder, steps, **CHANGED, **changed, distributed__address="auto", run__name=name)
+    changed = {
+        "distributed__address": "auto",
+        "distributed__gpus_per_rollout_worker": 0,
+        "model__device": "cpu",
+    } | changed
+    given = overrides(folder, steps, **CHANGED, **ON_NODES, **changed, run__name=name)
     command = [str(Path(sys.executable).with_name("agent-r1")), "train", "default", f"--plugin={folder}/vowels.py"]
     with (folder / f"{name}.txt").open("w+") as said:
         with nodes.start([*command, *given], stdout=said, stderr=subprocess.STDOUT) as running:
