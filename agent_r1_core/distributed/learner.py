@@ -69,7 +69,7 @@ class RayLearner:
             meeting = await answer(self._ranks[0].meeting.remote())
             await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), meeting))
         except WorkerLost as error:
-            raise LearnerLost(f"a learner worker ended while it started: {error}") from None
+            raise LearnerLost(f"the learner workers have not started: {error}") from None
         except (ConfigError, ModelError, PluginError) as error:
             raise type(error)(f"a learner worker: {error}") from None
         self._lost = asyncio.get_running_loop().create_future()
