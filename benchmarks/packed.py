@@ -108,7 +108,7 @@ def rows(load: str, count: int) -> list[dict[str, Any]]:
                     "load": load,
                     "numbers in": kind,
                     "unpickle": milliseconds(lambda sent=sent: [pickle.loads(one) for one in sent], count),  # type: ignore[misc]
-                    "to learner": milliseconds(lambda own=own: dumps(own), count),  # type: ignore[misc]
+                    "to learner": milliseconds(lambda own=own: dumps(own, protocol=5), count),  # type: ignore[misc]
                     "four columns": milliseconds(lambda c=columns, f=folder: write(c, Path(f)), count),  # type: ignore[misc]
                     "KB sent": sum(map(len, sent)) / 1000 / count,
                     "KB in memory": memory / 1000 / count,

@@ -8,6 +8,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+import pyarrow.parquet  # noqa: F401 - before time is taken
 from memory import peak
 from simulated import Load, Played, SimulatedWorker, tasks
 from virtual_time import SIMULATION, Meter, run
@@ -18,6 +19,11 @@ from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
 from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
+
+try:
+    from ray.cloudpickle import dumps  # what Ray stores objects with
+except ImportError:
+    from pickle import dumps  # type: ignore[assignment]
 
 PARTS = {
     "plans": "plan, deal",
@@ -96,7 +102,7 @@ class Simulation:
             rollout = RolloutResult.of(request, episodes, rollout_seconds, dispatcher.counts() - counts)
             assert rollout.metrics["rollout/episodes"] == len(plans)
         with meter.part("learner"):
-            groups = dumps(rollout.groups)
+            groups = dumps(rollout.groups, protocol=5)
         with meter.part(SIMULATION):
             answer = pickle.dumps({one.id: [0.1 + k for k in range(one.tokens)] for one in episodes}, protocol=5)
             sent = len(groups)
@@ -107,13 +113,3 @@ class Simulation:
         with meter.part("files"):
             write_trajectories(file, step, rollout.trajectories, advantages)
         return loop.time() - begun, rollout_seconds, sent
-
-
-def dumps(value: object) -> bytes:
-    """What Ray makes of an object that it stores."""
-    try:
-        from ray import cloudpickle
-    except ImportError:
-        return pickle.dumps(value, protocol=5)
-    made: bytes = cloudpickle.dumps(value, protocol=5)
-    return made
