@@ -89,10 +89,11 @@ class Played:
     most: int = 0
     """Episodes in flight at once."""
     reports: int = 0
-    kinds: list[Trajectory] = field(default_factory=list)
+    kinds: list[bytes] = field(default_factory=list)
+    """Pickled, so that no two episodes share an object, which pickle would send once."""
 
     def __post_init__(self) -> None:
-        self.kinds = [self.load.trajectory(self.rng) for _ in range(KINDS)]
+        self.kinds = [pickle.dumps(self.load.trajectory(self.rng)) for _ in range(KINDS)]
 
     def count(self, episodes: int) -> None:
         """Episodes have begun, or ended."""
@@ -159,7 +160,7 @@ class SimulatedWorker:
         played, finished = self._played, []
         while self._running and self._running[0][0] <= moment:
             _, job, index, plan = heapq.heappop(self._running)
-            one = played.kinds[index % KINDS]
+            one: Trajectory = pickle.loads(played.kinds[index % KINDS])
             finished.append((job, index, replace(one, task=plan.task, sample=plan.sample, seed=plan.seed)))
             self._calls += len(one.turns) - 1
         played.count(-len(finished))

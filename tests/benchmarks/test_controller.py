@@ -107,6 +107,17 @@ def test_a_simulated_step_plays_every_episode_and_takes_as_long_as_the_slowest(
     assert queued["rollout s"] > row["rollout s"]
 
 
+def test_episodes_of_one_report_weigh_as_much_as_alone(
+    simulated_step: ModuleType, controller: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = controller.LOADS["default"]
+    alone = simulated_step.Simulation(load, workers=1, episodes=256, capacity=256).run(steps=1)
+    monkeypatch.setattr(sys.modules["simulated"], "TRIP", 20.0)
+    together = simulated_step.Simulation(load, workers=1, episodes=256, capacity=256).run(steps=1)
+    assert together["reports/episode"] < 0.1 < alone["reports/episode"]
+    assert together["KB to learner"] == pytest.approx(alone["KB to learner"], rel=0.05)
+
+
 def test_the_limit_is_where_the_share_of_a_step_reaches_the_budget(controller: ModuleType) -> None:
     parts = dict.fromkeys(controller.PARTS.values(), 0.1) | {"write": 0.4}
     rows = [
