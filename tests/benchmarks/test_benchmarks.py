@@ -26,6 +26,8 @@ SCRIPTS = (
     "turn_credit",
     "frozen_lake",
     "contexts",
+    "controller",
+    "ray_share",
     "search_service",
     "retrieval",
     "indexing",
