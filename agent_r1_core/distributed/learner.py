@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError, RayError
 
 from agent_r1_core.distributed.dispatcher import SILENCE
 from agent_r1_core.distributed.jobs import WorkerLost
@@ -66,14 +66,14 @@ class RayLearner:
             options = [await self._placement.learner(number) for number in range(self._placement.learners)]
             self._ranks = [remote.options(**one).remote(self._spec) for one in options]
             self._places = await asyncio.gather(*(placed(rank) for rank in self._ranks))
-            meeting = await answer(self._ranks[0].meeting.remote())
-            await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), meeting))
         except WorkerLost as error:
             raise LearnerLost(f"the learner workers have not started: {error}") from None
         except (ConfigError, ModelError, PluginError) as error:
             raise type(error)(f"a learner worker: {error}") from None
         self._lost = asyncio.get_running_loop().create_future()
         self._watch = asyncio.ensure_future(self._beat())
+        (meeting,) = await self._done([self._ranks[0].meeting.remote()])
+        await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), meeting))
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
@@ -93,7 +93,7 @@ class RayLearner:
         try:
             updates = await self._all(lambda rank, number: rank.update.remote(shared, step))
         except asyncio.CancelledError:
-            self._end()
+            self._lose("the learner workers ended with an update that was stopped")
             raise
         update: Update = updates[0]
         return update
@@ -105,13 +105,15 @@ class RayLearner:
 
     async def snapshot(self) -> Any:
         """A reference to a copy of the policy's weights, which stay where rank 0 is until somebody loads them."""
-        references = [rank.snapshot.remote() for rank in self._ranks]
-        await self._done(references[1:])
-        return references[0]
+        self._check()
+        references: list[tuple[Any, Any]] = [rank.snapshot.remote() for rank in self._ranks]
+        await self._done([copied for _, copied in references])
+        return references[0][0]
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format; the folder is on a shared disk."""
-        _wait([rank.save_policy.remote(folder) for rank in self._ranks])
+        self._check()
+        _wait(self._ranks, [rank.save_policy.remote(folder) for rank in self._ranks])
 
     async def capture(self, copy: bool = True) -> _Captured:
         """Let every rank keep its share of the state as it is now."""
@@ -134,43 +136,50 @@ class RayLearner:
         Raises:
             LearnerLost: a rank is gone.
         """
+        self._check()
         return await self._done([call(rank, number) for number, rank in enumerate(self._ranks)])
+
+    def _check(self) -> None:
+        """Raise LearnerLost if a rank was lost meanwhile."""
+        if self._lost is not None and self._lost.done():
+            raise LearnerLost(self._lost.result())
 
     async def _done(self, references: Sequence[Any]) -> list[Any]:
         calls = asyncio.ensure_future(_gathered(references))
         watched: list[asyncio.Future[Any]] = [calls] if self._lost is None else [calls, self._lost]
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-        if not calls.done() and self._lost is not None:
+        if not calls.done():
             calls.cancel()
             with suppress(asyncio.CancelledError):
                 await calls
-            raise LearnerLost(self._lost.result())
+            self._check()
         try:
             return await calls
-        except WorkerLost as error:
-            raise LearnerLost(f"a learner worker is lost: {error}") from None
         except AgentR1Error:
             raise
         except Exception as error:
             # A rank whose partner died reports a broken connection, before Ray knows of the death.
+            self._check()
             missing = await self._missing()
-            if missing is None:
+            self._check()
+            if missing is None and not isinstance(error, WorkerLost):
                 raise
-            raise LearnerLost(missing) from error
+            self._lose(missing or f"a learner worker is lost: {error}")
+            raise LearnerLost(missing or f"a learner worker is lost: {error}") from error
 
     async def _beat(self) -> None:
         """Ask all ranks again and again whether they live."""
         while True:
             await asyncio.sleep(_BEAT)
             missing = await self._missing()
-            if missing is not None and self._lost is not None:
-                self._lost.set_result(missing)
+            if missing is not None:
+                self._lose(missing)
                 return
 
     async def _missing(self) -> str | None:
         """A sentence about a rank that does not answer; None: all do."""
-        for number, rank in enumerate(self._ranks):
-            who = f"learner worker {number} on {self._places[number]}"
+        for number, (rank, place) in enumerate(zip(self._ranks, self._places, strict=True)):
+            who = f"learner worker {number} on {place}"
             try:
                 await asyncio.wait_for(answer(rank.beat.remote()), SILENCE)
             except WorkerLost as error:
@@ -179,11 +188,17 @@ class RayLearner:
                 return f"{who} is lost (it has not answered for {SILENCE:g} seconds)"
         return None
 
+    def _lose(self, reason: str) -> None:
+        """End all ranks: what one of them cannot do, none can, and whoever waits for one that hangs goes on."""
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(reason)
+        self._end()
+
     def _end(self) -> None:
         places: list[Place | None] = [*self._places] or [None] * len(self._ranks)
         for rank, place in zip(self._ranks, places, strict=True):
             end(rank, place)
-        self._ranks = []
+        self._ranks, self._places = [], []
 
 
 class _Captured:
@@ -199,21 +214,42 @@ class _Captured:
             LearnerLost: a rank is gone.
             OSError, RuntimeError, SafetensorError: writing fails.
         """
-        _wait([rank.write.remote(self._number, folder) for rank in self._ranks])
+        _wait(self._ranks, [rank.write.remote(self._number, folder) for rank in self._ranks])
 
 
-def _wait(references: Sequence[Any]) -> None:
-    """Wait for all ranks, in a thread that may block.
+def _wait(ranks: Sequence[ActorHandle[Any]], references: Sequence[Any]) -> None:
+    """Wait for all ranks, in a thread that may block, but not for one that is lost.
 
     Raises:
-        LearnerLost: a rank is gone.
+        LearnerLost: a rank is gone, or hangs.
         Exception: what a rank raised.
     """
+    pending = list(references)
     try:
-        ray.get(list(references))
+        while pending:
+            done, pending = ray.wait(pending, num_returns=len(pending), timeout=_BEAT)
+            ray.get(done)
+            _beat_once(ranks if pending else ())
     except RayError as error:
         raised = ours(error)
-        raise LearnerLost(f"a learner worker is lost: {raised}") if isinstance(raised, WorkerLost) else raised from None
+        if isinstance(raised, WorkerLost):
+            raise LearnerLost(f"a learner worker is lost: {raised}") from None
+        _beat_once(ranks)  # a rank whose partner died reports a broken connection
+        raise raised from None
+
+
+def _beat_once(ranks: Sequence[ActorHandle[Any]]) -> None:
+    """Ask ranks whether they live.
+
+    Raises:
+        LearnerLost: one does not.
+    """
+    try:
+        ray.get([rank.beat.remote() for rank in ranks], timeout=SILENCE)
+    except GetTimeoutError:
+        raise LearnerLost(f"a learner worker is lost: it has not answered for {SILENCE:g} seconds") from None
+    except RayError as error:
+        raise LearnerLost(f"a learner worker is lost: {ours(error)}") from None
 
 
 async def _gathered(references: Sequence[Any]) -> list[Any]:

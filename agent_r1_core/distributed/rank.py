@@ -81,10 +81,11 @@ class LearnerActor:
         rows: list[list[float]] = self._made.score(prompts, actions).tolist()
         return rows if self._rank == 0 else None
 
-    def snapshot(self) -> Arrays | None:
-        """A copy of the policy's weights, in the precision of the engines."""
+    @ray.method(num_returns=2)
+    def snapshot(self) -> tuple[Arrays | None, None]:
+        """A copy of the policy's weights, in the precision of the engines; and nothing, which says that it is made."""
         weights = self._made.policy.weights()  # a copy is made when they are sent
-        return to_arrays(weights, self._spec.hardware.dtype) if self._rank == 0 else None
+        return to_arrays(weights, self._spec.hardware.dtype) if self._rank == 0 else None, None
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy, the first rank for all."""
