@@ -18,7 +18,7 @@ import ray._private.worker as _ray_worker
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from agent_r1_core.distributed.jobs import WorkerLost
+from agent_r1_core.distributed.jobs import NoRoom
 from agent_r1_core.distributed.remote import ROOM
 from agent_r1_core.distributed.share import cpus_per_worker
 from agent_r1_core.errors import ConfigError
@@ -132,7 +132,7 @@ class Placement:
         """Ray's options for a rollout worker.
 
         Raises:
-            WorkerLost: the cluster has no room.
+            NoRoom: the cluster has no room.
         """
         if not self._colocated:
             return {"num_cpus": self._cpus, "num_gpus": self.play_gpus, "scheduling_strategy": "SPREAD"}
@@ -142,7 +142,7 @@ class Placement:
         """Ray's options for a learner worker.
 
         Raises:
-            WorkerLost: the cluster has no room.
+            NoRoom: the cluster has no room.
         """
         gpus = self.learn_gpus / 2 if self._colocated else self.learn_gpus
         return {"num_cpus": self._cpus, "num_gpus": gpus, **await self._beside(number)}
@@ -166,7 +166,7 @@ class Placement:
         if not await asyncio.to_thread(lambda: ray.wait([ready], timeout=ROOM)[0]):
             remove_placement_group(group)
             each = " and ".join(f"{amount:g} {name}" for name, amount in bundle.items())
-            raise WorkerLost(
+            raise NoRoom(
                 f"the cluster has had no room for {self.learners} learner workers of {each} for {ROOM:g} seconds; "
                 "add machines and resume the run, or lower distributed.learner_workers"
             )

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from agent_r1_core.distributed.jobs import Job, Report, RolloutWorker, WorkerLost
+from agent_r1_core.distributed.jobs import Job, NoRoom, Report, RolloutWorker, WorkerLost
 from agent_r1_core.errors import AgentR1Error, EngineError
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.result import CallCounts
@@ -31,7 +31,7 @@ SILENCE = 30.0
 LOSSES = 5
 """Workers that may be lost under an episode before it counts as failed: it may be what kills them."""
 STARTS = 3
-"""Replacements in a row that fail to start before the run gives up."""
+"""Workers of a seat that may be lost in a row while they start."""
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Dispatcher:
         Raises:
             AgentR1Error: a worker cannot start.
         """
-        facts = await asyncio.gather(*(self._start(seat) for seat in self._seats))
+        facts = await asyncio.gather(*(self._start_first(seat) for seat in self._seats))
         self.tools = facts[0]
 
     async def play(
@@ -246,12 +246,32 @@ class Dispatcher:
             for job in jobs:
                 self._break(seat, job.id, error)
 
+    async def _start_first(self, seat: _Seat) -> dict[str, dict[str, Any]]:
+        """Start the first worker of a seat, or the next one if it is lost meanwhile.
+
+        Raises:
+            EngineError: one after the other was lost, or has no room.
+        """
+        for left in reversed(range(STARTS)):
+            try:
+                return await self._start(seat)
+            except WorkerLost as error:
+                seat.worker.kill()
+                reason = f"{seat.worker.name} ended while it started: {error}"
+                if not left or isinstance(error, NoRoom):
+                    break
+                self._note(f"{reason}; a new worker takes its place")
+                seat.worker = self._make_worker(seat.number)
+        raise EngineError(reason)
+
     async def _start(self, seat: _Seat) -> dict[str, dict[str, Any]]:
-        """Start the worker of a seat, with the newest weights, and watch it."""
+        """Start the worker of a seat, with the newest weights, and watch it.
+
+        Raises:
+            WorkerLost: it was lost before it had started.
+        """
         try:
             facts = await seat.worker.start()
-        except WorkerLost as error:
-            raise EngineError(f"{seat.worker.name} ended while it started: {error}") from None
         except AgentR1Error as error:
             raise type(error)(f"{seat.worker.name} on {seat.worker.place}: {error}") from None
         seat.watch = asyncio.ensure_future(self._watch(seat))
@@ -375,7 +395,7 @@ class Dispatcher:
             except Exception as error:
                 seat.worker.kill()
                 last = str(error) or type(error).__name__
-                if attempt + 1 < STARTS and not isinstance(error, AgentR1Error):
+                if attempt + 1 < STARTS and not isinstance(error, AgentR1Error | NoRoom):
                     continue
                 self._give_up(seat, last)
             else:

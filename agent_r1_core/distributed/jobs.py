@@ -41,6 +41,10 @@ class WorkerLost(Exception):
     """A worker died, hangs, or is out of reach; the text says how."""
 
 
+class NoRoom(WorkerLost):
+    """It never began: the cluster has nothing free for it."""
+
+
 class RolloutWorker(Protocol):
     """A rollout worker, as the controller sees it: an actor of Ray, or a simulated one.
 

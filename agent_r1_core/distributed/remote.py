@@ -13,10 +13,12 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from agent_r1_core.distributed.jobs import WorkerLost
+from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
 
 ROOM = 120.0
-"""Seconds that an actor may wait for free resources."""
+"""Seconds that an actor may wait for free resources, or be silent while it starts."""
+_BEAT = 5.0
+"""Seconds between two questions whether an actor still lives."""
 
 
 async def answer(reference: Any) -> Any:
@@ -32,6 +34,25 @@ async def answer(reference: Any) -> Any:
         raise ours(error) from None
 
 
+async def answer_of_living(actor: ActorHandle[Any], reference: Any) -> Any:
+    """The result of a method that may take long, for as long as the actor also says where it is.
+
+    Raises:
+        WorkerLost: the actor is gone, or hangs.
+        Exception: what the method raised.
+    """
+    call = asyncio.ensure_future(answer(reference))
+    try:
+        while not (await asyncio.wait([call], timeout=_BEAT))[0]:
+            try:
+                await asyncio.wait_for(answer(actor.place.remote()), ROOM)
+            except TimeoutError:
+                raise WorkerLost(f"it has not answered for {ROOM:g} seconds") from None
+        return call.result()
+    finally:
+        call.cancel()
+
+
 def ours(error: RayError) -> Exception:
     """What the method raised, or WorkerLost if the actor is gone."""
     if not isinstance(error, RayTaskError):
@@ -43,12 +64,13 @@ async def placed(actor: ActorHandle[Any]) -> Place:
     """Where an actor is, as soon as it has found room.
 
     Raises:
-        WorkerLost: it died, or the cluster has no room for it.
+        NoRoom: the cluster has no room for it.
+        WorkerLost: it died.
     """
     try:
         found = await asyncio.wait_for(answer(actor.place.remote()), ROOM)
     except TimeoutError:
-        raise WorkerLost(f"the cluster has had no room for it for {ROOM:g} seconds") from None
+        raise NoRoom(f"the cluster has had no room for it for {ROOM:g} seconds") from None
     return Place(*found)
 
 

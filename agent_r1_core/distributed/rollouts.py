@@ -12,7 +12,7 @@ import ray
 from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.distributed.host import RolloutHost
 from agent_r1_core.distributed.jobs import Job, Report
-from agent_r1_core.distributed.remote import Place, answer, end, here, placed
+from agent_r1_core.distributed.remote import Place, answer, answer_of_living, end, here, placed
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.distributed.weights import to_arrays, to_tensors
 from agent_r1_core.rollout.plan import plan_episodes
@@ -168,7 +168,7 @@ class _RayWorker:
         options = await self._placement.player(self._number)
         self._actor = remote.options(max_concurrency=_CALLS, **options).remote(self._spec)
         self._place = await placed(self._running)
-        facts: dict[str, dict[str, Any]] = await answer(self._running.start.remote())
+        facts: dict[str, dict[str, Any]] = await answer_of_living(self._running, self._running.start.remote())
         return facts
 
     async def submit(self, jobs: Sequence[Job]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from fake_workers import FakeWorker, plans
 
 from agent_r1_core.distributed import dispatcher as module
-from agent_r1_core.distributed.dispatcher import LOSSES, Dispatcher
-from agent_r1_core.distributed.jobs import WorkerLost
+from agent_r1_core.distributed.dispatcher import LOSSES, STARTS, Dispatcher
+from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
 from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -165,6 +165,43 @@ def test_a_worker_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPat
     run(work())
 
 
+def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> None:
+    """The first one of a seat and a replacement; where there is no room, nobody waits for it three times."""
+
+    async def work() -> None:
+        def die(worker: FakeWorker) -> None:
+            if worker.name in ("worker 0", "worker 2", "worker 3"):
+                worker.fails_to_start = WorkerLost("its process has ended")
+
+            def happens(plan: EpisodePlan) -> None:
+                if worker.name == "worker 1":
+                    raise WorkerLost("its process has ended")
+
+            worker.happens = happens
+
+        crew = Crew(die)
+        dispatcher = crew.dispatcher(1)
+        await dispatcher.start()
+        assert crew.workers[0].killed
+        await played(dispatcher, plans(2))
+        assert len(crew.workers) == 5
+        await dispatcher.close()
+
+        def lost(worker: FakeWorker) -> None:
+            worker.fails_to_start = WorkerLost("its process has ended")
+
+        def without_room(worker: FakeWorker) -> None:
+            worker.fails_to_start = NoRoom("there is no room")
+
+        for shape, attempts in ((lost, STARTS), (without_room, 1)):
+            crew = Crew(shape)
+            with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
+                await crew.dispatcher(1).start()
+            assert len(crew.workers) == attempts
+
+    run(work())
+
+
 def test_an_episode_under_which_worker_after_worker_is_lost_has_failed() -> None:
     async def work() -> None:
         def dies_of_it(worker: FakeWorker) -> None:
@@ -220,7 +257,7 @@ def test_a_run_says_why_it_cannot_go_on_without_workers() -> None:
 
                 worker.happens = happens
             else:
-                worker.fails_to_start = WorkerLost("the cluster has no room for it")
+                worker.fails_to_start = NoRoom("the cluster has no room for it")
 
         crew = Crew(one_chance)
         dispatcher = crew.dispatcher(1)
