@@ -274,23 +274,33 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, site: Site, done: int
         LearnerLost: the learner was lost again and again without a checkpoint in between.
     """
     resolved, losses, begun = assembly.resolved, 0, done
-    while True:
-        try:
-            return _fit_once(assembly, run, listener, done, resumed)
-        except LearnerLost as error:
-            assembly, done = _reassemble(run, resolved, listener, site)
-            losses, begun = (losses + 1, begun) if done == begun else (1, done)
-            if losses >= _LOSSES:
-                raise
-            resumed = True
-            listener.note(f"{error}; new learner workers go on after step {done}")
+    try:
+        while True:
+            try:
+                return _fit_once(assembly, run, listener, done, resumed)
+            except LearnerLost as error:
+                assembly, done = _reassemble(run, resolved, listener, site)
+                losses, begun = (losses + 1, begun) if done == begun else (1, done)
+                if losses >= _LOSSES:
+                    raise
+                resumed = True
+                listener.note(f"{error}; new learner workers go on after step {done}")
+    except KeyboardInterrupt:
+        run.checkpoint_writer.wait()
+        with suppress(LearnerLost):
+            run.checkpoint_writer.raise_error()
+        saved = run.checkpoints.latest()
+        raise KeyboardInterrupt(
+            f"stopped after step {saved.step if saved else 0} of {resolved.config.training.steps}; "
+            f"continue with: agent-r1 train {run.path} --resume"
+        ) from None
 
 
 def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resumed: bool) -> None:
     """Train as long as the learner lives.
 
     Raises:
-        KeyboardInterrupt, LearnerLost: as `_fit`.
+        LearnerLost: as `_fit`.
     """
     from agent_r1_core.training.trainer import Trainer
 
@@ -299,14 +309,6 @@ def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resum
     assembly.rollouts.log_calls(log)
     try:
         run_async(Trainer(assembly, run, listener, done, resumed).fit())
-    except KeyboardInterrupt:
-        run.checkpoint_writer.wait()
-        run.checkpoint_writer.raise_error()
-        saved = run.checkpoints.latest()
-        raise KeyboardInterrupt(
-            f"stopped after step {saved.step if saved else 0} of {assembly.config.training.steps}; "
-            f"continue with: agent-r1 train {run.path} --resume"
-        ) from None
     except (OSError, RecursionError) as error:
         explained = log.explain(error)
         if explained is None:

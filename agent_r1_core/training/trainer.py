@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.tracker import RunInfo
-from agent_r1_core.errors import EpisodeError, RunError
+from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
@@ -108,8 +109,9 @@ class Trainer:
         except (asyncio.CancelledError, EpisodeError):
             if self.run.checkpoint_writer.busy:
                 self.listener.note(f"writing the checkpoint of step {self.run.checkpoint_writer.step} before stopping")
-            await self._checkpoint()
-            await self._written()
+            with suppress(LearnerLost):  # then the newest checkpoint is what there is
+                await self._checkpoint()
+                await self._written()
             raise
         except Exception:
             await self._tell_if_not_written()
@@ -145,7 +147,8 @@ class Trainer:
             await asyncio.shield(remainder)
         except asyncio.CancelledError:
             self.listener.note(f"finishing step {step} before stopping")
-            await remainder
+            with suppress(LearnerLost):  # an interrupted run does not go on, and stops without the step
+                await remainder
             raise
 
     def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
@@ -286,5 +289,7 @@ class Trainer:
         """Wait likewise, where another error is being raised, which matters more."""
         try:
             await self._written()
+        except LearnerLost:
+            return  # the checkpoint went with it
         except RunError as error:
             self.listener.note(str(error))

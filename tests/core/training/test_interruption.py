@@ -13,7 +13,7 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import AlgorithmError, RunError
+from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
 from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
@@ -81,6 +81,34 @@ def test_a_second_one_gives_the_step_up_and_saves_nothing_in_its_name(trainer: T
     assert trainer.done == 1
     assert trainer.run.checkpoints.latest() is None, "the policy holds step 2, of which there is no record"
     assert [line["step"] for line in trainer.run.metrics()] == [1]
+
+
+def test_one_ends_a_run_whose_learner_is_lost_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an interruption the run would go on with new learner workers."""
+    trainer = trainer_of(tmp_path, every=1)
+    learner, interrupted = trainer.assembly.learner, asyncio.Event()
+    update = learner.update
+
+    async def lose(groups: Any, step: int) -> Any:
+        if step == 1:
+            return await update(groups, step)
+        interrupted.set()
+        await asyncio.sleep(0)
+        raise LearnerLost("a learner worker is lost")
+
+    monkeypatch.setattr(learner, "update", lose)
+
+    async def interrupt() -> None:
+        training = asyncio.create_task(trainer.fit())
+        await interrupted.wait()
+        training.cancel()
+        await training
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupt())
+    saved = trainer.run.checkpoints.latest()
+    assert saved is not None
+    assert saved.step == trainer.done == 1
 
 
 class Scheduler(Silence):
