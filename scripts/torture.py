@@ -3,9 +3,9 @@
     python scripts/torture.py
     python scripts/torture.py --parts files,soak --share 0.1
 
-Parts: kills (100 runs are killed once or twice, and resumed), threads and processes (1,000 hostile calls each), files
-(2,000 corrupted files), soak (500 steps with hangs). `--share` tries less of everything. Every fault is printed; the
-exit status is 1 if there is one.
+Parts: kills (100 runs are killed once or twice, and resumed), workers (20 kills of processes of runs on Ray), threads
+and processes (1,000 hostile calls each), files (2,000 corrupted files), soak (500 steps with hangs). `--share` tries
+less of everything. Every fault is printed; the exit status is 1 if there is one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from attacks.kills import kill_runs
 from attacks.outcome import HEADER, Outcome, Part, Plan
 from attacks.soak import soak
 from attacks.tools import call_in_processes, call_in_threads
+from attacks.workers import kill_workers
 
 PARTS: dict[str, Part] = {
     "kills": kill_runs,
+    "workers": kill_workers,
     "threads": call_in_threads,
     "processes": call_in_processes,
     "files": corrupt_files,
@@ -51,6 +53,7 @@ def main() -> int:
         show(outcome)
         outcomes.append(outcome)
     print("\n".join([HEADER, *(outcome.row() for outcome in outcomes)]))
+    print("".join(f"\n{outcome.table}\n" for outcome in outcomes if outcome.table), end="")
     return int(any(outcome.faults for outcome in outcomes))
 
 

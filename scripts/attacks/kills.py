@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ def kill_runs(plan: Plan) -> Outcome:
     """Every third run is killed twice, every fourth while it writes a checkpoint."""
     rng, outcome = random.Random(plan.seed), Outcome("kills")
     whole = plan.folder / "whole"
-    with _started(whole) as process:
+    with started(whole) as process:
         _wait_for(lambda: whole.is_dir(), process)
         begun = time.perf_counter()
         status = _status(process)
@@ -118,7 +119,7 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Pa
     """Start a run, kill it as the attack says, and resume it to its end; returns what happened, and the run."""
     run, words = folder / f"run-{attack.number}", []
     for moment in attack.moments:
-        with _started(run) as process:
+        with started(run) as process:
             _wait_for(lambda: (run / "config.yaml").is_file(), process)
             time.sleep(moment * seconds)
             if attack.aimed:
@@ -130,20 +131,21 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Pa
                 words.append("too late")
             if _status(process) is None:
                 words.append("did not end")
-    with _started(run) as process:
+    with started(run) as process:
         words.append("resumed" if _status(process) == 0 else "not resumed")
     return words, run
 
 
-def _started(run: Path) -> subprocess.Popen[bytes]:
+def started(run: Path, settings: Sequence[str] = SETTINGS) -> subprocess.Popen[bytes]:
     """The command that begins the run, or continues it if it has begun."""
     begun = (run / "config.yaml").is_file()
     place = (str(run), "--resume") if begun else ("default", f"run.dir={run.parent}", f"run.name={run.name}", "--force")
     log = run.with_suffix(".log").open("ab")
     with log:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        settings = () if begun else SETTINGS
-        return subprocess.Popen([*COMMAND, *place, *settings], stdout=log, stderr=log, env=environment)
+        return subprocess.Popen(
+            [*COMMAND, *place, *(() if begun else settings)], stdout=log, stderr=log, env=environment
+        )
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:

@@ -19,6 +19,8 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     """What must not happen, one sentence each."""
     seconds: float = 0.0
+    table: str = ""
+    """What it has to show besides its row, in Markdown."""
 
     def row(self) -> str:
         """The part's row of the Markdown table."""
