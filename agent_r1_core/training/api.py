@@ -282,7 +282,10 @@ def _fit(assembly: Assembly, run: Run, listener: Listener, site: Site, done: int
                 assembly, done = _reassemble(run, resolved, listener, site)
                 losses, begun = (losses + 1, begun) if done == begun else (1, done)
                 if losses >= _LOSSES:
-                    raise
+                    raise LearnerLost(
+                        f"{error}; the learner was lost {_LOSSES} times before it reached a checkpoint: find out what "
+                        "ends it (too little memory?), then start or resume the run"
+                    ) from None
                 resumed = True
                 listener.note(f"{error}; new learner workers go on after step {done}")
     except KeyboardInterrupt:
