@@ -41,6 +41,28 @@ class Collected:
     """How stale its tokens are."""
 
 
+class _Shown:
+    """Shows the episodes of a step as they end, and those that end ahead of their step when it comes."""
+
+    def __init__(self, show: Callable[[Trajectory], None]) -> None:
+        self._show = show
+        self._ended: list[Trajectory] = []
+        self._ahead = True
+
+    def __call__(self, trajectory: Trajectory) -> None:
+        if self._ahead:
+            self._ended.append(trajectory)
+        else:
+            self._show(trajectory)
+
+    def come(self) -> None:
+        """The step has come."""
+        self._ahead = False
+        for trajectory in self._ended:
+            self._show(trajectory)
+        self._ended.clear()
+
+
 @dataclass
 class _Begun:
     """A step whose episodes are being played."""
@@ -48,6 +70,7 @@ class _Begun:
     step: int
     tasks: list[int]
     order: Order
+    shown: _Shown
     rollout: asyncio.Task[RolloutResult]
 
 
@@ -66,8 +89,6 @@ class Supply:
         self._last = done
         """The last step that was begun."""
         self._begun: deque[_Begun] = deque()
-        self._current = 0
-        """The step whose episodes are shown."""
         self._playing = 0
         self._idle_since = time.perf_counter()
         self._idle = 0.0
@@ -79,9 +100,9 @@ class Supply:
         Raises:
             EngineError: tokens are older than they may be.
         """
-        self._current = step
         self._begin(step + self._settings.max_staleness)
         begun = self._begun.popleft()
+        begun.shown.come()
         rollout = await begun.rollout
         played, order, learner = begun.tasks, begun.order, self._assembly.learner
         groups = learner.filter(rollout.groups)
@@ -93,7 +114,9 @@ class Supply:
                 break
             self._order = order
             played = played + more
-            rollout = rollout + await self._play(step, more, f"{step}/{extra}")
+            shown = self._shown(more)
+            shown.come()
+            rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
             groups = learner.filter(rollout.groups)
         return Collected(rollout, groups, order, self._staleness(step, rollout.trajectories))
 
@@ -116,10 +139,11 @@ class Supply:
         while self._last < min(last, self._settings.steps):
             self._last += 1
             tasks, self._order = self._order.draw(self._settings.tasks_per_step)
-            rollout = asyncio.create_task(self._play(self._last, tasks, self._last))
-            self._begun.append(_Begun(self._last, tasks, self._order, rollout))
+            shown = self._shown(tasks)
+            rollout = asyncio.create_task(self._play(self._last, tasks, self._last, shown))
+            self._begun.append(_Begun(self._last, tasks, self._order, shown, rollout))
 
-    async def _play(self, step: int, chosen: Sequence[int], round: int | str) -> RolloutResult:
+    async def _play(self, step: int, chosen: Sequence[int], round: int | str, shown: _Shown) -> RolloutResult:
         """Play tasks with the weights that the step before produced or, ahead of it, with those that are served."""
         samples, tasks = self._settings.samples_per_task, self._assembly.train.tasks
         greedy = self._assembly.learner.needs_greedy_baseline()
@@ -129,23 +153,14 @@ class Supply:
         )
         self._count(1)
         try:
-            counter = self._counter(step, len(chosen) * (samples + greedy))
-            return await self._assembly.rollouts.collect(request, counter)
+            return await self._assembly.rollouts.collect(request, shown)
         finally:
             self._count(-1)
 
-    def _counter(self, step: int, total: int) -> Callable[[Trajectory], None]:
-        """Counts the episodes of a step; those that end ahead of their step are shown when it comes."""
-        show, waiting = episode_counter(self._listener, total, "rollout"), list["Trajectory"]()
-
-        def count(trajectory: Trajectory) -> None:
-            waiting.append(trajectory)
-            if step <= self._current:
-                for one in waiting:
-                    show(one)
-                waiting.clear()
-
-        return count
+    def _shown(self, chosen: Sequence[int]) -> _Shown:
+        """Counts the episodes of these tasks."""
+        each = self._settings.samples_per_task + self._assembly.learner.needs_greedy_baseline()
+        return _Shown(episode_counter(self._listener, len(chosen) * each, "rollout"))
 
     def _count(self, change: int) -> None:
         now = time.perf_counter()

@@ -1,0 +1,239 @@
+"""Supply: which steps are played ahead of the learner, with which tasks, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.errors import EngineError
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.training import supply as room
+from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.supply import Collected, Supply
+from agent_r1_core.training.task_order import Order, TaskOrder, after
+from agent_r1_core.trajectory import Group
+
+STEPS = 5
+TASKS = [make_task(f"task {number}") for number in range(7)]
+FIRST = TaskOrder(len(TASKS), seed=3, shuffle=True)
+every_staleness = pytest.mark.parametrize("k", [0, 1, 2])
+
+
+class Rollouts:
+    """Plays each step with the weights that are served when it begins, as soon as its gate is open."""
+
+    def __init__(self) -> None:
+        self.served = 0
+        self.requests: dict[int | str, RolloutRequest] = {}
+        self.cancelled: list[int | str] = []
+        self.shut: dict[int | str, asyncio.Event] = {}
+        self.versions: Callable[[], tuple[tuple[int, int], ...]] = lambda: ((self.served, 2),)
+        """Of an action of two tokens."""
+
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """One episode for each task."""
+        self.requests[request.round] = request
+        groups = [Group(task, [make_trajectory([((1,), (2, 3))], task=task)]) for task in request.tasks]
+        for group in groups:
+            group.trajectories[0].turns[0].versions = self.versions()
+        try:
+            if request.round in self.shut:
+                await self.shut[request.round].wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(request.round)
+            raise
+        for group in groups:
+            assert on_episode is not None
+            on_episode(group.trajectories[0])
+        return RolloutResult(groups)
+
+    def tasks(self) -> dict[int | str, list[str]]:
+        """What each step that was begun plays."""
+        return {step: [task.id for task in request.tasks] for step, request in self.requests.items()}
+
+
+class Shown(Silence):
+    """Remembers which episodes were shown."""
+
+    def __init__(self) -> None:
+        self.episodes_shown: list[int] = []
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        self.episodes_shown.append(done)
+
+
+def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, listener: Any = None) -> Supply:
+    """A supply over these rollouts, with a learner that keeps every group."""
+    settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
+    learner = SimpleNamespace(
+        filter=lambda groups: groups, more_tasks=lambda groups, tasks: 0, needs_greedy_baseline=lambda: False
+    )
+    assembly: Any = SimpleNamespace(
+        config=SimpleNamespace(training=settings),
+        learner=learner,
+        train=SimpleNamespace(tasks=TASKS),
+        rollouts=rollouts,
+    )
+    return Supply(assembly, listener or Silence(), order, done)
+
+
+async def learn(
+    own: Supply, rollouts: Rollouts, first: int = 1, last: int = STEPS, each: Callable[[int], Any] = lambda step: None
+) -> list[Collected]:
+    """Take steps one after the other, as the trainer does; `each` looks before a step's new weights are served."""
+    found = []
+    for step in range(first, last + 1):
+        found.append(await own.take(step))
+        for _ in range(10):  # while it is learnt from, the loop is free
+            await asyncio.sleep(0)
+        each(step)
+        rollouts.served = step
+    return found
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+@every_staleness
+def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt_from(k: int) -> None:
+    rollouts, begun = Rollouts(), dict[int, list[int | str]]()
+    run(learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)})))
+    assert begun == {step: list(range(1, min(step + k, STEPS) + 1)) for step in range(1, STEPS + 1)}
+
+
+@every_staleness
+def test_every_step_plays_the_tasks_that_it_would_play_without_running_ahead(k: int) -> None:
+    rollouts = Rollouts()
+    run(learn(supply(k, rollouts), rollouts))
+    order: Order = FIRST
+    for step in range(1, STEPS + 1):
+        tasks, order = order.draw(2)
+        assert rollouts.tasks()[step] == [TASKS[task].id for task in tasks]
+
+
+def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
+    for k, asked in ((0, [0, 1, 2, 3, 4]), (2, [None] * STEPS)):
+        rollouts = Rollouts()
+        run(learn(supply(k, rollouts), rollouts))
+        assert [request.version for request in rollouts.requests.values()] == asked
+
+
+def test_a_step_that_may_not_begin_yet_waits_however_long_the_one_before_takes() -> None:
+    async def work() -> None:
+        rollouts = Rollouts()
+        rollouts.shut[1] = asyncio.Event()
+        taken = asyncio.create_task(supply(1, rollouts).take(1))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert list(rollouts.requests) == [1, 2]
+        assert not taken.done()
+        rollouts.shut[1].set()
+        assert len((await taken).groups) == 2
+
+    run(work())
+
+
+@every_staleness
+def test_the_oldest_tokens_are_as_old_as_is_allowed(k: int) -> None:
+    rollouts = Rollouts()
+    found = run(learn(supply(k, rollouts), rollouts))
+    assert [one.metrics[metric.ROLLOUT_STALENESS_MAX] for one in found] == [min(step, k) for step in range(STEPS)]
+
+
+def test_an_age_is_that_of_a_token_not_of_an_episode() -> None:
+    rollouts = Rollouts()
+    rollouts.versions = lambda: ((0, 1), (1, 1))  # the weights change within every action
+    _, second = run(learn(supply(1, rollouts), rollouts, last=2))
+    assert second.metrics == {metric.ROLLOUT_STALENESS: 0.5, metric.ROLLOUT_STALENESS_MAX: 1.0}
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_tokens_that_are_older_than_allowed_are_refused(k: int) -> None:
+    async def work() -> None:
+        rollouts = Rollouts()
+        own = supply(k, rollouts)
+        for step in range(1, k + 2):
+            await own.take(step)  # and nobody serves what they made
+        with pytest.raises(EngineError, match=rf"step {k + 2} got tokens that are {k + 1} versions old, .* is {k};"):
+            await own.take(k + 2)
+
+    run(work())
+
+
+@every_staleness
+def test_an_interruption_stops_what_is_ahead_and_a_resumed_run_plays_it_again(k: int) -> None:
+    async def work() -> None:
+        whole, rollouts, again = Rollouts(), Rollouts(), Rollouts()
+        await learn(supply(k, whole), whole)
+        rollouts.shut = {step: asyncio.Event() for step in (3, 4, 5)}
+        own = supply(k, rollouts)
+        *_, second = await learn(own, rollouts, last=2)
+        taken = asyncio.create_task(own.take(3))
+        while 3 + k not in rollouts.requests:
+            await asyncio.sleep(0)
+        taken.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taken
+        await own.close()
+        assert rollouts.cancelled == list(range(3, 3 + k + 1))
+        again.served = 2
+        await learn(supply(k, again, second.order, done=2), again, first=3)
+        assert again.tasks() == {step: whole.tasks()[step] for step in (3, 4, 5)}
+
+    run(work())
+
+
+@every_staleness
+def test_a_checkpoint_keeps_the_place_behind_its_step_not_behind_what_is_ahead(k: int) -> None:
+    rollouts = Rollouts()
+    found = run(learn(supply(k, rollouts), rollouts))
+    assert [one.order for one in found] == [after(FIRST, step, 2) for step in range(1, STEPS + 1)]
+
+
+def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:
+    shown, counts = Shown(), list[list[int]]()
+    rollouts = Rollouts()
+
+    def look(step: int) -> None:
+        counts.append(shown.episodes_shown)
+        shown.episodes_shown = []
+
+    run(learn(supply(2, rollouts, listener=shown), rollouts, each=look))
+    assert counts == [[1, 2]] * STEPS
+
+
+class Clock:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+def test_time_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, rollouts = Clock(), Rollouts()
+    monkeypatch.setattr(room, "time", clock)
+    rollouts.shut[2] = asyncio.Event()
+    found = []
+
+    def look(step: int) -> None:
+        clock.now += 7  # learning from it
+        found.append(own.idle_seconds())
+        if step == 1:
+            rollouts.shut[2].set()
+
+    own = supply(1, rollouts)
+    clock.now += 2  # before the first episode
+    run(learn(own, rollouts, last=2, each=look))
+    assert found == [2.0, 7.0]
+    assert own.idle_seconds() == 0.0
