@@ -573,6 +573,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "without_spread",
     ),
     Mutation(
+        7,
+        "a-step-too-far-ahead",
+        "agent_r1_core/training/supply.py",
+        "self._begin(step + self._settings.max_staleness)",
+        "self._begin(step + self._settings.max_staleness + 1)",
+        "so_far_apart",
+    ),
+    Mutation(
+        7,
+        "no-version-is-recorded",
+        EPISODE,
+        "            versions=versions,\n",
+        "",
+        "so_far_apart",
+    ),
+    Mutation(
         8,
         "unknown-keys-ignored",
         "agent_r1_core/contracts/section.py",

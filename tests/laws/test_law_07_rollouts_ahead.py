@@ -1,0 +1,53 @@
+"""LAW 7: where rollouts run ahead, the tokens of a group stem from versions at most training.max_staleness apart, each
+recorded."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from small_run import run_once
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.listener import Silence
+
+CHANGED = {"deterministic": "false", "evaluation__every": 0, "evaluation__at_end": "false", "checkpoint__best": "null"}
+
+
+class Terminated(Silence):
+    """Ends the process by SIGTERM after a step, while further steps are being played."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        if step == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def versions(run: Run, step: int) -> list[set[int]]:
+    """Of each group of a step; every token has one."""
+    found: dict[str, set[int]] = {}
+    for trajectory in run.read_trajectories(step):
+        for turn in trajectory.turns:
+            assert sum(tokens for _, tokens in turn.versions) == turn.tokens > 0
+        found.setdefault(trajectory.task.id, set()).update(trajectory.versions)
+    return list(found.values())
+
+
+def test_the_versions_of_a_group_are_at_most_so_far_apart_also_in_a_resumed_run(tmp_path: Path) -> None:
+    tiny_model_folder(tmp_path / "model")
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after step [23] of 6"):
+        run_once(tmp_path, "ahead", 6, listener=Terminated(), training__max_staleness=1, **CHANGED)
+    ahead = run_once(tmp_path, "ahead", 6, resume=True, training__max_staleness=1, **CHANGED)
+    assert [line["step"] for line in ahead.metrics()] == [1, 2, 3, 4, 5, 6]
+    for step in range(1, 7):
+        groups = versions(ahead, step)
+        assert len(groups) == 2
+        assert all(group <= {step - 2, step - 1} for group in groups), "older than allowed, or not yet there"
+    assert max(line["rollout/staleness_max"] for line in ahead.metrics()) == 1.0
+    together = run_once(tmp_path, "together", 6, **CHANGED)
+    for step in range(1, 7):
+        assert versions(together, step) == [{step - 1}] * 2
+        played = [[one.task.id for one in run.read_trajectories(step)] for run in (ahead, together)]
+        assert played[0] == played[1], "running ahead, or an interruption, changed the tasks of a step"
