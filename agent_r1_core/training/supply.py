@@ -100,6 +100,7 @@ class Supply:
         Raises:
             EngineError: tokens are older than they may be.
         """
+        self.idle_seconds()  # those before the step are not the step's
         self._begin(step + self._settings.max_staleness)
         begun = self._begun.popleft()
         begun.shown.come()
@@ -121,7 +122,7 @@ class Supply:
         return Collected(rollout, groups, order, self._staleness(step, rollout.trajectories))
 
     def idle_seconds(self) -> float:
-        """Time without any episode in flight since the last call."""
+        """Time of this step without any episode in flight, since the last call."""
         now = time.perf_counter()
         idle = self._idle + (0.0 if self._playing else now - self._idle_since)
         self._idle, self._idle_since = 0.0, now

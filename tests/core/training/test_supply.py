@@ -220,20 +220,20 @@ class Clock:
         return self.now
 
 
-def test_time_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rollouts = Clock(), Rollouts()
+def test_a_step_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, rollouts, found = Clock(), Rollouts(), list[float]()
     monkeypatch.setattr(room, "time", clock)
     rollouts.shut[2] = asyncio.Event()
-    found = []
 
     def look(step: int) -> None:
         clock.now += 7  # learning from it
         found.append(own.idle_seconds())
+        clock.now += 3  # a checkpoint between two steps
         if step == 1:
             rollouts.shut[2].set()
 
     own = supply(1, rollouts)
-    clock.now += 2  # before the first episode
-    run(learn(own, rollouts, last=2, each=look))
-    assert found == [2.0, 7.0]
-    assert own.idle_seconds() == 0.0
+    clock.now += 60  # engine and tools start
+    run(learn(own, rollouts, last=3, each=look))
+    assert found == [0.0, 7.0, 7.0]
+    assert own.idle_seconds() == 3.0
