@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from agent_r1_core.distributed.jobs import Job, NoRoom, Report, RolloutWorker, WorkerLost
-from agent_r1_core.errors import AgentR1Error, EngineError
+from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -140,6 +140,7 @@ class Dispatcher:
 
         Raises:
             EngineError: other weights than `version` are served, or lost workers cannot be replaced.
+            LearnerLost: the weights are gone, so that a lost worker cannot be replaced.
             ConfigError, ModelError, PluginError: a problem that no retry can solve.
         """
         served = None if self._weights is None else self._weights[1]
@@ -392,6 +393,9 @@ class Dispatcher:
             except asyncio.CancelledError:
                 seat.worker.kill()
                 raise
+            except LearnerLost as error:  # its weights cannot be had any more: the run goes on from its checkpoint
+                self._error = error
+                self._fail_all(error)
             except Exception as error:
                 seat.worker.kill()
                 last = str(error) or type(error).__name__

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.exceptions import ObjectLostError
 
 from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.distributed.host import RolloutHost
@@ -15,6 +16,7 @@ from agent_r1_core.distributed.jobs import Job, Report
 from agent_r1_core.distributed.remote import Place, answer, answer_of_living, end, here, placed
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.distributed.weights import to_arrays, to_tensors
+from agent_r1_core.errors import LearnerLost
 from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.training.in_process import local_rollouts
@@ -181,8 +183,15 @@ class _RayWorker:
         return report
 
     async def load_weights(self, weights: Any, version: int) -> None:
-        """Serve these weights, the reference of arrays."""
-        await answer(self._running.load_weights.remote(weights, version))
+        """Serve these weights, the reference of arrays.
+
+        Raises:
+            LearnerLost: they are gone with the machine that held them.
+        """
+        try:
+            await answer(self._running.load_weights.remote(weights, version))
+        except ObjectLostError:
+            raise LearnerLost(f"the machine that held the weights of step {version} is gone") from None
 
     async def rest(self) -> None:
         """Free memory."""

@@ -13,7 +13,7 @@ from fake_workers import FakeWorker, plans
 from agent_r1_core.distributed import dispatcher as module
 from agent_r1_core.distributed.dispatcher import LOSSES, STARTS, Dispatcher
 from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
-from agent_r1_core.errors import ConfigError, EngineError
+from agent_r1_core.errors import ConfigError, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
@@ -198,6 +198,38 @@ def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> None:
             with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
                 await crew.dispatcher(1).start()
             assert len(crew.workers) == attempts
+
+    run(work())
+
+
+def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was_lost() -> None:
+    """The other workers, which have them, do not matter: the run goes on from its checkpoint with new weights."""
+
+    async def work() -> None:
+        gate = asyncio.Event()
+
+        def shape(worker: FakeWorker) -> None:
+            async def gone(weights: Any, version: int) -> None:
+                raise LearnerLost("the machine that held the weights is gone")
+
+            def happens(plan: EpisodePlan) -> None:
+                raise WorkerLost("its machine is gone")
+
+            if worker.name == "worker 0":
+                worker.happens = happens
+            elif worker.name == "worker 1":
+                worker.gate = gate
+            else:
+                worker.load_weights = gone  # type: ignore[method-assign]
+
+        crew = Crew(shape)
+        dispatcher = crew.dispatcher(2)
+        await dispatcher.start()
+        await dispatcher.load_weights({}, 1)
+        for _ in range(2):
+            with pytest.raises(LearnerLost, match="that held the weights is gone"):
+                await dispatcher.play(plans(2), lambda plan, trajectory: None, version=1)
+        await dispatcher.close()
 
     run(work())
 
