@@ -1,0 +1,231 @@
+"""AttackedRun: a run on Ray whose processes are killed at random moments, and what it leaves in the end."""
+
+from __future__ import annotations
+
+import math
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.trajectory import Trajectory
+from attacks.family import Family
+from attacks.kills import started
+
+STEPS = 15
+EPISODES = 16
+"""Of a step."""
+PATIENCE = 600.0
+"""Seconds that a run may take until the next kill, and after the last one."""
+LEFT = 20.0
+"""Seconds until the processes of a command that has ended must have ended, too."""
+SETTINGS = (
+    "threads=1",
+    "model.dtype=float32",
+    "tasks.train.size=16",
+    "tasks.eval.size=6",
+    f"training.steps={STEPS}",
+    "training.tasks_per_step=4",
+    "training.samples_per_task=4",
+    "evaluation={every: 4, at_start: false}",
+    "checkpoint={every: 2, keep: 2, best: eval/exact_match}",
+    "distributed={rollout_workers: 2, learner_workers: 2}",
+)
+ROLLOUT, LEARNER = "ray::RolloutActor", "ray::LearnerActor"
+VICTIMS: dict[str, tuple[tuple[str, ...], signal.Signals]] = {
+    "rollout worker": ((ROLLOUT,), signal.SIGKILL),
+    "learner worker": ((LEARNER,), signal.SIGKILL),
+    "command": ((), signal.SIGKILL),
+    "one of each": ((ROLLOUT, LEARNER), signal.SIGKILL),
+    "all workers": ((ROLLOUT, ROLLOUT, LEARNER, LEARNER), signal.SIGKILL),
+    "rollout worker, stopped": ((ROLLOUT,), signal.SIGSTOP),
+    "learner worker, stopped": ((LEARNER,), signal.SIGSTOP),
+}
+"""What a kill hits: the classes of its workers, none for the command itself; and with which signal."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill of a run."""
+
+    victim: str
+    after: int
+    """It comes when this many steps are recorded; 0: as soon as there is a worker."""
+    delay: float
+    """Seconds after that."""
+
+
+@dataclass
+class Killed:
+    """What came of a kill."""
+
+    victim: str
+    phase: str
+    seconds: float | None = None
+    """Until the next step was recorded; None: there was none left."""
+
+    def row(self) -> str:
+        """Its row of the table."""
+        seconds = "none was left" if self.seconds is None else f"{self.seconds:.1f}"
+        return f"| {self.victim} | {self.phase} | {seconds} |"
+
+
+class AttackedRun:
+    """A run under attack."""
+
+    def __init__(self, run: Path, ahead: int, rng: random.Random) -> None:
+        self._run = run
+        self._rng = rng
+        self._settings = (*SETTINGS, f"training.max_staleness={ahead}")
+        self._family = Family()
+        self._process: subprocess.Popen[bytes]
+        self._recorded = 0
+        """The last step in the metrics file."""
+        self._open: list[tuple[Killed, float]] = []
+        """Kills after which no step has been recorded, and when they came."""
+        self.killed: list[Killed] = []
+        self.faults: list[str] = []
+
+    def train(self, kills: Sequence[Kill]) -> None:
+        """Train to the end, while the kills come."""
+        with self._command():
+            for kill in kills:
+                if not self._await_moment(kill):
+                    break
+                self._strike(kill.victim)
+            deadline = time.monotonic() + PATIENCE
+            while self._process.poll() is None and time.monotonic() < deadline:
+                self._look()
+            status = self._process.poll()
+        if status is None:
+            self.faults.append(f"it did not end within {PATIENCE:g} seconds, at step {self._recorded}")
+        elif status:
+            self.faults.append(f"it ended with status {status}: {self._last_words()}")
+        self._look()
+        self._judge_processes()
+        self._judge()
+
+    @contextmanager
+    def _command(self) -> Iterator[None]:
+        self._process = started(self._run, self._settings)
+        try:
+            yield
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+    def _await_moment(self, kill: Kill) -> bool:
+        """Wait for the moment of a kill; False: the run has ended before, or goes on no more."""
+        deadline = time.monotonic() + PATIENCE
+        while not (self._recorded >= kill.after and (kill.after or self._family.named(ROLLOUT))):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                return False
+            self._look()
+        end = time.monotonic() + kill.delay
+        while time.monotonic() < end:
+            self._look()
+        return self._process.poll() is None
+
+    def _strike(self, victim: str) -> None:
+        titles, signum = VICTIMS[victim]
+        phase = self._phase()
+        self._family.look(self._process.pid)
+        struck = 0
+        if not titles:
+            self._process.kill()
+            struck = 1
+        for title in sorted(set(titles)):
+            there = self._family.named(title)
+            count = min(titles.count(title), len(there))
+            struck += sum(self._family.signal(member, signum) for member in self._rng.sample(there, count))
+        if not struck:
+            phase += ", when there was none"
+        now = time.monotonic()
+        self.killed.append(Killed(victim, phase))
+        self._open = [*self._open, (self.killed[-1], now)]
+        if not titles:
+            self._process.wait()
+            self._judge_processes()
+            self._process = started(self._run, self._settings)
+
+    def _look(self) -> None:
+        """Note the steps and processes that are there now."""
+        time.sleep(0.05)
+        self._family.look(self._process.pid)
+        step = _last_step(self._run)
+        if step > self._recorded:
+            now = time.monotonic()
+            for killed, when in self._open:
+                killed.seconds = now - when
+            self._open = []
+        self._recorded = step
+
+    def _phase(self) -> str:
+        """What the run is doing."""
+        if not self._recorded and not (self._run / "metrics.jsonl").is_file():
+            return "it starts"
+        learners = [member.title for member in self._family.named(LEARNER)]
+        if not learners or any(title.endswith((".start", ".place", ".__init__")) for title in learners):
+            return "it starts" if not self._open else "workers are replaced"
+        if any(self._run.glob("checkpoints/.tmp-*")):
+            return "a checkpoint is written"
+        if any(title.endswith(".update") for title in learners):
+            return "it learns"
+        if any(self._run.glob(f"trajectories/*{self._recorded + 1:06d}.parquet")):
+            return "it evaluates"
+        return "it plays"
+
+    def _judge_processes(self) -> None:
+        """After a command has ended nothing of it may be left."""
+        deadline = time.monotonic() + LEFT
+        while self._family.alive() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for member in self._family.alive():
+            self.faults.append(f"process {member.title} is left")
+            self._family.signal(member, signal.SIGKILL)
+        self._family = Family()
+
+    def _judge(self) -> None:
+        """Every step once, and all files agree."""
+        try:
+            run = Run.open(self._run)
+            steps, wanted = [line["step"] for line in run.metrics()], list(range(1, STEPS + 1))
+            if steps != wanted:
+                self.faults.append(f"its metrics have the steps {steps}")
+            if run.trajectory_steps() != wanted:
+                self.faults.append(f"it has trajectories of the steps {run.trajectory_steps()}")
+            for line in run.metrics():
+                self._judge_step(line, run.read_trajectories(int(line["step"])))
+            if not (run.model / "model.safetensors").is_file():
+                self.faults.append("it has no final model")
+            self.faults += [f"{path.name} is left" for path in self._run.rglob(".tmp-*")]
+        except Exception as error:
+            self.faults.append(f"it cannot be read: {type(error).__name__}: {error}")
+
+    def _judge_step(self, line: dict[str, float], episodes: Sequence[Trajectory]) -> None:
+        """A step's line of metrics tells of the episodes in its file, and of no others."""
+        counted, different = line["rollout/episodes"], len({one.id for one in episodes})
+        if not counted == different == len(episodes) == EPISODES:
+            self.faults.append(
+                f"step {line['step']:g}: {counted:g} episodes counted, {len(episodes)} recorded, {different} different"
+            )
+        if not math.isclose(line["reward/mean"], fmean(one.total_reward for one in episodes)):
+            self.faults.append(f"step {line['step']:g} tells another reward than its episodes")
+
+    def _last_words(self) -> str:
+        lines = self._run.with_suffix(".log").read_text(errors="replace").split("\n")
+        return " / ".join(line for line in lines[-4:] if line)
+
+
+def _last_step(run: Path) -> int:
+    """The last step that is recorded."""
+    try:
+        return (run / "metrics.jsonl").read_bytes().count(b"\n")
+    except OSError:
+        return 0
