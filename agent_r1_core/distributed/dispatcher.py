@@ -8,23 +8,20 @@ stays. A replacement gets the newest weights before its first episode.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from agent_r1_core.distributed.jobs import Job, NoRoom, Report, RolloutWorker, WorkerLost
+from agent_r1_core.distributed.queue import JobQueue
+from agent_r1_core.distributed.seats import Call, OnFinished, Seat, Work
 from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import EndStatus, Trajectory
-
-T = TypeVar("T")
-OnFinished = Callable[[EpisodePlan, Trajectory], None]
 
 SILENCE = 30.0
 """Seconds without a report, which a living worker sends every few, until it counts as hung."""
@@ -32,44 +29,6 @@ LOSSES = 5
 """Workers that may be lost under an episode before it counts as failed: it may be what kills them."""
 STARTS = 3
 """Workers of a seat that may be lost in a row while they start."""
-
-
-@dataclass
-class _Work:
-    """A job in the queue or in a worker, and where its episodes go."""
-
-    job: Job
-    waiting: dict[int, EpisodePlan]
-    """Its unfinished episodes by the index of their plan."""
-    call: _Call
-
-
-@dataclass
-class _Call:
-    """One call of `play`."""
-
-    on_finished: OnFinished
-    left: int
-    """Episodes that have not ended."""
-    done: asyncio.Future[None]
-
-
-@dataclass(eq=False)
-class _Seat:
-    """A place for a worker; whoever has it may be replaced."""
-
-    number: int
-    worker: RolloutWorker
-    version: int | None = None
-    """Of the weights that the worker serves."""
-    ready: bool = False
-    work: dict[int, _Work] = field(default_factory=dict)
-    """By the number of the job."""
-    load: int = 0
-    """Episodes in flight."""
-    counts: CallCounts = field(default_factory=CallCounts)
-    lost: asyncio.Event = field(default_factory=asyncio.Event)
-    watch: asyncio.Task[None] | None = None
 
 
 class Dispatcher:
@@ -92,15 +51,10 @@ class Dispatcher:
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._make_worker = make_worker
-        self._seats = [_Seat(number, make_worker(number)) for number in range(workers)]
-        self._capacity = capacity
-        self._deterministic = deterministic
+        self._seats = [Seat(number, make_worker(number)) for number in range(workers)]
+        self._queue = JobQueue(self._seats, capacity, deterministic)
         self._note = note
         self._ids = itertools.count()
-        self._queue: deque[_Work] = deque()
-        self._offers: list[tuple[int, int]] = []
-        """A heap of seats that may take work, each with the load that it had; some are out of date. Nobody keeps
-        it while no work waits."""
         self._submitting: set[asyncio.Task[None]] = set()
         self._weights: tuple[Any, int] | None = None
         self._past = CallCounts()
@@ -150,12 +104,9 @@ class Dispatcher:
             )
         if not plans:
             return
-        call = _Call(on_finished, len(plans), asyncio.get_running_loop().create_future())
-        if not self._queue:
-            self._offer_all()
-        for part in self._parts(plans):
-            job = Job(next(self._ids), split, greedy, served, part)
-            self._queue.append(_Work(job, {plan.index: plan for plan in part}, call))
+        call = Call(on_finished, len(plans), asyncio.get_running_loop().create_future())
+        for part in self._queue.parts(plans):
+            self._queue.add(Work.of(Job(next(self._ids), split, greedy, served, part), call))
         self._pump()
         if self._error is not None:
             self._fail_all(self._error)
@@ -191,63 +142,28 @@ class Dispatcher:
         closing = [self._close(seat) for seat in self._seats]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    def _parts(self, plans: Sequence[EpisodePlan]) -> list[list[EpisodePlan]]:
-        """The episodes of each job: those of a task, which share their prompt; or, in deterministic mode, a worker's
-        whole share, task after task."""
-        by_task: dict[str, list[EpisodePlan]] = {}
-        for plan in plans:
-            by_task.setdefault(plan.task.id, []).append(plan)
-        tasks = list(by_task.values())
-        if not self._deterministic:
-            size = self._capacity
-            return [task[start : start + size] for task in tasks for start in range(0, len(task), size)]
-        count = len(self._seats)
-        shares = [tasks[len(tasks) * k // count : len(tasks) * (k + 1) // count] for k in range(count)]
-        return [[plan for task in share for plan in task] for share in shares if share]
-
-    def _offer(self, seat: _Seat) -> None:
-        """Note that a seat may take work: its load, its weights or its worker have changed."""
-        if self._queue:
-            heapq.heappush(self._offers, (seat.load, seat.number))
-
-    def _offer_all(self) -> None:
-        """Note all seats, before work waits."""
-        self._offers = [(seat.load, seat.number) for seat in self._seats]
-        heapq.heapify(self._offers)
+    def _offer(self, seat: Seat) -> None:
+        """Let a seat take work: its load, its weights or its worker have changed."""
+        self._queue.offer(seat)
+        self._pump()
 
     def _pump(self) -> None:
-        """Hand waiting jobs to the workers with the fewest episodes."""
-        handed: dict[int, list[Job]] = {}
-        while self._queue and self._offers:
-            load, number = self._offers[0]
-            seat, work = self._seats[number], self._queue[0]
-            if load != seat.load or not self._takes(seat, work):
-                heapq.heappop(self._offers)
-                continue
-            self._queue.popleft()
-            seat.work[work.job.id] = work
-            seat.load += len(work.waiting)
-            heapq.heapreplace(self._offers, (seat.load, number))
-            handed.setdefault(number, []).append(work.job)
-        for number, jobs in handed.items():
+        """Send the jobs that the queue hands out."""
+        for number, jobs in self._queue.hand_out().items():
             task = asyncio.ensure_future(self._submit(self._seats[number], jobs))
             self._submitting.add(task)
             task.add_done_callback(self._submitting.discard)
 
-    def _takes(self, seat: _Seat, work: _Work) -> bool:
-        fits = not seat.load or (not self._deterministic and seat.load + len(work.waiting) <= self._capacity)
-        return seat.ready and fits and (work.job.version is None or (seat.version or 0) >= work.job.version)
-
-    async def _submit(self, seat: _Seat, jobs: list[Job]) -> None:
+    async def _submit(self, seat: Seat, jobs: list[Job]) -> None:
         try:
-            await self._unless_lost(seat, seat.worker.submit(jobs))
+            await seat.unless_lost(seat.worker.submit(jobs))
         except WorkerLost:
             pass  # its watch has the jobs played elsewhere
         except Exception as error:
             for job in jobs:
                 self._break(seat, job.id, error)
 
-    async def _start_first(self, seat: _Seat) -> dict[str, dict[str, Any]]:
+    async def _start_first(self, seat: Seat) -> dict[str, dict[str, Any]]:
         """Start the first worker of a seat, or the next one if it is lost meanwhile.
 
         Raises:
@@ -265,7 +181,7 @@ class Dispatcher:
                 seat.worker = self._make_worker(seat.number)
         raise EngineError(reason)
 
-    async def _start(self, seat: _Seat) -> dict[str, dict[str, Any]]:
+    async def _start(self, seat: Seat) -> dict[str, dict[str, Any]]:
         """Start the worker of a seat, with the newest weights, and watch it.
 
         Raises:
@@ -279,45 +195,27 @@ class Dispatcher:
         await self._load(seat)
         seat.ready = not seat.lost.is_set()
         self._offer(seat)
-        self._pump()
         return facts
 
-    async def _load(self, seat: _Seat) -> None:
+    async def _load(self, seat: Seat) -> None:
         """Give a worker the newest weights, if it has not got them."""
         while self._weights is not None and seat.version != self._weights[1]:
             weights, version = self._weights
             try:
-                await self._unless_lost(seat, seat.worker.load_weights(weights, version))
+                await seat.unless_lost(seat.worker.load_weights(weights, version))
             except WorkerLost:
                 return
             seat.version = version
         self._offer(seat)
-        self._pump()
 
     async def _each(self, act: Callable[[RolloutWorker], Awaitable[None]]) -> None:
-        async def one(seat: _Seat) -> None:
+        async def one(seat: Seat) -> None:
             with suppress(WorkerLost):  # its watch replaces it
-                await self._unless_lost(seat, act(seat.worker))
+                await seat.unless_lost(act(seat.worker))
 
         await asyncio.gather(*(one(seat) for seat in self._seats if seat.ready))
 
-    async def _unless_lost(self, seat: _Seat, action: Awaitable[T]) -> T:
-        """Await an action of a worker, but not longer than the worker lives.
-
-        Raises:
-            WorkerLost: the worker was lost meanwhile.
-        """
-        task, lost = asyncio.ensure_future(action), asyncio.ensure_future(seat.lost.wait())
-        try:
-            await asyncio.wait([task, lost], return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise WorkerLost(f"{seat.worker.name} is lost")
-            return task.result()
-        finally:
-            for one in (task, lost):
-                one.cancel()
-
-    async def _watch(self, seat: _Seat) -> None:
+    async def _watch(self, seat: Seat) -> None:
         """Take the reports of a worker until it is lost; then replace it."""
         try:
             while True:
@@ -333,51 +231,31 @@ class Dispatcher:
             reason = f"its report failed with {type(error).__name__}: {error}"
         await self._replace(seat, reason)
 
-    def _take(self, seat: _Seat, report: Report) -> None:
+    def _take(self, seat: Seat, report: Report) -> None:
         seat.counts = report.counts
         for number, index, trajectory in report.finished:
-            work = seat.work.get(number)
-            plan = work.waiting.pop(index, None) if work is not None else None
-            if work is not None and plan is not None:
-                seat.load -= 1
-                if not work.waiting:
-                    del seat.work[number]
-                self._finish(work, plan, trajectory)
+            ended = seat.end(number, index)
+            if ended is not None:
+                work, plan = ended
+                self._lost.pop(plan.key, None)
+                work.call.finish(plan, trajectory)
         for number, error in report.broken:
             self._break(seat, number, error)
         self._offer(seat)
-        self._pump()
 
-    def _finish(self, work: _Work, plan: EpisodePlan, trajectory: Trajectory) -> None:
-        call = work.call
-        self._lost.pop(plan.key, None)
-        if call.done.done():
-            return
-        try:
-            call.on_finished(plan, trajectory)
-        except Exception as error:
-            call.done.set_exception(error)
-            return
-        call.left -= 1
-        if call.left == 0:
-            call.done.set_result(None)
-
-    def _break(self, seat: _Seat, number: int, error: Exception) -> None:
-        work = seat.work.pop(number, None)
+    def _break(self, seat: Seat, number: int, error: Exception) -> None:
+        work = seat.drop(number)
         if work is not None:
-            seat.load -= len(work.waiting)
-            if not work.call.done.done():
-                work.call.done.set_exception(error)
+            work.call.fail(error)
 
-    async def _replace(self, seat: _Seat, reason: str) -> None:
+    async def _replace(self, seat: Seat, reason: str) -> None:
         """Give the episodes of a lost worker to others, and its seat to a new worker."""
         seat.ready = False
         seat.lost.set()
         self.losses += 1
-        worker, work = seat.worker, list(seat.work.values())
+        worker, work = seat.worker, seat.vacate()
         worker.kill()
         self._past, seat.counts = self._past + seat.counts, CallCounts()
-        seat.work, seat.load = {}, 0
         self._note(
             f"{worker.name} on {worker.place} is lost ({reason}); {sum(len(one.waiting) for one in work)} episodes are "
             "played again, and a new worker takes its place"
@@ -406,7 +284,7 @@ class Dispatcher:
                 self._note(f"{seat.worker.name} works again, after {time.perf_counter() - begun:.1f} s")
             return
 
-    def _give_up(self, seat: _Seat, reason: str) -> None:
+    def _give_up(self, seat: Seat, reason: str) -> None:
         """Go on without a worker, as long as there are others."""
         others = [one for one in self._seats if one is not seat and (one.ready or not one.lost.is_set())]
         seat.lost.set()
@@ -418,9 +296,8 @@ class Dispatcher:
         )
         self._fail_all(self._error)
 
-    def _requeue(self, lost: list[_Work], reason: str) -> None:
+    def _requeue(self, lost: list[Work], reason: str) -> None:
         """Put unfinished episodes first in the queue; one that loses worker after worker has failed."""
-        self._offer_all()
         for work in reversed(lost):
             again: list[EpisodePlan] = []
             for plan in work.waiting.values():
@@ -428,31 +305,31 @@ class Dispatcher:
                 if self._lost[plan.key] < LOSSES:
                     again.append(plan)
                 else:
-                    self._finish(work, plan, _failed(plan, f"{LOSSES} rollout workers were lost under it: {reason}"))
+                    del self._lost[plan.key]
+                    failed = _failed(plan, f"{LOSSES} rollout workers were lost under it: {reason}")
+                    work.call.finish(plan, failed)
             if again and not work.call.done.done():
                 job = Job(next(self._ids), work.job.split, work.job.greedy, work.job.version, again)
-                self._queue.appendleft(_Work(job, {plan.index: plan for plan in again}, work.call))
+                self._queue.add(Work.of(job, work.call), first=True)
 
-    async def _abandon(self, call: _Call) -> None:
+    async def _abandon(self, call: Call) -> None:
         """Stop the episodes of a call that ended with an error."""
-        self._queue = deque(work for work in self._queue if work.call is not call)
+        self._queue.forget(call)
         stopping = []
         for seat in self._seats:
             stopped = [number for number, work in seat.work.items() if work.call is call]
             for number in stopped:
-                seat.load -= len(seat.work.pop(number).waiting)
+                seat.drop(number)
             if stopped and seat.ready and not self._closing:
-                stopping.append(self._unless_lost(seat, seat.worker.cancel(stopped)))
+                stopping.append(seat.unless_lost(seat.worker.cancel(stopped)))
             self._offer(seat)
         await asyncio.gather(*stopping, return_exceptions=True)
 
     def _fail_all(self, error: BaseException) -> None:
-        works = [*self._queue, *(work for seat in self._seats for work in seat.work.values())]
-        for work in works:
-            if not work.call.done.done():
-                work.call.done.set_exception(error)
+        for work in [*self._queue.works, *(work for seat in self._seats for work in seat.work.values())]:
+            work.call.fail(error)
 
-    async def _close(self, seat: _Seat) -> None:
+    async def _close(self, seat: Seat) -> None:
         try:
             await asyncio.wait_for(seat.worker.close(), SILENCE)
         finally:

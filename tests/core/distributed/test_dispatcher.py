@@ -100,13 +100,13 @@ def test_reports_without_work_leave_nothing_behind() -> None:
         dispatcher = crew.dispatcher(2)
         await dispatcher.start()
         await played(dispatcher, plans(8))
-        before = len(dispatcher._offers)
+        before = len(dispatcher._queue._offers)
         for _ in range(200):
             for worker in crew.workers:
                 worker.beat()
             await asyncio.sleep(0)
         assert crew.workers[0].reports > 20, "no report was taken"
-        assert len(dispatcher._offers) == before
+        assert len(dispatcher._queue._offers) == before
         await played(dispatcher, plans(12))
         await dispatcher.close()
 
