@@ -45,9 +45,11 @@ class Blueprint:
         return self.checkpoint.policy if self.checkpoint is not None else self.model.folder
 
     def engine_model(self) -> EngineModel:
-        """The model as an engine is given it."""
+        """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do
+        with the first weights, since it gets the newest before it plays."""
+        folder = self.policy_folder
         return EngineModel(
-            folder=str(self.policy_folder),
+            folder=str(folder if folder.is_dir() else self.model.folder),
             dtype=self.hardware.dtype,
             device=self.hardware.device,
             tokenizer=self.tokenizer,
