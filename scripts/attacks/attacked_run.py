@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ EPISODES = 16
 """Of a step."""
 PATIENCE = 600.0
 """Seconds that a run may take until the next kill, and after the last one."""
-LEFT = 20.0
-"""Seconds until the processes of a command that has ended must have ended, too."""
+LEFT = 150.0
+"""Seconds until the processes of a command that has ended must have ended, too; two of Ray's need more than a minute."""
 SETTINGS = (
     "threads=1",
     "model.dtype=float32",
@@ -122,34 +122,35 @@ class AttackedRun:
 
     def _await_moment(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; False: the run has ended before, or goes on no more."""
+        titles, _ = VICTIMS[kill.victim]
+        if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._there([ROLLOUT]))):
+            return False
+        end = time.monotonic() + kill.delay
+        return self._await(lambda: time.monotonic() >= end and self._there(titles))
+
+    def _await(self, happened: Callable[[], object]) -> bool:
+        """Wait until something has happened; False: the run has ended before, or goes on no more."""
         deadline = time.monotonic() + PATIENCE
-        while not (self._recorded >= kill.after and (kill.after or self._family.named(ROLLOUT))):
+        while not happened():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 return False
             self._look()
-        end = time.monotonic() + kill.delay
-        while time.monotonic() < end:
-            self._look()
-        return self._process.poll() is None
+        return True
+
+    def _there(self, titles: Sequence[str]) -> bool:
+        """Whether there are workers of these classes."""
+        return all(self._family.named(title) for title in titles)
 
     def _strike(self, victim: str) -> None:
         titles, signum = VICTIMS[victim]
-        phase = self._phase()
-        self._family.look(self._process.pid)
-        struck = 0
-        if not titles:
-            self._process.kill()
-            struck = 1
+        self.killed.append(Killed(victim, self._phase()))
         for title in sorted(set(titles)):
             there = self._family.named(title)
-            count = min(titles.count(title), len(there))
-            struck += sum(self._family.signal(member, signum) for member in self._rng.sample(there, count))
-        if not struck:
-            phase += ", when there was none"
-        now = time.monotonic()
-        self.killed.append(Killed(victim, phase))
-        self._open = [*self._open, (self.killed[-1], now)]
+            for member in self._rng.sample(there, min(titles.count(title), len(there))):
+                self._family.signal(member, signum)
+        self._open.append((self.killed[-1], time.monotonic()))
         if not titles:
+            self._process.kill()
             self._process.wait()
             self._judge_processes()
             self._process = started(self._run, self._settings)
