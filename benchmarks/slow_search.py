@@ -31,7 +31,7 @@ class SlowSearch(WikiSearch):
         """Sigma of the log-normal distribution; 0: all calls take equally long; 1: one in a hundred takes six times the
         mean."""
 
-    async def run(self, arguments: Any, context: ToolContext) -> str:  # type: ignore[override]
+    async def run(self, arguments: Any, context: ToolContext) -> str:  # type: ignore[override]  # any tool may be async
         """Wait, then search."""
         sigma = self.config.tail
         await asyncio.sleep(self.config.latency * context.rng.lognormvariate(-sigma * sigma / 2, sigma))
