@@ -178,7 +178,7 @@ class Dispatcher:
                 if not left or isinstance(error, NoRoom):
                     break
                 self._note(f"{reason}; a new worker takes its place")
-                seat.worker = self._make_worker(seat.number)
+                seat.renew(self._make_worker(seat.number))
         raise EngineError(reason)
 
     async def _start(self, seat: Seat) -> dict[str, dict[str, Any]]:
@@ -187,23 +187,32 @@ class Dispatcher:
         Raises:
             WorkerLost: it was lost before it had started.
         """
+        worker = seat.worker
         try:
-            facts = await seat.worker.start()
+            facts = await worker.start()
         except AgentR1Error as error:
-            raise type(error)(f"{seat.worker.name} on {seat.worker.place}: {error}") from None
-        seat.watch = asyncio.ensure_future(self._watch(seat))
-        await self._load(seat)
-        seat.ready = not seat.lost.is_set()
-        self._offer(seat)
+            raise type(error)(f"{worker.name} on {worker.place}: {error}") from None
+        seat.watch = watch = asyncio.ensure_future(self._watch(seat, worker))
+        try:
+            await self._load(seat)
+        except BaseException:
+            watch.cancel()
+            raise
+        if seat.worker is worker:
+            seat.ready = not seat.lost.is_set()
+            self._offer(seat)
         return facts
 
     async def _load(self, seat: Seat) -> None:
         """Give a worker the newest weights, if it has not got them."""
+        worker = seat.worker
         while self._weights is not None and seat.version != self._weights[1]:
             weights, version = self._weights
             try:
-                await seat.unless_lost(seat.worker.load_weights(weights, version))
+                await seat.unless_lost(worker.load_weights(weights, version))
             except WorkerLost:
+                return
+            if seat.worker is not worker:  # lost in the same moment, and replaced
                 return
             seat.version = version
         self._offer(seat)
@@ -215,11 +224,11 @@ class Dispatcher:
 
         await asyncio.gather(*(one(seat) for seat in self._seats if seat.ready))
 
-    async def _watch(self, seat: Seat) -> None:
+    async def _watch(self, seat: Seat, worker: RolloutWorker) -> None:
         """Take the reports of a worker until it is lost; then replace it."""
         try:
             while True:
-                report = await asyncio.wait_for(seat.worker.report(), SILENCE)
+                report = await asyncio.wait_for(seat.unless_lost(worker.report()), SILENCE)
                 self._take(seat, report)
         except WorkerLost as error:
             reason = str(error)
@@ -229,7 +238,8 @@ class Dispatcher:
             raise
         except Exception as error:
             reason = f"its report failed with {type(error).__name__}: {error}"
-        await self._replace(seat, reason)
+        if seat.worker is worker:
+            await self._replace(seat, reason)
 
     def _take(self, seat: Seat, report: Report) -> None:
         seat.counts = report.counts
@@ -250,7 +260,7 @@ class Dispatcher:
 
     async def _replace(self, seat: Seat, reason: str) -> None:
         """Give the episodes of a lost worker to others, and its seat to a new worker."""
-        seat.ready = False
+        seat.ready, seat.reason = False, reason
         seat.lost.set()
         self.losses += 1
         worker, work = seat.worker, seat.vacate()
@@ -263,25 +273,26 @@ class Dispatcher:
         self._requeue(work, reason)
         self._pump()
         for attempt in range(STARTS):
-            seat.worker = self._make_worker(seat.number)
-            seat.version, seat.lost = None, asyncio.Event()
-            begun = time.perf_counter()
+            newcomer, begun = self._make_worker(seat.number), time.perf_counter()
+            seat.renew(newcomer)
             try:
                 await self._start(seat)
             except asyncio.CancelledError:
-                seat.worker.kill()
+                newcomer.kill()
                 raise
             except LearnerLost as error:  # its weights cannot be had any more: the run goes on from its checkpoint
+                newcomer.kill()
                 self._error = error
                 self._fail_all(error)
             except Exception as error:
-                seat.worker.kill()
+                newcomer.kill()
                 last = str(error) or type(error).__name__
                 if attempt + 1 < STARTS and not isinstance(error, AgentR1Error | NoRoom):
                     continue
                 self._give_up(seat, last)
             else:
-                self._note(f"{seat.worker.name} works again, after {time.perf_counter() - begun:.1f} s")
+                if seat.ready and not self._closing:
+                    self._note(f"{newcomer.name} works again, after {time.perf_counter() - begun:.1f} s")
             return
 
     def _give_up(self, seat: Seat, reason: str) -> None:

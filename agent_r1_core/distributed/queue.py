@@ -84,5 +84,7 @@ class JobQueue:
         self._waiting = deque(work for work in self._waiting if work.call is not call)
 
     def _takes(self, seat: Seat, work: Work) -> bool:
-        fits = not seat.load or (not self._deterministic and seat.load + len(work.waiting) <= self._capacity)
-        return seat.ready and fits and (work.job.version is None or (seat.version or 0) >= work.job.version)
+        # A worker lets wait what it has no room for: a job that fits only in part would leave room unused.
+        fits = not seat.load or (not self._deterministic and seat.load < self._capacity)
+        version = work.job.version
+        return seat.ready and fits and (version is None or (seat.version is not None and seat.version >= version))

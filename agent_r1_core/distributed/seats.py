@@ -74,6 +74,8 @@ class Seat:
     """Episodes in flight."""
     counts: CallCounts = field(default_factory=CallCounts)
     lost: asyncio.Event = field(default_factory=asyncio.Event)
+    reason: str = ""
+    """How the worker was lost, once it is."""
     watch: asyncio.Task[None] | None = None
 
     def take(self, work: Work) -> None:
@@ -106,17 +108,28 @@ class Seat:
         return left
 
     async def unless_lost(self, action: Awaitable[T]) -> T:
-        """Await an action of the worker, but not longer than the worker lives.
+        """Await an action of the worker, but not longer than the worker lives. If it says that the worker is lost, all
+        that waits for the worker hears of it.
 
         Raises:
             WorkerLost: the worker was lost meanwhile.
         """
-        task, lost = asyncio.ensure_future(action), asyncio.ensure_future(self.lost.wait())
+        event = self.lost
+        task, lost = asyncio.ensure_future(action), asyncio.ensure_future(event.wait())
         try:
             await asyncio.wait([task, lost], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise WorkerLost(f"{self.worker.name} is lost")
+                raise WorkerLost(self.reason)
             return task.result()
+        except WorkerLost as error:
+            if not event.is_set():
+                self.reason = str(error)
+                event.set()
+            raise
         finally:
             for one in (task, lost):
                 one.cancel()
+
+    def renew(self, worker: RolloutWorker) -> None:
+        """Another worker takes the place."""
+        self.worker, self.version, self.lost, self.reason = worker, None, asyncio.Event(), ""

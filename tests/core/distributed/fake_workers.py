@@ -41,6 +41,7 @@ class FakeWorker:
         self.killed = False
         self.silent = False
         self.fails_to_start: Exception | None = None
+        self.fails_to_load: Exception | None = None
         self.reports = 0
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
@@ -95,6 +96,8 @@ class FakeWorker:
         return Report(finished, broken, CallCounts(hung=len(self.jobs)))
 
     async def load_weights(self, weights: Any, version: int) -> None:
+        if self.fails_to_load is not None:
+            raise self.fails_to_load
         self.versions.append(version)
 
     async def rest(self) -> None:

@@ -315,3 +315,47 @@ def test_in_deterministic_mode_the_order_of_the_tasks_alone_decides_who_plays() 
         return [[[plan.index for plan in job.plans] for job in worker.jobs] for worker in crew.workers]
 
     assert run(work()) == [[[0, 1, 2, 3]], [[4, 5, 6, 7]], [[8, 9, 10, 11, 12, 13]]]
+
+
+def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cycle() -> None:
+    async def work() -> None:
+        def shape(worker: FakeWorker) -> None:
+            if worker.name == "worker 0":
+                worker.happens = _dies
+            if worker.name == "worker 2":
+                worker.fails_to_load = RuntimeError("out of memory")
+
+        crew = Crew(shape)
+        dispatcher = crew.dispatcher(2)
+        await dispatcher.start()
+        await dispatcher.load_weights({}, 1)
+        await played(dispatcher, plans(6), version=1)
+        while len(crew.workers) < 4 or not crew.workers[3].versions:
+            await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert dispatcher.losses == 1
+        assert [worker.killed for worker in crew.workers] == [True, False, True, False]
+        await played(dispatcher, plans(6), version=1)
+        await dispatcher.close()
+
+    run(work())
+
+
+def test_a_worker_out_of_reach_for_a_moment_is_replaced_though_it_goes_on_reporting() -> None:
+    async def work() -> None:
+        crew = Crew()
+        dispatcher = crew.dispatcher(1)
+        await dispatcher.start()
+        crew.workers[0].fails_to_load = WorkerLost("it could not be reached")
+        await dispatcher.load_weights({}, 1)
+        finished = await played(dispatcher, plans(3), version=1)
+        assert {one.reason for one in finished.values()} == {"worker 1 under 1"}
+        assert "(it could not be reached)" in crew.notes[0]
+        await dispatcher.close()
+
+    run(work())
+
+
+def _dies(plan: EpisodePlan) -> None:
+    raise WorkerLost("its process has ended")
