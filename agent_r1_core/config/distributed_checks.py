@@ -24,6 +24,9 @@ def check_distributed(setup: Setup) -> None:
         )
     if not section.learner_workers:
         setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
+    if section.placement == "colocated":
+        text = "colocated workers share the GPUs that distributed.gpus_per_learner_worker gives"
+        setup.idle(("distributed", "gpus_per_rollout_worker"), text)
     if section.placement == "colocated" and section.rollout_workers != section.learner_workers:
         text = (
             f"is colocated, which pairs every rollout worker with a learner worker, but there are "

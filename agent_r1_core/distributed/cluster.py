@@ -113,6 +113,8 @@ class Placement:
         play, learn = settings.gpus_per_rollout_worker, settings.gpus_per_learner_worker
         self.play_gpus = default if play is None else play
         self.learn_gpus = default if learn is None else learn
+        if self._colocated:
+            self.play_gpus = self.learn_gpus
         needed = self.learners * self.learn_gpus + (0 if self._colocated else self.players * self.play_gpus)
         if needed > cluster.gpus:
             raise ConfigError(

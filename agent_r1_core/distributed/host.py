@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.distributed.jobs import Job, Report
+from agent_r1_core.errors import AgentR1Error, describe_error
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import EndStatus
 
@@ -90,7 +91,9 @@ class RolloutHost:
         try:
             await self._rollouts.stages[job.split].collector.play(job.plans, keep, job.greedy)
         except Exception as error:
-            self._broken.append((job.id, error))
+            # Only our own errors are sure to travel.
+            sent = error if isinstance(error, AgentR1Error) else RuntimeError(describe_error(error))
+            self._broken.append((job.id, sent))
             self._news.set()
         finally:
             self._playing.pop(job.id, None)

@@ -68,12 +68,13 @@ class RayLearner:
             self._places = await asyncio.gather(*(placed(rank) for rank in self._ranks))
         except WorkerLost as error:
             raise LearnerLost(f"the learner workers have not started: {error}") from None
-        except (ConfigError, ModelError, PluginError) as error:
-            raise type(error)(f"a learner worker: {error}") from None
         self._lost = asyncio.get_running_loop().create_future()
         self._watch = asyncio.ensure_future(self._beat())
         (meeting,) = await self._done([self._ranks[0].meeting.remote()])
-        await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), meeting))
+        try:
+            await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), *meeting))
+        except (ConfigError, ModelError, PluginError) as error:
+            raise type(error)(f"a learner worker: {error}") from None
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""

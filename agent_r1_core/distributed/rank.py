@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ray
 import torch
 import torch.distributed
+from torch.distributed import TCPStore
 
 from agent_r1_core.distributed.remote import here
 from agent_r1_core.distributed.weights import to_arrays
@@ -43,6 +44,8 @@ class LearnerActor:
         self._spec = spec
         self._rank = 0
         self._learner: Learner | None = None
+        self._store: TCPStore | None = None
+        """Where the ranks meet, on the first one."""
         self._captured: dict[int, CapturedState] = {}
         self._disk: ProcessGroup | None = None
         """The ranks once more, for writing while they learn; None: there is one."""
@@ -56,18 +59,20 @@ class LearnerActor:
     def beat(self) -> None:
         """It lives."""
 
-    def meeting(self) -> str:
-        """A free address on this machine, where the ranks can meet."""
+    def meeting(self) -> tuple[str, int]:
+        """Address and port of this machine where the ranks can meet from now on."""
         address = ray.util.get_node_ip_address()
-        with socket.socket() as free:
-            free.bind((address, 0))
-            return f"tcp://{address}:{free.getsockname()[1]}"
+        self._store = TCPStore(address, 0, is_master=True, wait_for_workers=False, timeout=_TIMEOUT)
+        return address, self._store.port
 
-    def start(self, rank: int, size: int, meeting: str) -> None:
+    def start(self, rank: int, size: int, address: str, port: int) -> None:
         """Meet the other ranks and make the learner."""
         blueprint = self._spec.build()
         self._rank = rank
-        ranks = _joined(rank, size, meeting, blueprint.hardware.device) if size > 1 else ONE_RANK
+        ranks = ONE_RANK
+        if size > 1:
+            store = self._store or TCPStore(address, port, is_master=False, timeout=_TIMEOUT)
+            ranks = _joined(rank, size, store, blueprint.hardware.device)
         self._disk = torch.distributed.new_group(backend="gloo", timeout=_TIMEOUT) if size > 1 else None
         self._learner = make_learner(blueprint, ranks)
 
@@ -107,13 +112,13 @@ class LearnerActor:
         return self._learner
 
 
-def _joined(rank: int, size: int, meeting: str, device: str) -> Ranks:
+def _joined(rank: int, size: int, store: TCPStore, device: str) -> Ranks:
     """Meet the other ranks in torch's default process group."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(ray.util.get_node_ip_address()))
     if device == "cuda":
         torch.cuda.set_device(0)  # Ray shows an actor its own devices alone
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-    torch.distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_TIMEOUT)
+    torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
     return Ranks.of_group(device)
 
 

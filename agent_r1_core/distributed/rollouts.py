@@ -18,7 +18,7 @@ from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.distributed.weights import to_arrays, to_tensors
 from agent_r1_core.errors import LearnerLost
 from agent_r1_core.rollout.plan import plan_episodes
-from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.training.in_process import local_rollouts
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class RayRollouts:
         )
         self._seed = config.seed
         self._dtype = blueprint.hardware.dtype
+        self._told = CallCounts()
+        """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
 
     async def start(self) -> None:
         """Start all workers."""
@@ -74,7 +76,7 @@ class RayRollouts:
             EngineError: other weights are served than the request names, or no worker is left.
             ConfigError, ModelError, PluginError: a retry would not help.
         """
-        begun, counts = time.perf_counter(), self._dispatcher.counts()
+        begun = time.perf_counter()
         plans, finished = plan_episodes(request, self._seed), dict[int, "Trajectory"]()
 
         def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
@@ -83,8 +85,9 @@ class RayRollouts:
                 on_episode(trajectory)
 
         await self._dispatcher.play(plans, keep, split=request.split, greedy=request.greedy, version=request.version)
-        episodes = [finished[plan.index] for plan in plans]
-        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._dispatcher.counts() - counts)
+        episodes, counts = [finished[plan.index] for plan in plans], self._dispatcher.counts()
+        told, self._told = self._told, counts
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, counts - told)
 
     async def rest(self) -> None:
         """Let the workers free memory until the next weights."""

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import ray
+import torch
 
 from agent_r1_core.distributed.cluster import Cluster, Placement, connected
 from agent_r1_core.distributed.learner import RayLearner
 from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.distributed.spec import WorkerSpec
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner
@@ -33,10 +35,19 @@ class RaySite:
         self._placement = Placement(settings, cluster)
 
     def hardware(self, resolved: ResolvedConfig, dtype: str, folder: Path) -> Hardware:
-        """Device, precision and threads of every worker."""
+        """Device, precision and threads of every worker.
+
+        Raises:
+            ConfigError: one role has GPUs, and the other none.
+        """
         config, placement = resolved.config, self._placement
-        gpus = placement.play_gpus or placement.learn_gpus
-        if gpus and config.model.device != "cpu" and not config.deterministic:
+        gpus = placement.play_gpus, placement.learn_gpus if placement.learners else float(torch.cuda.is_available())
+        if any(gpus) and config.model.device != "cpu" and not config.deterministic:
+            if not all(gpus):
+                raise ConfigError(
+                    f"a rollout worker has {gpus[0]:g} GPUs and the learner {gpus[1]:g}, but both compute on the same "
+                    "kind of device; give GPUs to both, or set model.device=cpu"
+                )
             return Hardware("cuda", "bfloat16" if dtype == "auto" else dtype, placement.threads)
         threads = placement.threads if config.threads == "auto" and not config.deterministic else config.threads
         return choose_hardware("cpu", dtype, threads, config.deterministic, folder)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.chat import ChatTokenizer
@@ -121,7 +121,7 @@ def _placed(path: str, content: bytes) -> str:
     place = cache_dir() / "plugin_files" / hashlib.sha256(content).hexdigest()[:32] / Path(path).name
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(content)
-        os.replace(temporary, place)
+        with NamedTemporaryFile(dir=place.parent, delete=False) as temporary:
+            temporary.write(content)
+        os.replace(temporary.name, place)
     return str(place)

@@ -44,6 +44,8 @@ class Collector:
         self._threads = ThreadPool(settings.max_episodes * 2)
         self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
         self._guard = DriftGuard(settings.model, tokenizer)
+        self._told = CallCounts()
+        """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
@@ -52,7 +54,7 @@ class Collector:
         Raises:
             ConfigError, ModelError, PluginError: a problem that no retry can solve, DriftError among them.
         """
-        begun, counts = time.perf_counter(), self.counts()
+        begun = time.perf_counter()
         plans, finished = plan_episodes(request, self.settings.seed), dict[int, Trajectory]()
 
         def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
@@ -62,7 +64,8 @@ class Collector:
 
         await self.play(plans, keep, request.greedy)
         episodes = [finished[plan.index] for plan in plans]
-        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self.counts() - counts)
+        told, self._told = self._told, self.counts()
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._told - told)
 
     async def play(
         self, plans: Sequence[EpisodePlan], on_finished: Callable[[EpisodePlan, Trajectory], None], greedy: bool = False

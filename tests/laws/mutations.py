@@ -848,7 +848,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "resume-skips-a-step",
-        "agent_r1_core/training/api.py",
+        "agent_r1_core/training/attempts.py",
         "done = checkpoint.step if checkpoint else 0",
         "done = checkpoint.step + 1 if checkpoint else 0",
         "bit_for_bit and grpo",
