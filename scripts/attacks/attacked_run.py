@@ -24,7 +24,7 @@ EPISODES = 16
 PATIENCE = 600.0
 """Seconds that a run may take until the next kill, and after the last one."""
 LEFT = 150.0
-"""Seconds until the processes of a command that has ended must have ended, too; two of Ray's need more than a minute."""
+"""Seconds until all processes of a command that has ended must have ended; two of Ray's own need one minute."""
 SETTINGS = (
     "threads=1",
     "model.dtype=float32",
