@@ -84,6 +84,8 @@ class AttackedRun:
         self._rng = rng
         self._settings = (*SETTINGS, f"training.max_staleness={ahead}")
         self._family = Family()
+        self._killed_families: list[Family] = []
+        """Those of commands that were killed."""
         self._process: subprocess.Popen[bytes]
         self._recorded = 0
         """The last step in the metrics file."""
@@ -152,7 +154,8 @@ class AttackedRun:
         if not titles:
             self._process.kill()
             self._process.wait()
-            self._judge_processes()
+            self._killed_families.append(self._family)
+            self._family = Family()
             self._process = started(self._run, self._settings)
 
     def _look(self) -> None:
@@ -169,6 +172,8 @@ class AttackedRun:
 
     def _phase(self) -> str:
         """What the run is doing."""
+        if self._recorded == STEPS:
+            return "it ends"
         if not self._recorded and not (self._run / "metrics.jsonl").is_file():
             return "it starts"
         learners = [member.title for member in self._family.named(LEARNER)]
@@ -185,12 +190,12 @@ class AttackedRun:
     def _judge_processes(self) -> None:
         """After a command has ended nothing of it may be left."""
         deadline = time.monotonic() + LEFT
-        while self._family.alive() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        for member in self._family.alive():
-            self.faults.append(f"process {member.title} is left")
-            self._family.signal(member, signal.SIGKILL)
-        self._family = Family()
+        for family in (*self._killed_families, self._family):
+            while family.alive() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            for member in family.alive():
+                self.faults.append(f"process {member.title} is left")
+                family.signal(member, signal.SIGKILL)
 
     def _judge(self) -> None:
         """Every step once, and all files agree."""
