@@ -50,6 +50,7 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 starves workers on a busy machine
     local: dict[str, Any] = {} if settings.address else {"include_dashboard": False}
     with _own_signals():
         # Ray prints a paragraph to stdout for every lost worker; who is lost, and what follows, the run says itself.
