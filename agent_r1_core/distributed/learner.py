@@ -148,12 +148,12 @@ class RayLearner:
     async def _done(self, references: Sequence[Any]) -> list[Any]:
         calls = asyncio.ensure_future(_gathered(references))
         watched: list[asyncio.Future[Any]] = [calls] if self._lost is None else [calls, self._lost]
-        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-        if not calls.done():
-            calls.cancel()
-            with suppress(asyncio.CancelledError):
-                await calls
-            self._check()
+        try:
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not calls.done():
+                calls.cancel()
+        self._check()
         try:
             return await calls
         except AgentR1Error:

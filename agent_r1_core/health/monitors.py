@@ -165,7 +165,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.UPDATE_IMPORTANCE_CLIPPED,
         AtLeast(threshold=0.05, steps=3),
         "training.importance_clip bounds the weights of {value} of the action tokens (alarm at {limit})",
-        "the same precision in engine and learner, or a report of the fault",
+        "the same precision in engine and learner, a smaller training.max_staleness or lr, or a report of the fault",
         needs="importance weights",
     ),
     Monitor(

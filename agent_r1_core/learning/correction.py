@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.training import TrainingConfig
@@ -37,6 +38,13 @@ class Correction:
     def old(self, tokens: LossTokens) -> LossTokens:
         """The tokens with the log-probs against which the loss clips."""
         return replace(tokens, old_logprobs=tokens.logprobs.detach()) if self.truncates else tokens
+
+    def measured(self, tokens: LossTokens) -> LossTokens:
+        """The tokens with the log-probs from which the policy has moved: under `truncated` the sampler's."""
+        if not self.truncates:
+            return tokens
+        before = torch.where(tokens.turn >= 0, tokens.sampler_logprobs, tokens.old_logprobs)
+        return replace(tokens, old_logprobs=before)
 
     def weighed(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
         """The tokens with weighed advantages, and what to log of the weights."""

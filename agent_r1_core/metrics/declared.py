@@ -120,7 +120,10 @@ RETRIEVAL = Metric(
     better="higher",
 )
 LOGPROB_GAP = Metric(
-    "logprob_gap", "mean |difference| of the log-probs of engine and learner", unit="nats", better="lower"
+    "logprob_gap",
+    "mean |difference| of the log-probs of engine and learner, at tokens of the newest weights",
+    unit="nats",
+    better="lower",
 )
 PROB_GAP = Metric(
     "prob_gap",

@@ -1,7 +1,7 @@
 """The two roles that the trainer uses: rollouts play tasks, the learner turns groups into better weights.
 
 In one process they are plain objects (in_process.py); on many machines the room `distributed` implements both. Neither
-blocks the trainer's event loop.
+blocks the trainer's event loop, but for `save_policy`, when all is done.
 """
 
 from __future__ import annotations
