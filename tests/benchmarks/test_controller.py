@@ -103,7 +103,7 @@ def test_a_simulated_step_plays_every_episode_and_takes_as_long_as_the_slowest(
     assert all(row[part] > 0 for part in simulated_step.PARTS.values())
     assert row["KB to learner"] > 10, "trajectories of this length weigh more"
     queued = simulated_step.Simulation(load, workers=2, episodes=48, capacity=8).run(steps=1)
-    assert queued["in flight"] == 16
+    assert 16 <= queued["in flight"] < 48, "a worker gets a task more where it has room for a part of it"
     assert queued["rollout s"] > row["rollout s"]
 
 

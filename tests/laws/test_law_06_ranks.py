@@ -38,7 +38,8 @@ every_size = pytest.mark.parametrize("size", SIZES)
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
     """By the number of ranks, what each of them found of the cases that this session's tests name."""
-    named = {getattr(item, "callspec", None) and item.callspec.params.get("case") for item in request.session.items}
+    specs = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
+    named = {spec.params.get("case") for spec in specs if spec is not None}
     return compute([case for case in (*UPDATES, *OTHERS) if case in named], tmp_path_factory.mktemp("ranks"))
 
 

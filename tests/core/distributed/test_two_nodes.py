@@ -26,7 +26,7 @@ CHANGED = {
     "threads": 1,
     "model__device": "cpu",
 }
-ON_NODES = {"distributed__address": "auto", "distributed__gpus_per_rollout_worker": 0}
+ON_NODES = {"distributed__address": "auto", "distributed__gpus_per_rollout_worker": 0, "model__device": "cpu"}
 VLLM = {"engine__name": "vllm", "engine__kv_cache_memory": 0.125}
 SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}  # large enough for vLLM's kernels
 
@@ -74,12 +74,7 @@ def spread_run(
     nodes: Any, folder: Path, name: str, steps: int, watch: Callable[[Run], None], **changed: Any
 ) -> tuple[Run, str]:
     """Train on both nodes by the command line; gives the run and what was said. `watch` is called again and again."""
-    changed = {
-        "distributed__address": "auto",
-        "distributed__gpus_per_rollout_worker": 0,
-        "model__device": "cpu",
-    } | changed
-    given = overrides(folder, steps, **CHANGED, **ON_NODES, **changed, run__name=name)
+    given = overrides(folder, steps, **CHANGED | ON_NODES | changed, run__name=name)
     command = [str(Path(sys.executable).with_name("agent-r1")), "train", "default", f"--plugin={folder}/vowels.py"]
     with (folder / f"{name}.txt").open("w+") as said:
         with nodes.start([*command, *given], stdout=said, stderr=subprocess.STDOUT) as running:

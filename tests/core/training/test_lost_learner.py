@@ -10,7 +10,7 @@ import pytest
 from agent_r1_core import train
 from agent_r1_core.errors import LearnerLost
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training import api
+from agent_r1_core.training import attempts
 from agent_r1_core.training.in_process import LocalLearner
 from agent_r1_core.training.listener import Silence
 
@@ -59,7 +59,7 @@ def test_an_interruption_between_two_learners_says_how_to_go_on(
         raise KeyboardInterrupt
 
     lose(monkeypatch, 2)
-    monkeypatch.setattr(api, "_reassemble", interrupted)
+    monkeypatch.setattr(attempts, "reassemble", interrupted)
     with pytest.raises(
         KeyboardInterrupt, match=r"stopped after step 1 of 4; continue with: agent-r1 train .*run --res"
     ):
