@@ -59,10 +59,14 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
             _check_reachable(settings.address)
             ray.init(settings.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         except (OSError, RuntimeError, ValueError) as error:
-            what = f"there is no Ray cluster at {settings.address}" if settings.address else "Ray does not start here"
+            said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            if settings.address is None:
+                raise ConfigError(
+                    f"Ray does not start here ({said}); if this process has started one, call ray.shutdown() first"
+                ) from None
             raise ConfigError(
-                f"{what} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}); start one with "
-                "`ray start --head`, or set distributed.address=null"
+                f"there is no Ray cluster at {settings.address} ({said}); start one with `ray start --head`, or set "
+                "distributed.address=null"
             ) from None
     try:
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -98,7 +98,7 @@ class LearnerActor:
 
     def capture(self, number: int, copy: bool) -> None:
         """Keep this rank's share of the state as it is now, under a number."""
-        self._captured[number] = CapturedState(self._made, copy, self._rank == 0)
+        self._captured[number] = CapturedState(self._made, copy)
 
     @ray.method(concurrency_group="disk")
     def write(self, number: int, folder: Path) -> None:

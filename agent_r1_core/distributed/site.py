@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 class RaySite:
     """Where the roles of a run are: on a cluster."""
 
-    def __init__(self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None]) -> None:
-        self._settings, self._cluster, self._note = settings, cluster, note
+    def __init__(
+        self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None], learning: bool
+    ) -> None:
+        self._settings, self._note, self._learning = settings, note, learning
         self._placement = Placement(settings, cluster)
 
     def hardware(self, resolved: ResolvedConfig, dtype: str, folder: Path) -> Hardware:
@@ -41,7 +43,9 @@ class RaySite:
             ConfigError: one role has GPUs, and the other none.
         """
         config, placement = resolved.config, self._placement
-        gpus = placement.play_gpus, placement.learn_gpus if placement.learners else float(torch.cuda.is_available())
+        here = float(torch.cuda.is_available())
+        learns = (placement.learn_gpus if placement.learners else here) if self._learning else placement.play_gpus
+        gpus = placement.play_gpus, learns
         if any(gpus) and config.model.device != "cpu" and not config.deterministic:
             if not all(gpus):
                 raise ConfigError(
@@ -65,11 +69,16 @@ class RaySite:
 
 
 @contextmanager
-def ray_site(settings: DistributedConfig, note: Callable[[str], None]) -> Iterator[RaySite]:
+def ray_site(settings: DistributedConfig, note: Callable[[str], None], learning: bool = True) -> Iterator[RaySite]:
     """A site on the cluster that the recipe names, or on a local Ray.
+
+    Args:
+        learning: False: nobody learns, so that nothing is kept free for it.
 
     Raises:
         ConfigError: there is no such cluster, or it is too small.
     """
+    if not learning:
+        settings = settings.model_copy(update={"learner_workers": 0, "placement": "separate"})
     with connected(settings) as cluster:
-        yield RaySite(settings, cluster, note)
+        yield RaySite(settings, cluster, note, learning)

@@ -22,13 +22,12 @@ class CapturedState:
 
     Args:
         copy: False: look at the learner itself, which must not learn until all is written.
-        first: whether this is the first rank.
     """
 
-    def __init__(self, learner: Learner, copy: bool = True, first: bool = True) -> None:
+    def __init__(self, learner: Learner, copy: bool = True) -> None:
         self._policy = learner.policy
         weights = learner.policy.snapshot("cpu") if copy else learner.policy.weights()
-        self._weights = weights if first else None
+        self._weights = weights if learner.ranks.rank == 0 else None
         state = learner.state_dict()
         self._state = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()} if copy else state
 

@@ -162,7 +162,7 @@ def _means_a_run(recipe: str | Path) -> bool:
 
 
 @contextmanager
-def _site(resolved: ResolvedConfig, note: Callable[[str], None]) -> Iterator[Site]:
+def _site(resolved: ResolvedConfig, note: Callable[[str], None], learning: bool = True) -> Iterator[Site]:
     """Where the roles of the run are, for as long as the context lasts.
 
     Raises:
@@ -177,7 +177,7 @@ def _site(resolved: ResolvedConfig, note: Callable[[str], None]) -> Iterator[Sit
         raise ComponentLoadError(resolved.unavailable["distributed"])
     from agent_r1_core.distributed import ray_site
 
-    with ray_site(resolved.config.distributed, note) as site:
+    with ray_site(resolved.config.distributed, note, learning) as site:
         yield site
 
 
@@ -245,5 +245,5 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     from agent_r1_core.training.evaluator import run_evaluation
 
     listener = listener if listener is not None else default_listener()
-    with _site(plan.resolved, listener.note) as site:
+    with _site(plan.resolved, listener.note, learning=False) as site:
         return run_async(run_evaluation(plan, listener, site))
