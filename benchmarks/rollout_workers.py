@@ -107,7 +107,7 @@ def main() -> None:
     with connected(DistributedConfig()) as cluster:
         for layout in LAYOUTS * options.repeats:
             resolved = recipe(layout, options)
-            site = RaySite(resolved.config.distributed, cluster, print)
+            site = RaySite(resolved.config.distributed, cluster, print, learning=False)
             measured[layout.name] += run_async(play(resolved, site, layout, options))
             loads[layout.name].append(os.getloadavg()[0])
     rows: list[dict[str, Any]] = []
