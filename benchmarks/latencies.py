@@ -5,7 +5,7 @@
 
 Plays and learns some steps of the default recipe in one process, 128 episodes at once, on one thread. With
 --tool-seconds every search takes that much longer on the mean, with a heavy tail (log-normal, sigma 1). The quantiles
-are what the simulated workers of benchmarks/controller.py draw from; they stand in benchmarks/simulated.py.
+are what the simulated workers of benchmarks/controller.py draw from; they stand in benchmarks/controller.py.
 """
 
 from __future__ import annotations
