@@ -159,9 +159,10 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
                 f"{turn.segment} as its action, but some of them have action mask 0; record actions with append_action"
             )
         batch.turn[row, start:stop] = turn.index
-        if turn.versions:
-            numbers, lengths = (torch.tensor(column) for column in zip(*turn.versions, strict=True))
-            batch.versions[row, start:stop] = numbers.repeat_interleave(lengths)
+        sampled = start
+        for version, tokens in turn.versions:
+            batch.versions[row, sampled : sampled + tokens] = version
+            sampled += tokens
         if len(actions):
             position = _reward_position(start, stop, actions)
             batch.rewards[row, position] += turn.reward
