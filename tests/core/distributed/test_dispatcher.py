@@ -11,7 +11,8 @@ import pytest
 from fake_workers import FakeWorker, plans
 
 from agent_r1_core.distributed import dispatcher as module
-from agent_r1_core.distributed.dispatcher import LOSSES, STARTS, Dispatcher
+from agent_r1_core.distributed.dealer import LOSSES
+from agent_r1_core.distributed.dispatcher import STARTS, Dispatcher
 from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
 from agent_r1_core.errors import ConfigError, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
