@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agent_r1_core.learning.decoder import Decoder
 from agent_r1_core.learning.ranks import Ranks
@@ -44,6 +45,14 @@ def whole(tensor: Tensor) -> Tensor:
     """A parameter, gradient or number that may be in shares, as a plain tensor. All ranks must ask for it."""
     gathered: Any = getattr(tensor, "full_tensor", None)
     return tensor if gathered is None else gathered()
+
+
+def dealt(tensor: Tensor, other: Tensor) -> Tensor:
+    """A whole tensor, in shares where another one is, and where that one is. All ranks have it: nothing travels."""
+    tensor = tensor.to(other.device)
+    if not isinstance(other, DTensor):
+        return tensor
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
 
 
 def _drop(network: Any, *_: Any) -> None:

@@ -108,8 +108,11 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
 
 
 def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
-    """The state in its old form, in which moments had numbers for names; for a learner in one process."""
+    """The state in its old form: one process wrote all of it, and moments had numbers for names. Every rank reads the
+    whole file and keeps its shares."""
     import torch
+
+    from agent_r1_core.learning.sharding import dealt
 
     old = torch.load(file, map_location="cpu", weights_only=True)
     state = {f"policy/{name}": tensor for name, tensor in old["policy"].get("adapters", {}).items()}
@@ -118,9 +121,9 @@ def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
     for part, optimiser in (("optimiser", learner.optimiser), ("critic_optimiser", learner.critic_optimiser)):
         names = list(optimiser.by_name) if optimiser is not None else []
         for number, moments in old.get(part, {"state": {}})["state"].items():
-            device = learner.policy.device
-            state |= {f"{part}/{names[number]}/{kind}": tensor.to(device) for kind, tensor in moments.items()}
-    return state
+            state |= {f"{part}/{names[number]}/{kind}": tensor for kind, tensor in moments.items()}
+    room = learner.room(state)
+    return {name: dealt(tensor, room[name]) for name, tensor in state.items()}
 
 
 def load_task_order(order: Order, checkpoint: Checkpoint, per_step: int) -> Order:

@@ -4,6 +4,8 @@ leaves the one before it."""
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +16,16 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
+from torch import distributed as dist
+from torch.distributed.tensor import DTensor
 
 from agent_r1_core.config.models import CheckpointConfig
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.learning.sharding import whole
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
@@ -36,10 +42,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("model"))
 
 
-def learner_of(model: Path, kind: str) -> Learner:
+def learner_of(model: Path, kind: str, ranks: Ranks = ONE_RANK) -> Learner:
     """A learner with adapters, with a critic, or with neither."""
     policy = Policy.load(model, lora=LoraSettings(rank=4) if kind == "lora" else None)
-    return Learner(policy, PPO() if kind == "critic" else GRPO(), TrainingConfig(lr=1e-2))
+    return Learner(policy, PPO() if kind == "critic" else GRPO(), TrainingConfig(lr=1e-2), ranks=ranks)
 
 
 def learn(learner: Learner, step: int) -> None:
@@ -90,6 +96,7 @@ def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, 
 
 @pytest.mark.parametrize("kind", ["plain", "critic", "lora"])
 def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, model: Path, kind: str) -> None:
+    """By one process, and by several ranks."""
     learner = learner_of(model, kind)
     learn(learner, 1)
     state = learner.state_dict()
@@ -104,6 +111,24 @@ def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, mode
     resumed = learner_of(model, kind)
     load_trainer_state(resumed, checkpoint)
     assert same(resumed.state_dict(), state)
+
+    def read(rank: int) -> None:
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", f"file://{tmp_path}/meeting", rank=rank, world_size=2)
+        resumed = learner_of(model, kind, Ranks.of_group())
+        load_trainer_state(resumed, checkpoint)
+        assert any(isinstance(tensor, DTensor) for tensor in resumed.state_dict().values())
+        assert same({name: whole(tensor) for name, tensor in resumed.state_dict().items()}, state)
+        dist.destroy_process_group()
+
+    ranks = [multiprocessing.get_context("fork").Process(target=read, args=(rank,)) for rank in range(2)]
+    for one in ranks:
+        one.start()
+    for one in ranks:
+        one.join(60)
+        one.kill()
+    assert [one.exitcode for one in ranks] == [0, 0]
 
 
 @pytest.mark.parametrize("state", [{}, [], {"policy": {}, "optimiser": 3}])
