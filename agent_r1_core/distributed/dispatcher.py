@@ -1,14 +1,15 @@
 """Dispatcher: starts rollout workers, deals episodes to them, gives them weights, and replaces those that are lost.
 
 It knows nothing of Ray, so the same code runs over simulated workers. The unfinished episodes of a lost worker are
-played again by others; what it has reported stays. A replacement gets the newest weights before its first episode.
+played again by others; what it has reported stays. A replacement gets the newest weights before its first episode, and
+rests while the others do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -46,6 +47,7 @@ class Dispatcher(Dealer):
         super().__init__([Seat(number, make_worker(number)) for number in range(workers)], capacity, deterministic)
         self._make_worker = make_worker
         self._note = note
+        self._resting = False
         self._past = CallCounts()
         """Calls of workers that were lost."""
         self.losses = 0
@@ -59,17 +61,23 @@ class Dispatcher(Dealer):
         Raises:
             AgentR1Error: a worker cannot start.
         """
-        facts = await asyncio.gather(*(self._start_first(seat) for seat in self._seats))
+        starting = [asyncio.ensure_future(self._start_first(seat)) for seat in self._seats]
+        try:
+            facts = await asyncio.gather(*starting)
+        finally:
+            for one in starting:
+                one.cancel()
         self.tools = facts[0]
 
     async def load_weights(self, weights: Any, version: int) -> None:
         """Serve these weights in all workers, and in those that replace them."""
-        self._weights = weights, version
-        await asyncio.gather(*(self._load(seat) for seat in self._seats if seat.ready))
+        self._weights, self._resting = (weights, version), False
+        await asyncio.gather(*(self._load(seat, seat.worker) for seat in self._seats if seat.ready))
 
     async def rest(self) -> None:
         """Let the workers free memory until the next weights."""
-        await self._each(lambda worker: worker.rest())
+        self._resting = True
+        await asyncio.gather(*(self._rest(seat, seat.worker) for seat in self._seats if seat.ready))
 
     def counts(self) -> CallCounts:
         """Calls of all workers so far, as far as they have been reported."""
@@ -79,7 +87,7 @@ class Dispatcher(Dealer):
         return total
 
     async def close(self) -> None:
-        """End all workers."""
+        """Let go of all workers."""
         self._closing = True
         self._fail_all(EngineError("the rollout workers were closed"))
         for seat in self._seats:
@@ -107,7 +115,7 @@ class Dispatcher(Dealer):
         raise EngineError(reason)
 
     async def _start(self, seat: Seat) -> dict[str, dict[str, Any]]:
-        """Start the worker of a seat, with the newest weights, and watch it.
+        """Start the worker of a seat, watch it, and let it serve the newest weights, or rest.
 
         Raises:
             WorkerLost: it was lost before it had started.
@@ -119,7 +127,10 @@ class Dispatcher(Dealer):
             raise type(error)(f"{worker.name} on {worker.place}: {error}") from None
         seat.watch = watch = asyncio.ensure_future(self._watch(seat, worker))
         try:
-            await self._load(seat)
+            resting = not self._resting
+            while seat.worker is worker and resting != self._resting:  # it may change meanwhile
+                resting = self._resting
+                await (self._rest(seat, worker) if resting else self._load(seat, worker))
         except BaseException:
             watch.cancel()
             raise
@@ -128,26 +139,22 @@ class Dispatcher(Dealer):
             self._offer(seat)
         return facts
 
-    async def _load(self, seat: Seat) -> None:
-        """Give a worker the newest weights, if it has not got them."""
-        worker = seat.worker
-        while self._weights is not None and seat.version != self._weights[1]:
+    async def _load(self, seat: Seat, worker: RolloutWorker) -> None:
+        """Give a worker the newest weights, if it has not got them, nor lost its seat meanwhile."""
+        while self._weights is not None and seat.worker is worker and seat.version != self._weights[1]:
             weights, version = self._weights
             try:
                 await seat.unless_lost(worker.load_weights(weights, version))
             except WorkerLost:
                 return
-            if seat.worker is not worker:  # lost in the same moment, and replaced
-                return
-            seat.version = version
+            if seat.worker is worker:
+                seat.version = version
         self._offer(seat)
 
-    async def _each(self, act: Callable[[RolloutWorker], Awaitable[None]]) -> None:
-        async def one(seat: Seat) -> None:
+    async def _rest(self, seat: Seat, worker: RolloutWorker) -> None:
+        if seat.worker is worker:
             with suppress(WorkerLost):  # its watch replaces it
-                await seat.unless_lost(act(seat.worker))
-
-        await asyncio.gather(*(one(seat) for seat in self._seats if seat.ready))
+                await seat.unless_lost(worker.rest())
 
     async def _watch(self, seat: Seat, worker: RolloutWorker) -> None:
         """Take the reports of a worker until it is lost; then replace it."""
@@ -181,15 +188,13 @@ class Dispatcher(Dealer):
         self._requeue(work, reason)
         self._pump()
         for attempt in range(STARTS):
+            if self._closing:
+                return
             newcomer, begun = self._make_worker(seat.number), time.perf_counter()
             seat.renew(newcomer)
             try:
                 await self._start(seat)
-            except asyncio.CancelledError:
-                newcomer.kill()
-                raise
-            except LearnerLost as error:  # its weights cannot be had any more: the run goes on from its checkpoint
-                newcomer.kill()
+            except LearnerLost as error:  # its weights cannot be had any more: it waits for those of the next learner
                 self._error = error
                 self._fail_all(error)
             except Exception as error:

@@ -42,6 +42,10 @@ class FakeWorker:
         self.silent = False
         self.fails_to_start: Exception | None = None
         self.fails_to_load: Exception | None = None
+        self.weights = asyncio.Event()
+        """Loading waits for it."""
+        self.weights.set()
+        self.resting = False
         self.reports = 0
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
@@ -77,6 +81,11 @@ class FakeWorker:
             if self._lost is not None:
                 return
 
+    def lose(self) -> None:
+        """The worker dies."""
+        self._lost = WorkerLost("its process has ended")
+        self._news.set()
+
     def beat(self) -> None:
         """Report though nothing has happened."""
         self._news.set()
@@ -98,10 +107,12 @@ class FakeWorker:
     async def load_weights(self, weights: Any, version: int) -> None:
         if self.fails_to_load is not None:
             raise self.fails_to_load
+        await self.weights.wait()
         self.versions.append(version)
+        self.resting = False
 
     async def rest(self) -> None:
-        return
+        self.resting = True
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         self.cancelled += jobs

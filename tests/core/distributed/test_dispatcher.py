@@ -358,5 +358,47 @@ def test_a_worker_out_of_reach_for_a_moment_is_replaced_though_it_goes_on_report
     run(work())
 
 
+def test_a_replacement_rests_while_the_others_do() -> None:
+    """It starts meanwhile, or it was just being given the weights of before."""
+
+    async def work() -> None:
+        loading = asyncio.Event()
+
+        def shape(worker: FakeWorker) -> None:
+            if worker.name == "worker 3":
+                worker.weights = loading
+
+        crew = Crew(shape)
+        dispatcher = crew.dispatcher(2)
+        await dispatcher.start()
+        await dispatcher.load_weights({}, 1)
+        await dispatcher.rest()
+        crew.workers[0].lose()
+        while len(crew.workers) < 3 or not crew.workers[2].resting:
+            await asyncio.sleep(0)
+        assert crew.workers[2].versions == []
+        await dispatcher.load_weights({}, 2)
+        assert [worker.resting for worker in crew.workers[1:]] == [False, False]
+        assert crew.workers[2].versions == [2]
+
+        crew.workers[1].lose()
+        while len(crew.workers) < 4:
+            await asyncio.sleep(0)
+        await dispatcher.rest()
+        loading.set()
+        while not crew.workers[3].resting:
+            await asyncio.sleep(0)
+        assert crew.workers[3].versions == [2]
+        await dispatcher.load_weights({}, 3)
+        while crew.workers[3].versions != [2, 3]:
+            await asyncio.sleep(0)
+        await played(dispatcher, plans(6), version=3)
+        assert crew.workers[2].jobs
+        assert crew.workers[3].jobs
+        await dispatcher.close()
+
+    run(work())
+
+
 def _dies(plan: EpisodePlan) -> None:
     raise WorkerLost("its process has ended")
