@@ -109,6 +109,7 @@ def main() -> None:
             resolved = recipe(layout, options)
             site = RaySite(resolved.config.distributed, cluster, print, learning=False)
             measured[layout.name] += run_async(play(resolved, site, layout, options))
+            site.close()
             loads[layout.name].append(os.getloadavg()[0])
     rows: list[dict[str, Any]] = []
     for layout in LAYOUTS:

@@ -155,10 +155,13 @@ class Placement:
         return {"num_cpus": self._cpus, "num_gpus": gpus, **await self._beside(number)}
 
     def release(self) -> None:
-        """Give back what was reserved."""
-        group, self._group = self._group, None
-        if group is not None and group.done() and not group.cancelled() and group.exception() is None:
+        """Give back what was reserved for the learner; colocated rollout workers, which live on, keep theirs."""
+        group = self._group
+        reserved = group is not None and group.done() and not group.cancelled() and group.exception() is None
+        if group is not None and reserved and not self._colocated:
             remove_placement_group(group.result())
+        if not (reserved and self._colocated):
+            self._group = None
 
     async def _beside(self, number: int) -> dict[str, Any]:
         if self._group is None:

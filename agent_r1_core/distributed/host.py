@@ -27,6 +27,8 @@ class RolloutHost:
 
     def __init__(self, rollouts: LocalRollouts) -> None:
         self._rollouts = rollouts
+        self._before = _calls(rollouts)
+        """Of whoever had the engine and the tools before."""
         self._playing: dict[int, asyncio.Task[None]] = {}
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
@@ -56,8 +58,7 @@ class RolloutHost:
         self._news.clear()
         finished, self._finished = self._finished, []
         broken, self._broken = self._broken, []
-        counts = (stage.collector.counts() for stage in self._rollouts.stages.values())
-        return Report(finished, broken, reduce(CallCounts.__add__, counts, CallCounts()))
+        return Report(finished, broken, _calls(self._rollouts) - self._before)
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         """Stop jobs, by their numbers."""
@@ -73,6 +74,12 @@ class RolloutHost:
     async def rest(self) -> None:
         """Free memory until the next weights."""
         await self._rollouts.rest()
+
+    async def hand_over(self) -> RolloutHost:
+        """Stop all jobs and rest; gives a host of the same engine and tools that knows nothing of them."""
+        await self.cancel(list(self._playing))
+        await self.rest()
+        return RolloutHost(self._rollouts)
 
     async def close(self) -> None:
         """Stop all jobs and release everything."""
@@ -97,3 +104,9 @@ class RolloutHost:
             self._news.set()
         finally:
             self._playing.pop(job.id, None)
+
+
+def _calls(rollouts: LocalRollouts) -> CallCounts:
+    """All calls of its collectors so far."""
+    counts = (stage.collector.counts() for stage in rollouts.stages.values())
+    return reduce(CallCounts.__add__, counts, CallCounts())

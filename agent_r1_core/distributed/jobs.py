@@ -34,7 +34,7 @@ class Report:
     broken: Sequence[tuple[int, Exception]] = ()
     """Jobs that ended with an error against which no retry helps."""
     counts: CallCounts = field(default_factory=CallCounts)
-    """All calls of the worker since it started."""
+    """All calls of the worker since the dispatcher has it."""
 
 
 class WorkerLost(Exception):
@@ -84,9 +84,9 @@ class RolloutWorker(Protocol):
         ...
 
     def close(self) -> Awaitable[None]:
-        """Release everything."""
+        """Play nothing more; whose the process is from then on is not the dispatcher's matter."""
         ...
 
     def kill(self) -> None:
-        """End the process, whatever it does; never raises."""
+        """End the process, whatever it does, unless `close` has given it away; never raises."""
         ...

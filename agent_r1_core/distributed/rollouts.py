@@ -1,4 +1,8 @@
-"""Rollouts on Ray: one actor per rollout worker behind the role that the trainer knows."""
+"""Rollouts on Ray: one actor per rollout worker behind the role that the trainer knows.
+
+The actors are the crew's and outlive these rollouts, so that a run that loses its learner keeps them. Whoever takes one
+over finds it at rest, with nothing of what it played before.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import ObjectLostError
 
+from agent_r1_core.distributed.crew import Crew
 from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.distributed.host import RolloutHost
 from agent_r1_core.distributed.jobs import Job, Report
@@ -40,13 +45,16 @@ class RayRollouts:
 
     Args:
         spec: Ray's reference to the WorkerSpec of the blueprint.
+        crew: where workers come from, and are left in the end.
         note: receives sentences for the user.
     """
 
-    def __init__(self, blueprint: Blueprint, spec: Any, placement: Placement, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, blueprint: Blueprint, spec: Any, placement: Placement, crew: Crew, note: Callable[[str], None]
+    ) -> None:
         config = blueprint.resolved.config
         self._dispatcher = Dispatcher(
-            lambda number: _RayWorker(number, spec, placement),
+            lambda number: _RayWorker(number, spec, placement, crew),
             placement.players,
             config.engine.config.max_episodes,
             config.deterministic,
@@ -100,7 +108,7 @@ class RayRollouts:
         await self._dispatcher.load_weights(weights, version)
 
     async def close(self) -> None:
-        """End all workers."""
+        """Leave all workers to the crew."""
         await self._dispatcher.close()
 
 
@@ -109,17 +117,23 @@ class RolloutActor:
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
+        self._starting = asyncio.Lock()
         self._host: RolloutHost | None = None
+        self._facts: dict[str, dict[str, Any]] | None = None
+        """Those of its tools; None until it has started."""
 
     def place(self) -> tuple[str, str, int]:
         """Where it runs."""
         return here()
 
     async def start(self) -> dict[str, dict[str, Any]]:
-        """Make everything, open tools and engine."""
-        blueprint = await asyncio.to_thread(self._spec.build)
-        self._host = RolloutHost(local_rollouts(blueprint))
-        return await self._host.start()
+        """Make everything, open tools and engine; done once, however often it is asked for."""
+        async with self._starting:
+            if self._facts is None:
+                blueprint = await asyncio.to_thread(self._spec.build)
+                self._host = RolloutHost(local_rollouts(blueprint))
+                self._facts = await self._host.start()
+            return self._facts
 
     async def submit(self, jobs: Sequence[Job]) -> None:
         """Begin to play."""
@@ -141,6 +155,10 @@ class RolloutActor:
         """Free memory."""
         await self._started.rest()
 
+    async def hand_over(self) -> None:
+        """Stop, forget what was played, and rest."""
+        self._host = await self._started.hand_over()
+
     async def close(self) -> None:
         """Release everything."""
         if self._host is not None:
@@ -156,11 +174,14 @@ class RolloutActor:
 class _RayWorker:
     """The handle of a rollout worker's actor."""
 
-    def __init__(self, number: int, spec: Any, placement: Placement) -> None:
+    def __init__(self, number: int, spec: Any, placement: Placement, crew: Crew) -> None:
         self.name = f"rollout worker {number}"
-        self._number, self._spec, self._placement = number, spec, placement
+        self._number, self._spec, self._placement, self._crew = number, spec, placement, crew
         self._actor: ActorHandle[Any] | None = None
         self._place: Place | None = None
+        self._started = False
+        self._orders: set[asyncio.Future[Any]] = set()
+        """Calls under way that change what the worker does; Ray may begin later ones before them."""
 
     @property
     def place(self) -> str:
@@ -168,17 +189,22 @@ class _RayWorker:
         return str(self._place or "no machine yet")
 
     async def start(self) -> dict[str, dict[str, Any]]:
-        """Make the actor and start it."""
-        remote: Any = ray.remote(RolloutActor)
-        options = await self._placement.player(self._number)
-        self._actor = remote.options(max_concurrency=_CALLS, **options).remote(self._spec)
-        self._place = await placed(self._running)
+        """Start the crew's actor, or else a new one."""
+        kept = self._crew.take(self._number)
+        if kept is not None:
+            self._actor, self._place = kept
+        else:
+            remote: Any = ray.remote(RolloutActor)
+            options = await self._placement.player(self._number)
+            self._actor = remote.options(max_concurrency=_CALLS, **options).remote(self._spec)
+            self._place = await placed(self._running)
         facts: dict[str, dict[str, Any]] = await answer_of_living(self._running, self._running.start.remote())
+        self._started = True
         return facts
 
     async def submit(self, jobs: Sequence[Job]) -> None:
         """Begin to play."""
-        await answer(self._running.submit.remote(jobs))
+        await self._order(self._running.submit.remote(jobs))
 
     async def report(self) -> Report:
         """What has happened since the last report."""
@@ -192,26 +218,40 @@ class _RayWorker:
             LearnerLost: they are gone with the machine that held them.
         """
         try:
-            await answer(self._running.load_weights.remote(weights, version))
+            await self._order(self._running.load_weights.remote(weights, version))
         except ObjectLostError:
             raise LearnerLost(f"the machine that held the weights of step {version} is gone") from None
 
     async def rest(self) -> None:
         """Free memory."""
-        await answer(self._running.rest.remote())
+        await self._order(self._running.rest.remote())
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         """Stop jobs."""
-        await answer(self._running.cancel.remote(jobs))
+        await self._order(self._running.cancel.remote(jobs))
 
     async def close(self) -> None:
-        """Release everything."""
-        if self._actor is not None:
-            await answer(self._actor.close.remote())
+        """Leave the process to the crew, at rest; one that still starts goes on with that."""
+        if self._actor is None or self._place is None:
+            return
+        if self._started:
+            await asyncio.gather(*self._orders, return_exceptions=True)
+            await answer(self._actor.hand_over.remote())
+        self._crew.keep(self._number, self._actor, self._place)
+        self._actor = None
 
     def kill(self) -> None:
-        """End the process."""
-        end(self._actor, self._place)
+        """End the process, unless the crew has it."""
+        if self._actor is not None:
+            end(self._actor, self._place)
+            self._actor = None
+
+    async def _order(self, reference: Any) -> None:
+        """Wait for a call; one whose caller is cancelled counts as under way until it has ended."""
+        order = asyncio.ensure_future(answer(reference))
+        self._orders.add(order)
+        order.add_done_callback(self._orders.discard)
+        await asyncio.shield(order)
 
     @property
     def _running(self) -> ActorHandle[Any]:

@@ -10,6 +10,7 @@ import ray
 import torch
 
 from agent_r1_core.distributed.cluster import Cluster, Placement, connected
+from agent_r1_core.distributed.crew import Crew
 from agent_r1_core.distributed.learner import RayLearner
 from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.distributed.spec import WorkerSpec
@@ -17,6 +18,7 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.hardware import Hardware, choose_hardware
 from agent_r1_core.training.in_process import LocalLearner
+from agent_r1_core.training.running import run_async
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
 
 
 class RaySite:
-    """Where the roles of a run are: on a cluster."""
+    """Where the roles of a run are: on a cluster. Its rollout workers outlive a lost learner, and end in `close`."""
 
     def __init__(
         self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None], learning: bool
     ) -> None:
         self._settings, self._note, self._learning = settings, note, learning
         self._placement = Placement(settings, cluster)
+        self._crew = Crew()
 
     def hardware(self, resolved: ResolvedConfig, dtype: str, folder: Path) -> Hardware:
         """Device, precision and threads of every worker.
@@ -59,13 +62,17 @@ class RaySite:
     def make_roles(self, blueprint: Blueprint) -> tuple[Rollouts, LearnerRole | None]:
         """The roles of a run."""
         spec = ray.put(WorkerSpec.of(blueprint))
-        rollouts: Rollouts = RayRollouts(blueprint, spec, self._placement, self._note)
+        rollouts: Rollouts = RayRollouts(blueprint, spec, self._placement, self._crew, self._note)
         if not blueprint.learning:
             return rollouts, None
         if not self._settings.learner_workers:
             return rollouts, LocalLearner(make_learner(blueprint))
         learner: LearnerRole = RayLearner(blueprint, spec, self._placement)
         return rollouts, learner
+
+    def close(self) -> None:
+        """End the rollout workers."""
+        run_async(self._crew.close())
 
 
 @contextmanager
@@ -81,4 +88,8 @@ def ray_site(settings: DistributedConfig, note: Callable[[str], None], learning:
     if not learning:
         settings = settings.model_copy(update={"learner_workers": 0, "placement": "separate"})
     with connected(settings) as cluster:
-        yield RaySite(settings, cluster, note, learning)
+        site = RaySite(settings, cluster, note, learning)
+        try:
+            yield site
+        finally:
+            site.close()

@@ -24,8 +24,11 @@ class Killer(Silence):
     def __init__(self, actors: Mapping[int, str]) -> None:
         self.actors = dict(actors)
         self.notes: list[str] = []
+        self.players: list[set[int]] = []
+        """The rollout workers after each step that was recorded."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.players.append(set(processes_of("RolloutActor")))
         actor = self.actors.pop(step, None)
         if actor is not None:
             os.kill(process_of(actor), signal.SIGKILL)
@@ -36,10 +39,18 @@ class Killer(Silence):
 
 def process_of(actor: str) -> int:
     """The first process of an actor's class that was started by this one."""
-    for entry in sorted(Path("/proc").iterdir()):
-        if entry.name.isdigit() and _command(entry).startswith(f"ray::{actor}".encode()) and _is_ours(entry):
-            return int(entry.name)
-    raise AssertionError(f"there is no process of {actor}")
+    found = processes_of(actor)
+    assert found, f"there is no process of {actor}"
+    return found[0]
+
+
+def processes_of(actor: str) -> list[int]:
+    """All of them."""
+    return [
+        int(entry.name)
+        for entry in sorted(Path("/proc").iterdir())
+        if entry.name.isdigit() and _command(entry).startswith(f"ray::{actor}".encode()) and _is_ours(entry)
+    ]
 
 
 def _command(process: Path) -> bytes:
@@ -50,7 +61,10 @@ def _command(process: Path) -> bytes:
 
 
 def _is_ours(process: Path) -> bool:
-    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    try:
+        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
     return parent == os.getpid() or (parent > 1 and _is_ours(Path("/proc", str(parent))))
 
 
@@ -60,13 +74,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("algorithm", ["ppo"])
-def test_one_worker_of_each_kind_computes_what_one_process_computes(folder: Path, algorithm: str) -> None:
-    """Bit for bit: metrics, trajectories, advantages, every file of the policy and of the checkpoints."""
-    changed = {"algorithm": algorithm, "training__lr": "1e-3"}
-    alone = run_once(folder, "alone", 2, **changed)
-    on_ray = run_once(folder, "on_ray", 2, **changed, **ONE_OF_EACH)
-    assert fingerprint(on_ray) == fingerprint(alone)
+def test_one_worker_of_each_kind_computes_what_one_process_computes(folder: Path) -> None:
+    """Bit for bit: metrics, trajectories, advantages, every file of the policy and of the checkpoints; also where the
+    learner is lost, and the rollout worker plays a step twice."""
+    changed = {"algorithm": "ppo", "training__lr": "1e-3"}
+    alone = fingerprint(run_once(folder, "alone", 2, **changed))
+    assert fingerprint(run_once(folder, "on_ray", 2, **changed, **ONE_OF_EACH)) == alone
+    killer = Killer({1: "LearnerActor"})
+    assert fingerprint(run_once(folder, "killed", 2, listener=killer, **changed, **ONE_OF_EACH)) == alone
+    assert len(killer.players) > 1
+    assert len(set.union(*killer.players)) == 1, "the rollout worker was not kept"
 
 
 def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
@@ -75,6 +92,7 @@ def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
     changed = {"deterministic": "false", "checkpoint": "{every: 2, keep: 1, best: null}", "evaluation__every": 0}
     run = run_once(folder, "killed", 5, listener=killer, **changed, **TWO_OF_EACH)
     assert not killer.actors
+    assert killer.players[0] & killer.players[3], "a lost learner cost the run a rollout worker"
     assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4, 5]
     assert run.trajectory_steps() == [1, 2, 3, 4, 5]
     for line in run.metrics():
