@@ -121,16 +121,24 @@ def test_a_run_over_both_nodes_has_every_metric_of_every_step(
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_when_a_whole_node_is_lost(nodes: Any, folder: Path) -> None:
+@pytest.mark.parametrize(("learners", "steps"), [(0, 20), (2, 8)])
+def test_a_run_goes_on_when_a_whole_node_is_lost(nodes: Any, folder: Path, learners: int, steps: int) -> None:
+    """With a rollout worker; or with a learner worker as well, in whose place another one starts on a new node."""
     lost = nodes.nodes[1]
+    there = ["ray::RolloutActor"] + ["ray::LearnerActor"] * bool(learners)
 
     def watch(run: Run) -> None:
         if lost.runs and (run.path / "metrics.jsonl").exists() and len(run.metrics()) >= 2:
-            assert any(command.startswith("ray::RolloutActor") for command in lost.processes().values())
+            commands = lost.processes().values()
+            assert all(any(command.startswith(title) for command in commands) for title in there)
             lost.lose()
+            if learners:
+                nodes.join()
 
-    run, said = spread_run(nodes, folder, "lost", 20, watch, distributed__rollout_workers=2)
+    changed = {"distributed__rollout_workers": 2, "distributed__learner_workers": learners}
+    run, said = spread_run(nodes, folder, f"lost-{learners}", steps, watch, **changed)
     assert not lost.runs
-    check_complete(run, 20)
+    check_complete(run, steps)
     assert f"on {lost.address}" in said
     assert "is lost" in said
+    assert ("new learner workers go on after step" in said) == bool(learners)
