@@ -3,9 +3,9 @@
     python scripts/torture.py
     python scripts/torture.py --parts files,soak --share 0.1
 
-Parts: kills (100 runs are killed once or twice, and resumed), workers (20 kills of processes of runs on Ray), threads
-and processes (1,000 hostile calls each), files (2,000 corrupted files), soak (500 steps with hangs). `--share` tries
-less of everything. Every fault is printed; the exit status is 1 if there is one.
+Parts: kills (100 runs are killed once or twice, and resumed), workers (20 kills of processes of runs on Ray and, for
+root, of machines), threads and processes (1,000 hostile calls each), files (2,000 corrupted files), soak (500 steps
+with hangs). `--share` tries less of everything. Every fault is printed; the exit status is 1 if there is one.
 """
 
 from __future__ import annotations

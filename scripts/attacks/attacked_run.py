@@ -48,6 +48,8 @@ VICTIMS: dict[str, tuple[tuple[str, ...], signal.Signals]] = {
     "learner worker, stopped": ((LEARNER,), signal.SIGSTOP),
 }
 """What a kill hits: the classes of its workers, none for the command itself; and with which signal."""
+MACHINE = "machine"
+"""What else a kill may hit, where a run is over two."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class AttackedRun:
         self.killed: list[Killed] = []
         self.faults: list[str] = []
 
+    @property
+    def _ancestor(self) -> int:
+        """The process below which all others are."""
+        return self._process.pid
+
     def train(self, kills: Sequence[Kill]) -> None:
         """Train to the end, while the kills come."""
         with self._command():
@@ -124,7 +131,7 @@ class AttackedRun:
 
     def _await_moment(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; False: the run has ended before, or goes on no more."""
-        titles, _ = VICTIMS[kill.victim]
+        titles = (ROLLOUT, LEARNER) if kill.victim == MACHINE else VICTIMS[kill.victim][0]
         if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._there([ROLLOUT]))):
             return False
         end = time.monotonic() + kill.delay
@@ -161,7 +168,7 @@ class AttackedRun:
     def _look(self) -> None:
         """Note the steps and processes that are there now."""
         time.sleep(0.05)
-        self._family.look(self._process.pid)
+        self._family.look(self._ancestor)
         step = _last_step(self._run)
         if step > self._recorded:
             now = time.monotonic()

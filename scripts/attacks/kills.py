@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ SETTINGS = (
     "checkpoint={every: 1, keep: 2, best: eval/exact_match}",
 )
 COMMAND = (sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train")
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
@@ -136,16 +137,17 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Pa
     return words, run
 
 
-def started(run: Path, settings: Sequence[str] = SETTINGS) -> subprocess.Popen[bytes]:
-    """The command that begins the run, or continues it if it has begun."""
+def started(
+    run: Path, settings: Sequence[str] = SETTINGS, start: Callable[..., Any] = subprocess.Popen
+) -> subprocess.Popen[bytes]:
+    """The command that begins the run, or continues it if it has begun; started by `start`."""
     begun = (run / "config.yaml").is_file()
     place = (str(run), "--resume") if begun else ("default", f"run.dir={run.parent}", f"run.name={run.name}", "--force")
-    log = run.with_suffix(".log").open("ab")
-    with log:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        return subprocess.Popen(
-            [*COMMAND, *place, *(() if begun else settings)], stdout=log, stderr=log, env=environment
+    with run.with_suffix(".log").open("ab") as log:
+        process: subprocess.Popen[bytes] = start(
+            [*COMMAND, *place, *(() if begun else settings)], stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT}
         )
+        return process
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:

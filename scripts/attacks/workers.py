@@ -6,26 +6,39 @@ import random
 import sys
 from collections.abc import Sequence
 
-from attacks.attacked_run import STEPS, VICTIMS, AttackedRun, Kill, Killed
+from two_nodes import CannotMakeNodes
+
+from attacks.attacked_run import MACHINE, STEPS, VICTIMS, AttackedRun, Kill, Killed
 from attacks.outcome import Outcome, Plan
+from attacks.run_over_nodes import RunOverNodes
 
 KILLS = 20
 EACH = 5
 """Kills of a run."""
 OFTEN = ("rollout worker", "learner worker", "command", "one of each")
 """Whom four of five kills hit; the fifth hits one of the others."""
+ON_NODES = (MACHINE, "rollout worker", MACHINE, "learner worker", MACHINE)
+"""Whom the kills of a run over two nodes hit."""
 KILL_TABLE = "| killed | while | s until the next step |\n|---|---|--:|"
 
 
 def kill_workers(plan: Plan) -> Outcome:
-    """Five kills a run; every second run lets rollouts run ahead."""
+    """Five kills a run; every second run lets rollouts run ahead, and every fourth is over two nodes where this machine
+    lets them be made."""
     rng, outcome = random.Random(plan.seed), Outcome("workers")
     victims = _victims(plan.times(KILLS), rng)
     killed: list[Killed] = []
     for number, first in enumerate(range(0, len(victims), EACH)):
-        kills = _spread(victims[first : first + EACH], rng)
-        attacked = AttackedRun(plan.folder / f"run-{number}", ahead=number % 2, rng=rng)
-        attacked.train(kills)
+        over_nodes, hit = number % 4 == 1, victims[first : first + EACH]
+        kills = _spread(ON_NODES[: len(hit)] if over_nodes else hit, rng)
+        attacked = (RunOverNodes if over_nodes else AttackedRun)(
+            plan.folder / f"run-{number}", ahead=number % 2, rng=rng
+        )
+        try:
+            attacked.train(kills)
+        except CannotMakeNodes as error:
+            print(f"run {number} is left out: {error}", file=sys.stderr)
+            continue
         outcome.faults += [f"run {number} ({', '.join(map(str, kills))}): {fault}" for fault in attacked.faults]
         killed += attacked.killed
         print(f"run {number}", *(one.row() for one in attacked.killed), *attacked.faults, sep="\n", file=sys.stderr)
