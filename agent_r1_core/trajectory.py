@@ -197,7 +197,16 @@ class Trajectory:
     @property
     def versions(self) -> set[int]:
         """Versions of all weights that sampled its ids, as far as they are known."""
-        return {version for turn in self.turns for version, _ in turn.versions}
+        return set(self.tokens_by_version)
+
+    @property
+    def tokens_by_version(self) -> dict[int, int]:
+        """Sampled tokens by the version of the weights, as far as it is known."""
+        tokens: dict[int, int] = {}
+        for turn in self.turns:
+            for version, count in turn.versions:
+                tokens[version] = tokens.get(version, 0) + count
+        return tokens
 
     @property
     def action_tokens(self) -> int:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
 import statistics
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING
 
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
+from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.trajectory import Group, Trajectory
 
 if TYPE_CHECKING:
     from agent_r1_core.rollout import RolloutResult, ToolCounts
 
-_RUN = 8
-"""Tokens of the runs that count as repeated: shorter ones recur in healthy text and in the syntax of calls."""
-
 
 def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     """All metrics of a rollout, by declared name."""
-    episodes = rollout.trajectories
-    attempts = [trajectory.attempts - 1 for trajectory in (*episodes, *rollout.baselines, *rollout.dropped)]
-    sampled = sum(trajectory.action_tokens for trajectory in (*episodes, *rollout.baselines))
+    episodes = [tally(trajectory) for trajectory in rollout.trajectories]
+    attempts = [one.attempts - 1 for one in (*rollout.trajectories, *rollout.baselines, *rollout.dropped)]
+    sampled = sum(one.action_tokens for one in (*episodes, *rollout.baselines))
     return {
         **reward_metrics(episodes),
         **spread_metrics(rollout.groups),
@@ -40,13 +35,13 @@ def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     }
 
 
-def reward_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+def reward_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """Means over episodes of the return and of each reward, unweighted; a process reward is summed over its turns."""
-    if not trajectories:
+    if not episodes:
         return {}
-    rewards = [_rewards(trajectory) for trajectory in trajectories]
+    rewards = [one.rewards for one in episodes]
     names = sorted({name for row in rewards for name in row})
-    mean: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(t.total_reward for t in trajectories)}
+    mean: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(one.total_reward for one in episodes)}
     return mean | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
 
 
@@ -95,74 +90,47 @@ def tool_metrics(tools: ToolCounts) -> dict[str, float]:
     return metrics
 
 
-def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+def episode_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """Means over episodes, shares of turns, and the environment's own numbers."""
-    if not trajectories:
+    if not episodes:
         return {}
-    n, turns = len(trajectories), [turn for trajectory in trajectories for turn in trajectory.steps]
+    n, turns, runs = len(episodes), sum(one.turns for one in episodes), sum(one.runs for one in episodes)
     metrics: dict[str, float] = {
-        metric.EPISODE_TURNS: len(turns) / n,
-        metric.EPISODE_ACTION_TOKENS: sum(episode.action_tokens for episode in trajectories) / n,
-        metric.EPISODE_TOKENS: sum(episode.tokens for episode in trajectories) / n,
-        metric.EPISODE_SEGMENTS: sum(len(episode.segments) for episode in trajectories) / n,
-        metric.EPISODE_TERMINATED: sum(episode.status is EndStatus.TERMINATED for episode in trajectories) / n,
-        metric.EPISODE_ANSWERED: sum(episode.answer is not None for episode in trajectories) / n,
-        metric.EPISODE_CUT_ACTIONS: sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
-        metric.EPISODE_MALFORMED: sum(bool(turn.errors) for turn in turns) / max(1, len(turns)),
-        metric.EPISODE_REPETITION: _repetition(trajectories),
+        metric.EPISODE_TURNS: turns / n,
+        metric.EPISODE_ACTION_TOKENS: sum(one.action_tokens for one in episodes) / n,
+        metric.EPISODE_TOKENS: sum(one.tokens for one in episodes) / n,
+        metric.EPISODE_SEGMENTS: sum(one.segments for one in episodes) / n,
+        metric.EPISODE_TERMINATED: sum(one.terminated for one in episodes) / n,
+        metric.EPISODE_ANSWERED: sum(one.answered for one in episodes) / n,
+        metric.EPISODE_CUT_ACTIONS: sum(one.cut_turns for one in episodes) / max(1, turns),
+        metric.EPISODE_MALFORMED: sum(one.malformed_turns for one in episodes) / max(1, turns),
+        metric.EPISODE_REPETITION: 1 - sum(one.distinct_runs for one in episodes) / runs if runs else 0.0,
     }
-    calls = sum(len(turn.calls) for turn in turns)
+    calls = sum(one.calls for one in episodes)
     if calls:
-        metrics[metric.EPISODE_REPEATED_CALLS] = sum(map(_repeated_calls, trajectories)) / calls
-    judged = [float(episode.success) for episode in trajectories if episode.success is not None]
+        metrics[metric.EPISODE_REPEATED_CALLS] = sum(one.repeated_calls for one in episodes) / calls
+    judged = [float(one.success) for one in episodes if one.success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
-    return metrics | _summary_metrics(trajectories) | _env_metrics(turns)
+    return metrics | _summary_metrics(episodes) | _env_metrics(episodes)
 
 
-def _summary_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+def _summary_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """How many summaries there were, and how many were no good; nothing where no policy wrote one."""
-    summaries = [turn for trajectory in trajectories for turn in trajectory.turns if turn.purpose == "summary"]
+    summaries = sum(one.summaries for one in episodes)
     if not summaries:
         return {}
     return {
-        metric.EPISODE_SUMMARIES: len(summaries) / len(trajectories),
-        metric.EPISODE_CUT_SUMMARIES: sum(turn.finish == "length" for turn in summaries) / len(summaries),
-        metric.EPISODE_EMPTY_SUMMARIES: sum(bool(turn.errors) for turn in summaries) / len(summaries),
+        metric.EPISODE_SUMMARIES: summaries / len(episodes),
+        metric.EPISODE_CUT_SUMMARIES: sum(one.cut_summaries for one in episodes) / summaries,
+        metric.EPISODE_EMPTY_SUMMARIES: sum(one.empty_summaries for one in episodes) / summaries,
     }
 
 
-def _rewards(trajectory: Trajectory) -> dict[str, float]:
-    """Each reward of an episode, process rewards summed over the turns."""
-    rewards = dict(trajectory.rewards)
-    for turn in trajectory.turns:
-        for name, value in turn.rewards.items():
-            rewards[name] = rewards.get(name, 0.0) + value
-    return rewards
-
-
-def _repetition(trajectories: Iterable[Trajectory]) -> float:
-    """The share of an action's runs of `_RUN` tokens that occurred earlier in it, over all actions."""
-    runs = distinct = 0
-    for trajectory in trajectories:
-        for turn in trajectory.turns:
-            ids = trajectory.segments[turn.segment].ids[turn.start : turn.stop]
-            found = [tuple(ids[at : at + _RUN]) for at in range(len(ids) - _RUN + 1)]
-            runs, distinct = runs + len(found), distinct + len(set(found))
-    return 1 - distinct / runs if runs else 0.0
-
-
-def _repeated_calls(trajectory: Trajectory) -> int:
-    """How many tool calls repeat an earlier one."""
-    calls = [call for turn in trajectory.turns for call in turn.calls]
-    return len(calls) - len({json.dumps([call.name, call.arguments], sort_keys=True, default=str) for call in calls})
-
-
-def _env_metrics(turns: Iterable[Turn]) -> dict[str, float]:
+def _env_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """The mean of each number in the turns' `info`, over the turns that have it."""
     values: dict[str, list[float]] = {}
-    for turn in turns:
-        for key, value in turn.info.items():
-            if isinstance(value, Real) and math.isfinite(value):
-                values.setdefault(metric.ENV.of(key), []).append(float(value))
+    for episode in episodes:
+        for key, numbers in episode.env.items():
+            values.setdefault(metric.ENV.of(key), []).extend(numbers)
     return {name: statistics.fmean(numbers) for name, numbers in sorted(values.items())}

@@ -179,8 +179,7 @@ class Supply:
         ages = [
             (step - 1 - version, tokens)
             for trajectory in trajectories
-            for turn in trajectory.turns
-            for version, tokens in turn.versions
+            for version, tokens in trajectory.tokens_by_version.items()
         ]
         oldest, tokens = max((age for age, _ in ages), default=0), sum(tokens for _, tokens in ages)
         if oldest > self._settings.max_staleness:

@@ -15,6 +15,7 @@ from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.metrics.rollouts import episode_metrics, spread_metrics
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import make_trajectory, tiny_model
 from agent_r1_core.trajectory import Group, Task
@@ -62,7 +63,7 @@ def test_a_cut_action_and_an_action_without_meaning_show_in_the_metrics() -> Non
     trajectory = make_trajectory()
     trajectory.turns[0].finish = "length"
     trajectory.turns[1].errors = ["no tool call and no answer"]
-    metrics = episode_metrics([trajectory])
+    metrics = episode_metrics([tally(trajectory)])
     assert metrics["episode/cut_actions"] == 0.5
     assert metrics["episode/malformed"] == 0.5
 

@@ -6,6 +6,7 @@ from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import Catalogue
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics, tool_metrics
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout import RolloutResult, ToolCount, ToolCounts
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, Group
@@ -16,7 +17,7 @@ def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_tur
     for turn, score in zip(paid.turns, (0.5, 0.25), strict=True):
         turn.rewards = {"valid_tool_call": score}
     idle = make_trajectory(reward=0.0, rewards={"exact_match": 0.0})
-    metrics = reward_metrics([paid, idle])
+    metrics = reward_metrics([tally(paid), tally(idle)])
     assert metrics["reward/mean"] == 1.75 / 2
     assert metrics["reward/exact_match"] == 0.5
     assert metrics["reward/valid_tool_call"] == 0.75 / 2
@@ -45,9 +46,9 @@ def test_repetition_counts_runs_of_eight_tokens_that_an_action_had_before() -> N
     """Twelve tokens have five runs of eight; with a period of three the fourth and fifth repeat the first and second.
     An action of seven has none, and what stood in another action is no repetition."""
     wheel, short, plain = [1, 2, 3] * 4, [1] * 7, list(range(12))
-    assert episode_metrics([make_trajectory([([9], wheel), ([9], short)])])["episode/repetition"] == 2 / 5
-    assert episode_metrics([make_trajectory([([9], plain), ([9], plain)])])["episode/repetition"] == 0.0
-    assert episode_metrics([make_trajectory([([9], short)])])["episode/repetition"] == 0.0
+    assert episode_metrics([tally(make_trajectory([([9], wheel), ([9], short)]))])["episode/repetition"] == 2 / 5
+    assert episode_metrics([tally(make_trajectory([([9], plain), ([9], plain)]))])["episode/repetition"] == 0.0
+    assert episode_metrics([tally(make_trajectory([([9], short)]))])["episode/repetition"] == 0.0
 
 
 def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its_episode() -> None:
@@ -56,8 +57,8 @@ def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its
     first.turns[0].calls = [call, CallRecord("search", {"query": "b", "k": 1}), CallRecord("read", call.arguments)]
     first.turns[1].calls = [CallRecord("search", {"k": 1, "query": "a"})]
     second.turns[0].calls = [call]
-    assert episode_metrics([first, second])["episode/repeated_calls"] == 1 / 5
-    assert "episode/repeated_calls" not in episode_metrics([make_trajectory()])
+    assert episode_metrics([tally(first), tally(second)])["episode/repeated_calls"] == 1 / 5
+    assert "episode/repeated_calls" not in episode_metrics([tally(make_trajectory())])
 
 
 def test_each_tool_has_metrics_of_its_own() -> None:

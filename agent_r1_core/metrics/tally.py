@@ -1,0 +1,118 @@
+"""Tally: all that the metrics of a rollout count in one episode.
+
+It is counted from an episode's turns and tokens. One that was played in another process may bring its tally along, so
+that nobody has to look into it (`tally.register`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import singledispatch
+from numbers import Real
+from typing import NamedTuple
+
+from agent_r1_core.trajectory import EndStatus, Trajectory, Turn
+
+_RUN = 8
+"""Tokens of the runs that count as repeated: shorter ones recur in healthy text and in the syntax of calls."""
+
+
+class Tally(NamedTuple):
+    """The counts of an episode."""
+
+    total_reward: float
+    rewards: dict[str, float]
+    """Each reward, unweighted; a process reward is summed over the turns."""
+    versions: dict[int, int]
+    """Sampled tokens by the version of the weights, as far as it is known."""
+    terminated: bool
+    answered: bool
+    success: bool | None
+    segments: int
+    tokens: int
+    action_tokens: int
+    turns: int
+    """Those that the environment answered."""
+    cut_turns: int
+    malformed_turns: int
+    runs: int
+    """Runs of tokens within an action that could repeat one another."""
+    distinct_runs: int
+    calls: int
+    repeated_calls: int
+    summaries: int
+    cut_summaries: int
+    empty_summaries: int
+    env: dict[str, list[float]]
+    """The numbers that the environment told, in the order of the turns."""
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Tally:
+        """Count an episode."""
+        turns = trajectory.steps
+        summaries = [turn for turn in trajectory.turns if turn.purpose == "summary"]
+        runs, distinct = _runs(trajectory)
+        calls, repeated = _calls(trajectory)
+        return cls(
+            total_reward=trajectory.total_reward,
+            rewards=_rewards(trajectory),
+            versions=trajectory.tokens_by_version,
+            terminated=trajectory.status is EndStatus.TERMINATED,
+            answered=trajectory.answer is not None,
+            success=trajectory.success,
+            segments=len(trajectory.segments),
+            tokens=trajectory.tokens,
+            action_tokens=trajectory.action_tokens,
+            turns=len(turns),
+            cut_turns=sum(turn.finish == "length" for turn in turns),
+            malformed_turns=sum(bool(turn.errors) for turn in turns),
+            runs=runs,
+            distinct_runs=distinct,
+            calls=calls,
+            repeated_calls=repeated,
+            summaries=len(summaries),
+            cut_summaries=sum(turn.finish == "length" for turn in summaries),
+            empty_summaries=sum(bool(turn.errors) for turn in summaries),
+            env=_env(turns),
+        )
+
+
+@singledispatch
+def tally(trajectory: Trajectory) -> Tally:
+    """The tally of an episode."""
+    return Tally.of(trajectory)
+
+
+def _rewards(trajectory: Trajectory) -> dict[str, float]:
+    rewards = dict(trajectory.rewards)
+    for turn in trajectory.turns:
+        for name, value in turn.rewards.items():
+            rewards[name] = rewards.get(name, 0.0) + value
+    return rewards
+
+
+def _runs(trajectory: Trajectory) -> tuple[int, int]:
+    """Runs of `_RUN` tokens in all actions, and how many of them had not occurred earlier in their action."""
+    runs = distinct = 0
+    for turn in trajectory.turns:
+        ids = trajectory.segments[turn.segment].ids[turn.start : turn.stop]
+        found = [tuple(ids[at : at + _RUN]) for at in range(len(ids) - _RUN + 1)]
+        runs, distinct = runs + len(found), distinct + len(set(found))
+    return runs, distinct
+
+
+def _calls(trajectory: Trajectory) -> tuple[int, int]:
+    """Tool calls of the steps, and how many calls repeat an earlier one."""
+    calls = [call for turn in trajectory.turns for call in turn.calls]
+    distinct = len({json.dumps([call.name, call.arguments], sort_keys=True, default=str) for call in calls})
+    return sum(len(turn.calls) for turn in trajectory.steps), len(calls) - distinct
+
+
+def _env(turns: list[Turn]) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
+    for turn in turns:
+        for key, value in turn.info.items():
+            if isinstance(value, Real) and math.isfinite(value):
+                values.setdefault(key, []).append(float(value))
+    return values
