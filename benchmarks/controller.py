@@ -5,8 +5,9 @@
 
 The real dispatcher with simulated workers (coroutines; no model, no Ray), 128 episodes in flight in each, in virtual
 time: a step of minutes takes as long as the controller computes. What a worker reports is pickled and unpickled, as on
-Ray, and what follows the rollout is the real code, too: groups and metrics, pickling the groups for the learner, the
-file of trajectories. A row is a process of its own; its figures are medians over steps, in processor time, so that
+Ray, and what follows the rollout is the real code, too: groups and metrics, pickling the groups for the learner and
+the episodes for the writer, which is another process: `writer ms/episode` is its time, and a step waits for the file
+of the one before. A row is a process of its own; its figures are medians over steps, in processor time, so that
 other programs on the machine matter little. `share %` is the controller's part of the step, whether or not workers
 play meanwhile. Loads: `default` and `slow-tool` are the default recipe, with instant searches and with searches of 300
 ms and a heavy tail, as benchmarks/latencies.py measures it; `3B` is assumed (see LOADS). Ray's own work is not in
@@ -68,7 +69,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--loads", nargs="+", default=list(LOADS), choices=list(LOADS))
     options.add_argument("--workers", type=int, nargs="+", default=[1, 4, 16, 64, 256, 512])
     options.add_argument("--repeats", type=int, default=3, help="steps of a row; the median is reported")
-    options.add_argument("--most", type=int, default=64, help="workers of the load 3B at most: 1 GB for 8 workers")
+    options.add_argument("--most", type=int, default=256, help="workers of the load 3B at most: 1 GB for 64 workers")
     options.add_argument("--picture", type=Path, help="also draw the table, to this file")
     options.add_argument("--profile", nargs=2, metavar=("LOAD", "WORKERS"), help="only show where a row's time goes")
     options.add_argument("--row", nargs=2, metavar=("LOAD", "WORKERS"), help=argparse.SUPPRESS)

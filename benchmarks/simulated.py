@@ -10,14 +10,18 @@ import asyncio
 import heapq
 import pickle
 import random
+from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from virtual_time import SIMULATION, Meter
 
-from agent_r1_core.distributed.host import PATIENCE
-from agent_r1_core.distributed.jobs import Job, Report
+from agent_r1_core.distributed.jobs import PATIENCE, Job, Report
+from agent_r1_core.distributed.packed import packed
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.testing import make_trajectory
@@ -27,7 +31,8 @@ TRIP = 0.002
 """Seconds from an actor's answer to the controller, and of the next question to the actor."""
 KINDS = 64
 """Different trajectories of a load; each is played by other tasks again and again."""
-WORDS = ("the", "passage", "that", "a", "search", "has", "found", "about", "film", "its", "director", "and", "born")
+WORDS = tuple("".join(random.Random(k).choices("abcdefghijklmnopqrstuvwxyz", k=2 + k % 6)) for k in range(4096))
+"""So many that packing makes texts of them hardly smaller than it would real ones."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Load:
         low = int(place)
         return self.seconds[low] + (place - low) * (self.seconds[low + 1] - self.seconds[low])
 
-    def trajectory(self, rng: random.Random) -> Trajectory:
+    def trajectory(self, rng: random.Random, sample: int = 0) -> Trajectory:
         """An episode of random tokens and words."""
         turns = rng.choice(self.turns)
 
@@ -61,12 +66,13 @@ class Load:
             return [rng.randrange(150_000) for _ in range(round(mean * rng.uniform(0.4, 1.6)))]
 
         spans = [(ids(self.observation if turn else self.prompt), ids(self.action)) for turn in range(turns)]
-        logprobs = [[-rng.expovariate(2.0) for _ in action] for _, action in spans]
+        logprobs = [array("f", [-rng.expovariate(2.0) for _ in action]).tolist() for _, action in spans]
         texts = [" ".join(rng.choices(WORDS, k=max(1, len(action) * 3 // 4))) for _, action in spans]
         reward = float(rng.random() < 0.5)
         made = make_trajectory(
-            spans, logprobs=logprobs, texts=texts, reward=reward, rewards={"exact_match": reward, "format": 1.0},
-            answer="an answer", reason="answer", turn_rewards=[0.0] * turns,
+            spans, sample=sample, logprobs=logprobs, texts=texts, reward=reward,
+            rewards={"exact_match": reward, "format": 1.0}, answer="an answer", reason="answer",
+            turn_rewards=[0.0] * turns,
             state_keys=[f"{rng.getrandbits(64):x}" for _ in spans],
         )  # fmt: skip
         for turn, (observation, action) in zip(made.turns, spans, strict=True):
@@ -93,7 +99,8 @@ class Played:
     """Pickled, so that no two episodes share an object, which pickle would send once."""
 
     def __post_init__(self) -> None:
-        self.kinds = [pickle.dumps(self.load.trajectory(self.rng)) for _ in range(KINDS)]
+        made = [self.load.trajectory(self.rng, sample=number % 8) for number in range(KINDS)]
+        self.kinds = [pickle.dumps(packed(one)) for one in made]
 
     def count(self, episodes: int) -> None:
         """Episodes have begun, or ended."""
@@ -109,8 +116,8 @@ class SimulatedWorker:
     def __init__(self, number: int, played: Played) -> None:
         self.name = f"rollout worker {number}"
         self._played = played
-        self._running: list[tuple[float, int, int, Any]] = []
-        """A heap of the moments at which episodes end, with job and plan."""
+        self._running: list[tuple[float, int, int, Any, int]] = []
+        """A heap of the moments at which episodes end, with job, plan and call."""
         self._begun: Callable[[], None] | None = None
         """Wakes a report that waits for the next end of an episode."""
         self._calls = 0
@@ -128,23 +135,22 @@ class SimulatedWorker:
             for job in pickle.loads(sent):
                 for plan in job.plans:
                     ends = now + self._played.load.draw_seconds(self._played.rng)
-                    heapq.heappush(self._running, (ends, job.id, plan.index, plan))
+                    heapq.heappush(self._running, (ends, job.id, plan.index, plan, job.call))
                 self._played.count(len(job.plans))
             if self._begun is not None:
                 self._begun()
 
-    async def report(self) -> Report:
-        """What has happened since the last report; waits for it, at most `PATIENCE` seconds."""
+    async def report(self, gather: float, most: int) -> Report:
+        """What has happened since the last report, as a RolloutHost tells it."""
         with self._played.meter.part(SIMULATION):
             loop = asyncio.get_running_loop()
             asked, answer = loop.time() + TRIP / 2, loop.create_future()
             timer: list[asyncio.TimerHandle] = []
 
             def wait() -> None:
-                ends = self._running[0][0] if self._running else asked + PATIENCE
                 for old in timer:
                     old.cancel()
-                timer[:] = [loop.call_at(min(max(asked, ends), asked + PATIENCE) + TRIP / 2, _set, answer)]
+                timer[:] = [loop.call_at(self._told_at(asked, gather, most) + TRIP / 2, _set, answer)]
 
             self._begun = wait
             wait()
@@ -156,13 +162,28 @@ class SimulatedWorker:
             report: Report = pickle.loads(sent)
         return report
 
+    def _told_at(self, asked: float, gather: float, most: int) -> float:
+        """When a report is given that was asked for at this moment."""
+        if not self._running or self._running[0][0] > asked + PATIENCE:
+            return asked + PATIENCE
+        first = max(asked, self._running[0][0])
+        left, ended = Counter(one[4] for one in self._running), 0
+        for ends, *_, call in sorted(self._running, key=itemgetter(0)):
+            if ends > first + gather:
+                break
+            left[call], ended = left[call] - 1, ended + 1
+            if not left[call] or ended >= most:
+                return max(asked, ends)
+        return first + gather
+
     def _report(self, moment: float) -> Report:
         played, finished = self._played, []
         while self._running and self._running[0][0] <= moment:
-            _, job, index, plan = heapq.heappop(self._running)
+            _, job, index, plan, _ = heapq.heappop(self._running)
             one: Trajectory = pickle.loads(played.kinds[index % KINDS])
-            finished.append((job, index, replace(one, task=plan.task, sample=plan.sample, seed=plan.seed)))
-            self._calls += len(one.turns) - 1
+            vars(one)["task"] = plan.task  # and it stays packed
+            finished.append((job, index, one))
+            self._calls += tally(one).calls
         played.count(-len(finished))
         played.reports += 1
         tools = ToolCounts({"wiki_search": ToolCount(self._calls, 0, 0, 0.3 * self._calls)})

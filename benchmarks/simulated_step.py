@@ -6,6 +6,8 @@ import asyncio
 import pickle
 import statistics
 import tempfile
+import time
+from array import array
 from pathlib import Path
 
 import pyarrow.parquet  # noqa: F401 - before time is taken
@@ -32,7 +34,7 @@ PARTS = {
     "reports": "unpickle",
     "metrics": "groups, metrics",
     "learner": "to learner",
-    "files": "write",
+    "files": "to writer",
 }
 """Parts of the meter, and their columns."""
 
@@ -53,6 +55,10 @@ class Simulation:
         self._load, self._workers, self._capacity, self._group = load, workers, capacity, group
         self.rows: list[dict[str, float]] = []
         """What each step took."""
+        self._writer = 0.0
+        """Processor seconds of the writer so far, which is another process."""
+        self._written = 0.0
+        """When it has written what it was given."""
 
     def run(self, steps: int) -> dict[str, float]:
         """Play steps; returns the medians, milliseconds of processor time for an episode by part."""
@@ -65,7 +71,7 @@ class Simulation:
         dispatcher = Dispatcher(lambda number: SimulatedWorker(number, self.played), self._workers, self._capacity)
         await dispatcher.start()
         for step in range(steps):
-            before, reports = dict(self.meter.seconds), self.played.reports
+            before, reports, writer = dict(self.meter.seconds), self.played.reports, self._writer
             seconds, rollout, sent = await self._step(dispatcher, step, file)
             self.meter.switch(self.meter.switch(SIMULATION))  # counts up to now
             spent = {part: self.meter.seconds[part] - before.get(part, 0.0) for part in PARTS}
@@ -77,6 +83,7 @@ class Simulation:
                 | {
                     "reports/episode": (self.played.reports - reports) / episodes,
                     "KB to learner": sent / 1000 / episodes,
+                    "writer ms/episode": 1000 * (self._writer - writer) / episodes,
                 }
             )
         await dispatcher.close()
@@ -104,12 +111,26 @@ class Simulation:
         with meter.part("learner"):
             groups = dumps(rollout.groups, protocol=5)
         with meter.part(SIMULATION):
-            answer = pickle.dumps({one.id: [0.1 + k for k in range(one.tokens)] for one in episodes}, protocol=5)
-            sent = len(groups)
-            del groups
+            told = {one.id: array("f", (0.1 + k for k in range(one.tokens))) for one in episodes}
+            answer, sent = pickle.dumps(told, protocol=5), len(groups)
+            del groups, told
         await asyncio.sleep(self._load.update)
         with meter.part("learner"):
             advantages = pickle.loads(answer)
+        await asyncio.sleep(max(0.0, self._written - loop.time()))
         with meter.part("files"):
-            write_trajectories(file, step, rollout.trajectories, advantages)
-        return loop.time() - begun, rollout_seconds, sent
+            sent_on = dumps(rollout.trajectories, protocol=5), dumps(advantages, protocol=5)
+        seconds = loop.time() - begun
+        with meter.part(SIMULATION):
+            del rollout, episodes, advantages
+            self._write(file, step, *sent_on)
+        return seconds, rollout_seconds, sent
+
+    def _write(self, file: Path, step: int, trajectories: bytes, advantages: bytes) -> None:
+        """What the writer does while the next step is under way."""
+        begun, spent = asyncio.get_running_loop().time(), time.thread_time()
+        unpacked: list[Trajectory] = pickle.loads(trajectories)
+        unpacked.reverse()
+        write_trajectories(file, step, (unpacked.pop() for _ in range(len(unpacked))), pickle.loads(advantages))
+        spent = time.thread_time() - spent
+        self._writer, self._written = self._writer + spent, begun + spent

@@ -44,7 +44,18 @@ ALLOWED: dict[str, set[str]] = {
         "folders",
         *CONTRACTS,
     },
-    "distributed": {"chat", "config", "folders", "learning", "plugins", "rollout", "runs", "training", *CONTRACTS},
+    "distributed": {
+        "chat",
+        "config",
+        "folders",
+        "learning",
+        "metrics",
+        "plugins",
+        "rollout",
+        "runs",
+        "training",
+        *CONTRACTS,
+    },
     "experiments": {"config", "evaluation", "metrics", "runs", "training", *CONTRACTS},
 }
 """Rooms of the core, and what each may import at run time beside itself."""

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_r1_core.distributed.jobs import Job, Report, WorkerLost
@@ -69,9 +70,9 @@ class Dealer:
             )
         if not plans:
             return
-        call = Call(on_finished, len(plans), asyncio.get_running_loop().create_future())
+        call, number = Call(on_finished, len(plans), asyncio.get_running_loop().create_future()), next(self._ids)
         for part in self._queue.parts(plans):
-            self._queue.add(Work.of(Job(next(self._ids), split, greedy, served, part), call))
+            self._queue.add(Work.of(Job(next(self._ids), number, split, greedy, served, part), call))
         self._pump()
         if self._error is not None:
             self._fail_all(self._error)
@@ -132,8 +133,7 @@ class Dealer:
                     failed = _failed(plan, f"{LOSSES} rollout workers were lost under it: {reason}")
                     work.call.finish(plan, failed)
             if again and not work.call.done.done():
-                job = Job(next(self._ids), work.job.split, work.job.greedy, work.job.version, again)
-                self._queue.add(Work.of(job, work.call), first=True)
+                self._queue.add(Work.of(replace(work.job, id=next(self._ids), plans=again), work.call), first=True)
 
     async def _abandon(self, call: Call) -> None:
         """Stop the episodes of a call that ended with an error."""

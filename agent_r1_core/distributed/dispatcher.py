@@ -14,13 +14,15 @@ from contextlib import suppress
 from typing import Any
 
 from agent_r1_core.distributed.dealer import Dealer
-from agent_r1_core.distributed.jobs import NoRoom, RolloutWorker, WorkerLost
+from agent_r1_core.distributed.jobs import PATIENCE, NoRoom, RolloutWorker, WorkerLost
 from agent_r1_core.distributed.seats import Seat
 from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
 from agent_r1_core.rollout.result import CallCounts
 
 SILENCE = 30.0
 """Seconds without a report, which a living worker sends every few, until it counts as hung."""
+REPORTS = 50
+"""Reports in a second of all workers together, about; many workers tell of several episodes at once."""
 STARTS = 3
 """Workers of a seat that may be lost in a row while they start."""
 
@@ -158,9 +160,11 @@ class Dispatcher(Dealer):
 
     async def _watch(self, seat: Seat, worker: RolloutWorker) -> None:
         """Take the reports of a worker until it is lost; then replace it."""
+        gather = min(PATIENCE, len(self._seats) / REPORTS)
         try:
             while True:
-                report = await asyncio.wait_for(seat.unless_lost(worker.report()), SILENCE)
+                asked = worker.report(gather, self._queue.enough)
+                report = await asyncio.wait_for(seat.unless_lost(asked), SILENCE)
                 self._take(seat, report)
         except WorkerLost as error:
             reason = str(error)

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout.plan import EpisodePlan
     from agent_r1_core.trajectory import Trajectory
 
+PATIENCE = 5.0
+"""Seconds until a worker reports though nothing has happened."""
+
 
 @dataclass(frozen=True)
 class Job:
     """Episodes that a worker gets together."""
 
     id: int
+    call: int
+    """The call that it is a part of, which ends with the last of its episodes."""
     split: str
     greedy: bool
     version: int | None
@@ -67,8 +72,13 @@ class RolloutWorker(Protocol):
         """Begin to play."""
         ...
 
-    def report(self) -> Awaitable[Report]:
-        """Wait until something has happened, at most some seconds."""
+    def report(self, gather: float, most: int) -> Awaitable[Report]:
+        """Wait until something has happened, at most some seconds, and then for more.
+
+        Args:
+            gather: seconds to wait for more; not if a call has no other episodes in this worker.
+            most: episodes that are enough.
+        """
         ...
 
     def load_weights(self, weights: Any, version: int) -> Awaitable[None]:

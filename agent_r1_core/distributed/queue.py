@@ -33,6 +33,12 @@ class JobQueue:
         """What waits."""
         return self._waiting
 
+    @property
+    def enough(self) -> int:
+        """Finished episodes of which a worker should tell at once: few, while others wait for the room that they
+        leave."""
+        return max(1, self._capacity // 16) if self._waiting else self._capacity
+
     def parts(self, plans: Sequence[EpisodePlan]) -> list[list[EpisodePlan]]:
         """The episodes of each job: those of a task, which share their prompt; or, in deterministic mode, a worker's
         whole share, task after task."""

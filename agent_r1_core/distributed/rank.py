@@ -6,8 +6,10 @@ import fcntl
 import os
 import socket
 import struct
+from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +81,9 @@ class LearnerActor:
     def update(self, groups: Sequence[Group], step: int) -> Update | None:
         """Learn from the groups of a step."""
         update = self._made.update(groups, step)
-        return update if self._rank == 0 else None
+        if self._rank > 0:
+            return None
+        return replace(update, advantages={name: array("f", values) for name, values in update.advantages.items()})
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]] | None:
         """Log-probs of every action after every prompt."""

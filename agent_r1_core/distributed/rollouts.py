@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -21,7 +23,8 @@ from agent_r1_core.distributed.jobs import Job, Report
 from agent_r1_core.distributed.remote import Place, answer, answer_of_living, end, here, placed
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.distributed.weights import to_arrays, to_tensors
-from agent_r1_core.errors import LearnerLost
+from agent_r1_core.distributed.writer import Writer
+from agent_r1_core.errors import LearnerLost, RunError
 from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.training.in_process import local_rollouts
@@ -64,6 +67,7 @@ class RayRollouts:
         self._dtype = blueprint.hardware.dtype
         self._told = CallCounts()
         """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
+        self._writer = Writer()
 
     async def start(self) -> None:
         """Start all workers."""
@@ -107,8 +111,28 @@ class RayRollouts:
             weights = await asyncio.to_thread(lambda: ray.put(to_arrays(weights, self._dtype)))
         await self._dispatcher.load_weights(weights, version)
 
+    async def write(
+        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+    ) -> None:
+        """Begin to write a file of trajectories; it is on disk when `written` returns.
+
+        Raises:
+            RunError: the one before it could not be written.
+        """
+        await self._writer.begin(file, step, trajectories, advantages)
+
+    async def written(self) -> None:
+        """Wait until all files are on disk.
+
+        Raises:
+            RunError: one could not be written.
+        """
+        await self._writer.wait()
+
     async def close(self) -> None:
-        """Leave all workers to the crew."""
+        """Leave all workers to the crew, when all files are on disk."""
+        with suppress(RunError):  # `written` is there for whoever wants to know
+            await self.written()
         await self._dispatcher.close()
 
 
@@ -139,9 +163,9 @@ class RolloutActor:
         """Begin to play."""
         await self._started.submit(jobs)
 
-    async def report(self) -> Report:
+    async def report(self, gather: float, most: int) -> Report:
         """What has happened since the last report."""
-        return await self._started.report()
+        return await self._started.report(gather, most)
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         """Stop jobs."""
@@ -206,9 +230,9 @@ class _RayWorker:
         """Begin to play."""
         await self._order(self._running.submit.remote(jobs))
 
-    async def report(self) -> Report:
+    async def report(self, gather: float, most: int) -> Report:
         """What has happened since the last report."""
-        report: Report = await answer(self._running.report.remote())
+        report: Report = await answer(self._running.report.remote(gather, most))
         return report
 
     async def load_weights(self, weights: Any, version: int) -> None:

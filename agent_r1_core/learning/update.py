@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,7 @@ class Update:
     """What one `Learner.update` did."""
 
     metrics: dict[str, float]
-    advantages: dict[str, list[float]]
+    advantages: Mapping[str, Sequence[float]]
     """By the trajectory's id: one number per id of all its segments, end to end. Failed trajectories have none."""
     warnings: tuple[str, ...] = ()
     """What the algorithm wants the user to read."""

@@ -162,7 +162,7 @@ class Run(RunReader):
     ) -> Path:
         """Write all trajectories of a step; see `trajectory_file` for the advantages and the columns."""
         self._writable()
-        path = self._step_file(step)
+        path = self.trajectory_file(step)
         write_trajectories(path, step, trajectories, advantages)
         return path
 
@@ -217,7 +217,7 @@ class Run(RunReader):
         self._writable()
         for later in self.trajectory_steps():
             if later > step:
-                remove(self._step_file(later))
+                remove(self.trajectory_file(later))
         for name, result in self.evaluations().items():
             if result["step"] is not None and result["step"] > step:
                 remove_evaluation(self.path / "evaluations" / f"{name}.json")

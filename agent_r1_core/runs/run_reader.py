@@ -97,17 +97,21 @@ class RunReader:
         """The verdict on the run, one to three lines: healthy, or which alarms stand, since when."""
         return verdict(self.alarms(), max(self._metrics.last_step(), 0))
 
+    def trajectory_file(self, step: int) -> Path:
+        """Where the trajectories of a step are, once they are written."""
+        return self.path / "trajectories" / f"step_{step:06d}.parquet"
+
     def read_trajectories(self, step: int) -> list[Trajectory]:
         """The trajectories of a step."""
-        return read_trajectories(self._step_file(step))
+        return read_trajectories(self.trajectory_file(step))
 
     def read_advantages(self, step: int) -> list[list[float] | None]:
         """The advantages of a step, one row per trajectory over all its ids; None: not trained on."""
-        return read_advantages(self._step_file(step))
+        return read_advantages(self.trajectory_file(step))
 
     def read_task_keys(self, step: int) -> set[str]:
         """Keys of the tasks of a step; see `task_key` of `trajectory_file`."""
-        return read_task_keys(self._step_file(step))
+        return read_task_keys(self.trajectory_file(step))
 
     def trajectory_steps(self) -> list[int]:
         """The steps that have a trajectory file, in ascending order."""
@@ -180,9 +184,6 @@ class RunReader:
         """The checkpoint whose policy is in the folder `policy`; None if it is in none."""
         policy = policy.resolve()
         return next((item for item in self.checkpoints.all() if item.policy.resolve() == policy), None)
-
-    def _step_file(self, step: int) -> Path:
-        return self.path / "trajectories" / f"step_{step:06d}.parquet"
 
     def _text(self, name: str) -> str:
         try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,21 @@ _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
     "errors", "success", "tool_seconds", "info", "purpose",
 )  # fmt: skip
+_ROWS = 1024
+"""Trajectories that are in memory as rows at once."""
 _ONCE_INFO = ("calls", "errors", "success", "tool_seconds")
 """Fields of a turn that version 1 kept in `info`."""
 
 
 def write_trajectories(
-    path: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
+    path: Path, step: int, trajectories: Iterable[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
 ) -> None:
     """Write the trajectories of `step`, whole or not at all.
 
     Args:
         path: The file; an existing one is replaced.
         step: The training step, repeated in every row.
-        trajectories: Any number of them.
+        trajectories: Any number of them, read once.
         advantages: By trajectory id, one number per token id of all its segments. Trajectories that were not
             trained on are absent.
 
@@ -52,9 +55,16 @@ def write_trajectories(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [_row(step, trajectory, (advantages or {}).get(trajectory.id)) for trajectory in trajectories]
-    table = pa.Table.from_pylist(rows, schema=_schema())
-    write_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd", write_page_checksum=True))
+    schema, rows = _schema(), (_row(step, one, (advantages or {}).get(one.id)) for one in trajectories)
+
+    def write(temporary: Path) -> None:
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as file:
+            part = list(islice(rows, _ROWS))
+            while part:
+                file.write_table(pa.Table.from_pylist(part, schema=schema))
+                part = list(islice(rows, _ROWS))
+
+    write_file(path, write)
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.training.components import make_learner
 from agent_r1_core.training.stage import make_stage
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.training.blueprint import Blueprint
     from agent_r1_core.training.stage import Stage
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Group, Trajectory
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
@@ -107,6 +108,19 @@ class LocalRollouts:
         """Serve these weights."""
         await self._engine.load_weights(weights, version)
         self._version = version
+
+    async def write(
+        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+    ) -> None:
+        """Write a file of trajectories.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        write_trajectories(file, step, trajectories, advantages)
+
+    async def written(self) -> None:
+        """They are."""
 
     async def close(self) -> None:
         """Close the engine and the tools."""

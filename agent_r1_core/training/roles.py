@@ -6,7 +6,7 @@ blocks the trainer's event loop, but for `save_policy`, when all is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Group, Trajectory
 
 
 Weights = Any
@@ -51,6 +51,23 @@ class Rollouts(Protocol):
 
     async def load_weights(self, weights: Weights, version: int) -> None:
         """Serve these weights from now on."""
+
+    async def write(
+        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+    ) -> None:
+        """Write episodes that were played here, as `write_trajectories` does. The file need not be on disk when this
+        returns, but when `written` does.
+
+        Raises:
+            RunError: this file, or one before it, cannot be written.
+        """
+
+    async def written(self) -> None:
+        """Wait until all files are on disk.
+
+        Raises:
+            RunError: one could not be written.
+        """
 
     async def close(self) -> None:
         """Release everything, even after a start that failed half-way."""

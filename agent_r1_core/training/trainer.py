@@ -184,7 +184,8 @@ class Trainer:
         }
         if config.training.max_staleness:
             del metrics[metric.ROLLOUT_MIXED_GROUPS]  # they may mix versions, as old as rollout/staleness_max says
-        self.run.write_trajectories(step, [*rollout.trajectories, *rollout.baselines], update.advantages)
+        episodes = [*rollout.trajectories, *rollout.baselines]
+        await rollouts.write(self.run.trajectory_file(step), step, episodes, update.advantages)
         if self._evaluation_due(step):
             evaluating = time.perf_counter()
             metrics |= (await self._evaluate(step)).to_metrics()
@@ -275,11 +276,12 @@ class Trainer:
             checkpoints.prune(config.checkpoint.keep)  # a kill may have come between a checkpoint and its pruning
 
     async def _written(self) -> None:
-        """Wait until the checkpoint that was begun is on disk.
+        """Wait until the checkpoint that was begun is on disk, and the episodes of all steps.
 
         Raises:
-            RunError: it could not be written.
+            RunError: they could not be written.
         """
+        await self.assembly.rollouts.written()
         writer = self.run.checkpoint_writer
         if writer.busy:
             await asyncio.to_thread(writer.wait)

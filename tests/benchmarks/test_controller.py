@@ -119,7 +119,7 @@ def test_episodes_of_one_report_weigh_as_much_as_alone(
 
 
 def test_the_limit_is_where_the_share_of_a_step_reaches_the_budget(controller: ModuleType) -> None:
-    parts = dict.fromkeys(controller.PARTS.values(), 0.1) | {"write": 0.4}
+    parts = dict.fromkeys(controller.PARTS.values(), 0.1) | {"event loop": 0.4}
     rows = [
         # A controller of 1 ms for each of 128 episodes, beside 12.8 s that grow with nothing.
         {"load": "one", "workers": n, "share %": 100 * n / (100 + n), "ms/episode": 1.0, "peak MB": 10.0 * n}
@@ -129,7 +129,7 @@ def test_the_limit_is_where_the_share_of_a_step_reaches_the_budget(controller: M
     (row,) = controller.limits(rows)
     assert row["episodes/s"] == pytest.approx(1000)
     assert row["workers at 5 %"] == pytest.approx(100 * 0.05 / 0.95)
-    assert row["largest part"] == "write"
+    assert row["largest part"] == "event loop"
     assert row["KB in memory of an episode"] == pytest.approx(10000 / 128)
 
 

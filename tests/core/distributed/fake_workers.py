@@ -47,6 +47,8 @@ class FakeWorker:
         self.weights.set()
         self.resting = False
         self.reports = 0
+        self.asked: list[tuple[float, int]] = []
+        """How long a report may wait for how many episodes."""
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
         self._lost: WorkerLost | None = None
@@ -90,7 +92,8 @@ class FakeWorker:
         """Report though nothing has happened."""
         self._news.set()
 
-    async def report(self) -> Report:
+    async def report(self, gather: float, most: int) -> Report:
+        self.asked.append((gather, most))
         await self._news.wait()
         self._news.clear()
         self.reports += 1

@@ -12,7 +12,7 @@ from fake_workers import FakeWorker, plans
 
 from agent_r1_core.distributed import dispatcher as module
 from agent_r1_core.distributed.dealer import LOSSES
-from agent_r1_core.distributed.dispatcher import STARTS, Dispatcher
+from agent_r1_core.distributed.dispatcher import REPORTS, STARTS, Dispatcher
 from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
 from agent_r1_core.errors import ConfigError, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
@@ -90,6 +90,20 @@ def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
         assert [sum(len(job.plans) for job in worker.jobs) for worker in crew.workers] == [6, 6]
         gate.set()
         await playing
+        await dispatcher.close()
+
+    run(work())
+
+
+def test_workers_tell_of_few_episodes_at_once_while_others_wait_for_their_room() -> None:
+    async def work() -> None:
+        crew = Crew()
+        dispatcher = crew.dispatcher(2, capacity=32)
+        await dispatcher.start()
+        await played(dispatcher, plans(80))
+        for worker in crew.workers:
+            assert [most for _, most in worker.asked][:2] == [32, 2]
+            assert worker.asked[-1] == (2 / REPORTS, 32)
         await dispatcher.close()
 
     run(work())
