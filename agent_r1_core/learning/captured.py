@@ -28,7 +28,7 @@ class CapturedState:
         self._policy = learner.policy
         weights = learner.policy.snapshot("cpu") if copy else learner.policy.weights()
         self._weights = weights if learner.ranks.rank == 0 else None
-        state = learner.state_dict()
+        state = learner.state.tensors()
         self._state = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()} if copy else state
 
     def write(self, folder: Path, group: ProcessGroup | None = None) -> None:

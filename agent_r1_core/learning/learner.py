@@ -1,14 +1,14 @@
 """The learner: turns the groups of one rollout into optimiser steps of the policy, and of the critic if there is one.
 
 It keeps no hidden state: shuffling is seeded by run, step and epoch, the learning rate follows from the step, so that
-`state_dict` and the policy's folder are all that an exact resume needs (LAW 10). On several ranks each has a learner,
+`state` and the policy's folder are all that an exact resume needs (LAW 10). On several ranks each has a learner,
 which holds its share of the weights, gets the whole rollout and computes its part of the passes; all else is the same
 on all of them, metrics included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.correction import Correction
@@ -31,13 +31,10 @@ from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.scoring import score_actions
 from agent_r1_core.learning.selection import Selection
-from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, shuffled_rows
+from agent_r1_core.learning.state import LearnerState
+from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
-
-
-class UpdateStopped(AgentR1Error):
-    """An update was stopped before its end."""
 
 
 class Learner:
@@ -49,8 +46,8 @@ class Learner:
         reference: the frozen first policy, where the algorithm needs one; with adapters it is the model below them.
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
-        ranks: the processes that compute together. Several take the networks in shares, which costs each of them whole
-            copies of policy, critic and reference, in float32 and where they were loaded, until the learner is made.
+        ranks: the processes that compute together. Several take the networks in shares, from the first one's whole
+            copies; its policy and critic both stand whole, in float32, until the learner is made.
 
     Raises:
         ConfigError: the algorithm needs a reference and none is given, or log-probs that the engine has not.
@@ -69,8 +66,7 @@ class Learner:
         ranks: Ranks = ONE_RANK,
     ) -> None:
         roles = algorithm.roles()
-        if "reference" in roles and reference is None and policy.lora:
-            reference = policy.base_model()
+        reference = policy.base_model() if reference is None and policy.lora else reference
         if "reference" in roles and reference is None:
             raise ConfigError(
                 f"algorithm {algorithm.name or type(algorithm).__name__} has a KL term and the learner was given no "
@@ -103,10 +99,11 @@ class Learner:
         self._correction = Correction(settings)
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
-        critic_lr = settings.lr if settings.critic_lr is None else settings.critic_lr
-        self.critic_optimiser = (
-            Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC) if self.critic else None
-        )
+        self.critic_optimiser = None
+        if self.critic is not None:
+            critic_lr = settings.critic_lr or settings.lr
+            self.critic_optimiser = Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC)
+        self.state = LearnerState(policy, self.optimiser, self.critic, self.critic_optimiser)
 
     def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
@@ -125,13 +122,7 @@ class Learner:
         batch = Batch.from_groups(groups)
         failed = float(sum(len(group.trajectories) for group in groups) - batch.size)
         if not bool(batch.action_mask.any()):
-            metrics: dict[str, float] = {
-                metric.UPDATE_TRAJECTORIES: 0.0,
-                metric.UPDATE_FAILED_TRAJECTORIES: failed,
-                metric.UPDATE_ACTION_TOKENS: 0.0,
-                metric.UPDATE_STEPS: 0.0,
-            }
-            return Update(metrics, batch.by_trajectory(torch.zeros(batch.ids.shape)))
+            return Update.of_nothing(batch, failed)
         self.policy.seed_dropout(self.seed, step)
         meter = Meter()
         update = self._with_advantages(batch, step, meter)
@@ -140,8 +131,7 @@ class Learner:
             for epoch in range(self.settings.epochs):
                 seed = f"{self.seed}/{step}/{epoch}"
                 for rows in shuffled_rows(batch.size, self.settings.minibatches, seed):
-                    minibatch = Minibatch.of(update, rows, self.algorithm.config, self._skips)
-                    self._optimise(minibatch, step, meter)
+                    self._optimise(Minibatch.of(update, rows, self.algorithm.config, self._skips), step, meter)
         else:
             meter.add(metric.UPDATE_SKIPPED_NONFINITE, 1.0)
         if self.critic is None:
@@ -160,54 +150,6 @@ class Learner:
             share=self._shares,
             ranks=self.ranks,
         )
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """All that an exact resume needs beside the policy's folder: the tensors themselves, by names such as
-        `optimiser/model.norm.weight/exp_avg`."""
-        parts = {part: holder.state_dict() for part, holder in self._parts().items()}
-        return {f"{part}/{name}": tensor for part, state in parts.items() for name, tensor in state.items()}
-
-    def room(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """Tensors into which a state with these names can be read, for `load_state_dict`.
-
-        Raises:
-            ConfigError: the state is of an algorithm with other roles.
-            ModelError: its adapters are of other LoRA options.
-            KeyError: it is of another model.
-        """
-        holders = self._parts()
-        parts = {part: holders[part].room(inner) for part, inner in self._by_part(names).items()}
-        return {f"{part}/{name}": tensor for part, room in parts.items() for name, tensor in room.items()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state_dict` gave, bit for bit; the optimiser's tensors become its own.
-
-        Raises:
-            ConfigError: the state is of an algorithm with other roles.
-            ModelError: its adapters are of other LoRA options.
-        """
-        wanted = self._by_part(state)
-        for part, holder in self._parts().items():
-            holder.load_state_dict({name: state[f"{part}/{name}"] for name in wanted[part]})
-
-    def _parts(self) -> dict[str, Policy | Critic | Optimiser]:
-        """Who keeps the state."""
-        parts: dict[str, Policy | Critic | Optimiser] = {"policy": self.policy, "optimiser": self.optimiser}
-        if self.critic is not None and self.critic_optimiser is not None:
-            parts |= {"critic": self.critic, "critic_optimiser": self.critic_optimiser}
-        return parts
-
-    def _by_part(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The names of a state without their first word, by that word."""
-        split: dict[str, list[str]] = {part: [] for part in self._parts()}
-        for part, _, inner in (name.partition("/") for name in names):
-            split.setdefault(part, []).append(inner)
-        if bool(split.get("critic")) != (self.critic is not None):
-            raise ConfigError(
-                f"the checkpoint was written {'with' if split.get('critic') else 'without'} a critic and algorithm "
-                f"{self.algorithm.name!r} runs the other way; resume with the algorithm of the run"
-            )
-        return split
 
     def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it, and its advantages."""

@@ -10,12 +10,17 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
+from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
 from agent_r1_core.metrics import declared as metric
+
+
+class UpdateStopped(AgentR1Error):
+    """An update was stopped before its end."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,17 @@ class Update:
     """By the trajectory's id: one number per id of all its segments, end to end. Failed trajectories have none."""
     warnings: tuple[str, ...] = ()
     """What the algorithm wants the user to read."""
+
+    @classmethod
+    def of_nothing(cls, batch: Batch, failed: float) -> Update:
+        """Where no trajectory has an action to learn from."""
+        metrics: dict[str, float] = {
+            metric.UPDATE_TRAJECTORIES: 0.0,
+            metric.UPDATE_FAILED_TRAJECTORIES: failed,
+            metric.UPDATE_ACTION_TOKENS: 0.0,
+            metric.UPDATE_STEPS: 0.0,
+        }
+        return cls(metrics, batch.by_trajectory(torch.zeros(batch.ids.shape)))
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,9 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
 
     try:
         if checkpoint.trainer_file.exists():
-            learner.load_state_dict(_from_one_file(learner, checkpoint.trainer_file))
+            learner.state.load(_from_one_file(learner, checkpoint.trainer_file))
         else:
-            learner.load_state_dict(read_state(checkpoint.trainer, learner.room))
+            learner.state.load(read_state(checkpoint.trainer, learner.state.room))
     except AgentR1Error:
         raise
     except Exception as error:  # what somebody else wrote makes torch raise almost anything

@@ -265,7 +265,7 @@ def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit(algorithm) ->
     for step in (1, 2):
         through.update(groups(step, step + 10), step)
     resumed = Learner(Policy(copy.deepcopy(through.policy.module)), algorithm, settings, reference=reference, seed=3)
-    resumed.load_state_dict(copy.deepcopy(through.state_dict()))
+    resumed.state.load(copy.deepcopy(through.state.tensors()))
     for step in (3, 4):
         outcomes = [learner.update(groups(step, step + 10), step) for learner in (through, resumed)]
         assert outcomes[0].metrics == outcomes[1].metrics
@@ -273,9 +273,9 @@ def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit(algorithm) ->
 
 
 def test_a_state_of_another_algorithm_is_refused() -> None:
-    state = Learner(Policy(tiny_model()), PPO(), TrainingConfig()).state_dict()
+    state = Learner(Policy(tiny_model()), PPO(), TrainingConfig()).state.tensors()
     with pytest.raises(ConfigError, match="critic"):
-        Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).load_state_dict(state)
+        Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).state.load(state)
 
 
 def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:

@@ -53,7 +53,7 @@ def learn(learner: Learner, step: int) -> None:
 
 
 def kept(learner: Learner) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in (learner.policy.weights() | learner.state_dict()).items()}
+    return {name: tensor.clone() for name, tensor in (learner.policy.weights() | learner.state.tensors()).items()}
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -91,7 +91,7 @@ def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, 
     resumed = learner_of(model, "plain")
     learn(resumed, 1)
     load_trainer_state(resumed, checkpoint)
-    assert resumed.state_dict() == {}
+    assert resumed.state.tensors() == {}
 
 
 @pytest.mark.parametrize("kind", ["plain", "critic", "lora"])
@@ -99,7 +99,7 @@ def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, mode
     """By one process, and by several ranks."""
     learner = learner_of(model, kind)
     learn(learner, 1)
-    state = learner.state_dict()
+    state = learner.state.tensors()
     adapters = {name[7:]: tensor for name, tensor in state.items() if name.startswith("policy/")}
     old: dict[str, Any] = {"policy": {"adapters": adapters} if adapters else {}}
     old |= {"optimiser": learner.optimiser.adamw.state_dict()}
@@ -110,7 +110,7 @@ def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, mode
     checkpoint = Checkpoints(tmp_path).save(1, lambda folder: torch.save(old, folder / "trainer.pt"))
     resumed = learner_of(model, kind)
     load_trainer_state(resumed, checkpoint)
-    assert same(resumed.state_dict(), state)
+    assert same(resumed.state.tensors(), state)
 
     def read(rank: int) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -145,7 +145,10 @@ def test_a_state_of_something_else_is_named(tmp_path: Path, model: Path) -> None
     learn(other, 1)
     cannot = r"step_000001 cannot be read \(.*; delete it to resume from the previous one"
     for number, (written, error, message) in enumerate(
-        [(other, RunError, cannot), (learner_of(model, "critic"), ConfigError, "with a critic and algorithm")]
+        [
+            (other, RunError, cannot),
+            (learner_of(model, "critic"), ConfigError, "with a critic and this learner has none"),
+        ]
     ):
         checkpoint = saved(written, tmp_path / str(number))
         with pytest.raises(error, match=message):

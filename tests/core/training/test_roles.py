@@ -15,8 +15,9 @@ from agent_r1_core import train
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, EngineError
-from agent_r1_core.learning.learner import Learner, UpdateStopped
+from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.update import UpdateStopped
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import RolloutRequest, RolloutResult
 from agent_r1_core.testing import ScriptedPolicy, random_group, tiny_model, tiny_model_folder
