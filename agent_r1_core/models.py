@@ -18,30 +18,48 @@ if TYPE_CHECKING:
 def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
     """The model of a Hugging Face folder, on `device`, with every tensor in memory of its own.
 
+    Args:
+        device: on `meta` no weights are read: tensors have shapes and no numbers.
+
     Raises:
         ModelError: the folder holds no causal language model, or only a part of its weights, or the device cannot be
             used.
     """
-    from transformers import AutoModelForCausalLM
-
     try:
-        with _no_progress_bar():
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
-            )
-        model, report = loaded
-        model.to(device)
+        model, missing = _skeleton(folder, dtype) if device == "meta" else _read(folder, dtype, device)
     except Exception as error:  # a damaged configuration makes transformers raise almost anything
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"no causal language model can be loaded from {folder} on {device} ({reason}); "
             "give a folder in Hugging Face format, and a device that this machine has"
         ) from error
-    if missing := sorted(report["missing_keys"]):
+    if missing:
         more = f" and {len(missing) - 1} more of the model's tensors" if len(missing) > 1 else ""
         raise ModelError(f"the weights in {folder} lack {missing[0]}{more}; copy all files of the model there")
     copy_tensors(model)
     return model
+
+
+def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrainedModel, list[str]]:
+    """The model, and the names of the tensors that its files lack."""
+    from transformers import AutoModelForCausalLM
+
+    with _no_progress_bar():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
+        )
+    model, report = loaded
+    return model.to(device), sorted(report["missing_keys"])
+
+
+def _skeleton(folder: str | Path, dtype: torch.dtype) -> tuple[PreTrainedModel, list[str]]:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+    return model, []
 
 
 def copy_tensors(model: nn.Module) -> None:

@@ -39,7 +39,7 @@ class Critic:
         self._network = ValueNetwork(self.decoder, self.head)
 
     def shard(self, ranks: Ranks) -> None:
-        """Leave this rank its share of the weights, where there are several ranks."""
+        """Leave this rank its share of the first rank's weights, where there are several ranks."""
         if ranks.size > 1 and self.ranks.size == 1:
             self.ranks = ranks
             shard(self._network, self.decoder, ranks)

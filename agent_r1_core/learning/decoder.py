@@ -2,11 +2,13 @@
 
 Whether an architecture packs exactly is tried out when it is wrapped, on a few tokens. One that does not (recurrent
 state, own attention, no position ids) runs one sequence at a time, which is slower, and says so in the log. On CUDA it
-is tried out as well whether one attention kernel computes a whole tree.
+is tried out as well whether one attention kernel computes a whole tree. Of several ranks the first one tries packing,
+which alone has weights, and every one the kernel, on the device where it will compute.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,15 +22,19 @@ from transformers import PreTrainedModel
 from agent_r1_core.learning.attention import NAME, packed_forward
 from agent_r1_core.learning.flex import TreeMask
 from agent_r1_core.learning.packing import PrefixForest, Tree
+from agent_r1_core.learning.ranks import Ranks
 
 _log = logging.getLogger(__name__)
+_ONE_KERNEL_ON = "cuda"
+"""Where FlexAttention is worth a trial."""
+_NOT_USED = "FlexAttention cannot be used (%s); attention takes a kernel for each span"
 
 
 class Decoder:
     """Runs the decoder of a model over packed rows.
 
     Args:
-        module: the decoder, without a head.
+        module: the decoder, without a head; on the device `meta` nothing is tried out before `follow`.
         dtype: `float32` or `bfloat16`, of the computation; weights stay as they are.
         training_mode: whether passes with gradient run in training mode (activation checkpointing and adapters with
             dropout need it); all other dropout is switched off for good, since it would break LAW 2.
@@ -39,11 +45,20 @@ class Decoder:
         self.dtype = dtype
         self.training_mode = training_mode
         self.module.eval()
-        self.packs = _packs_exactly(module)
+        self.packs = self.device.type != "meta" and _packs_exactly(module)
         self.tree_mask: type[TreeMask] | None = None
         """Lets one attention kernel compute a whole tree; None: one for each span."""
-        if self.packs and self.device.type == "cuda":
+        if self.packs and self.device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel(self)
+
+    def follow(self, ranks: Ranks) -> None:
+        """Pack if the first rank does, and decide for the ranks' device: the weights are about to move there."""
+        self.packs, self.tree_mask = ranks.first(self.packs), None
+        if not self.packs:
+            return
+        self.module.set_attn_implementation(NAME)
+        if torch.device(ranks.device).type == _ONE_KERNEL_ON:
+            self.tree_mask = _one_kernel_on(self, ranks.device)
 
     @property
     def device(self) -> torch.device:
@@ -129,6 +144,22 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     return False
 
 
+def _one_kernel_on(decoder: Decoder, device: str) -> type[TreeMask] | None:
+    """What `_one_kernel` says on a device, of a decoder with drawn weights and one layer for each kind of attention."""
+    config: Any = copy.deepcopy(decoder.module.config)
+    kinds = list(dict.fromkeys(getattr(config, "layer_types", None) or ()))
+    config.num_hidden_layers = max(len(kinds), 1)
+    if kinds:
+        config.layer_types = kinds
+    try:
+        with torch.random.fork_rng(), torch.device(device):
+            module = type(decoder.module)(config).requires_grad_(False)
+        return Decoder(module, decoder.dtype).tree_mask
+    except Exception as error:  # a configuration may want more than its layers
+        _log.warning(_NOT_USED, f"{type(error).__name__}: {error}".partition("\n")[0])
+        return None
+
+
 def _one_kernel(decoder: Decoder) -> type[TreeMask] | None:
     """What lets one attention kernel compute a tree, where it compiles and agrees with a kernel for each span, with
     and without gradient; else None. All that an update needs is compiled here."""
@@ -148,7 +179,7 @@ def _one_kernel(decoder: Decoder) -> type[TreeMask] | None:
         why = "its results differ"
     except Exception as error:  # the compiler's own errors are of many kinds
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
-    _log.warning("FlexAttention cannot be used (%s); attention takes a kernel for each span", why)
+    _log.warning(_NOT_USED, why)
     return None
 
 

@@ -55,7 +55,7 @@ class Policy:
     """A causal language model of transformers under training, or frozen as a reference.
 
     Args:
-        module: the model, in float32, or a peft model around it.
+        module: the model, in float32, or a peft model around it; on the device `meta` it can do nothing before `shard`.
         dtype: `float32` or `bfloat16`, of the computation.
         gradient_checkpointing: recompute activations in the backward pass, for less memory.
 
@@ -82,7 +82,8 @@ class Policy:
         self.head = Head(self.model)
         decoder = self.model.get_decoder()
         module.eval()
-        self.head.check(self.model, decoder)
+        if self.model.device.type != "meta":
+            self.head.check(self.model, decoder)
         self.decoder = Decoder(decoder, dtype, training_mode=gradient_checkpointing or self.lora)
         self.ranks = ONE_RANK
         self._network = PolicyNetwork(module, self.decoder, self.head)
@@ -97,12 +98,17 @@ class Policy:
         lora: LoraSettings | None = None,
         gradient_checkpointing: bool = False,
         seed: int = 0,
+        ranks: Ranks = ONE_RANK,
     ) -> Policy:
         """Load a Hugging Face folder; `seed` draws the adapters of `lora`.
+
+        Args:
+            ranks: of several ones only the first loads weights; the others get theirs from it by `shard`.
 
         Raises:
             ModelError: the folder holds no causal language model that can be trained, or peft is missing.
         """
+        device = "meta" if ranks.rank else device
         model = load_model(folder, torch.float32, device)
         switch_off_dropout(model)
         module: nn.Module = add_lora(model, lora, seed) if lora is not None else model
@@ -118,8 +124,8 @@ class Policy:
         return Policy(copy.deepcopy(self.module), self.dtype).freeze()
 
     def shard(self, ranks: Ranks) -> Policy:
-        """Leave this rank its share of the weights, where there are several ranks; returns itself. Copies, and critics
-        that begin as one, must be made before."""
+        """Leave this rank its share of the first rank's weights, where there are several ranks; returns itself. Copies,
+        and critics that begin as one, must be made before."""
         if ranks.size > 1 and self.ranks.size == 1:
             self.ranks = ranks
             shard(self._network, self.decoder, ranks)

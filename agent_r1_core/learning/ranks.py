@@ -61,6 +61,19 @@ class Ranks:
         dist.all_gather_object(values, value)
         return values
 
+    def first(self, value: T) -> T:
+        """What the first rank gave; it must be picklable, and on the CPU."""
+        if self.size == 1:
+            return value
+        values: list[Any] = [value]
+        dist.broadcast_object_list(values, src=0)
+        return values[0]  # type: ignore[no-any-return]
+
+    def copy_first(self, tensor: Tensor) -> None:
+        """Turn a tensor, on the CPU or the ranks' device, into that of the first rank, in place."""
+        if self.size > 1:
+            dist.broadcast(tensor, src=0)
+
     @cached_property
     def mesh(self) -> DeviceMesh:
         """The ranks in a row, as FSDP2 wants them."""

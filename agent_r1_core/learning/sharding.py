@@ -1,12 +1,15 @@
 """Networks that several ranks hold in shares, by FSDP2: each layer is put together when it computes, then dropped.
 
 Gradients are the sum over ranks, not the mean: every loss term carries the normaliser of the whole update (LAW 6).
-Sharding begins from a whole copy of the weights on every rank; a layer moves to the ranks' device when it is cut.
+The first rank has whole weights, wherever they are; the others need none. A layer after the other goes from the first
+rank to all others, on the ranks' device, and is cut there. Torch's own way (`to_empty`, then `set_model_state_dict`)
+would leave buffers that no file holds without numbers, and untie what is tied.
 A torch without `set_reduce_scatter_unused_params` takes no model of which a pass may leave parameters unused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,15 +25,19 @@ _HALF = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=
 
 
 def shard(network: nn.Module, decoder: Decoder, ranks: Ranks) -> None:
-    """Leave this rank its share of each parameter; from then on they stand whole only within `network`'s forward.
+    """Leave this rank its share of the first rank's weights; they stand whole only within `network`'s forward.
 
     Args:
+        network: the same on all ranks, but only the first one's numbers count; the others' may be on the device `meta`.
         decoder: a part of the network; its layers travel one by one, all else together.
     """
+    decoder.follow(ranks)
     policy = _HALF if decoder.dtype == "bfloat16" else MixedPrecisionPolicy()
     layers = _layers(decoder)
     for layer in layers:
+        _take_first(layer, ranks)
         fully_shard(layer, mesh=ranks.mesh, mp_policy=policy)
+    _take_first(network, ranks)
     fully_shard(network, mesh=ranks.mesh)
     part: Any
     for part in (*layers, network):
@@ -53,6 +60,28 @@ def dealt(tensor: Tensor, other: Tensor) -> Tensor:
     if not isinstance(other, DTensor):
         return tensor
     return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
+
+
+def _take_first(module: nn.Module, ranks: Ranks) -> None:
+    """Put the first rank's parameters and buffers in place of this rank's, but for those that are in shares. What is
+    one tensor there is one here: files may untie what the configuration ties."""
+    own = {name: tensor for name, tensor in _tensors(module) if not isinstance(tensor, DTensor)}
+    taken: dict[int, Tensor] = {}
+    for name, identity, dtype in ranks.first([(name, id(tensor), tensor.dtype) for name, tensor in own.items()]):
+        if identity not in taken:
+            tensor = own[name]
+            copy = torch.empty(tensor.shape, dtype=dtype, device=ranks.device)
+            ranks.copy_first(copy if ranks.rank else copy.copy_(tensor.detach()))
+            learns = tensor.requires_grad
+            taken[identity] = nn.Parameter(copy, learns) if isinstance(tensor, nn.Parameter) else copy
+        owner, _, place = name.rpartition(".")
+        setattr(module.get_submodule(owner), place, taken[identity])
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by all their names."""
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
 
 
 def _drop(network: Any, *_: Any) -> None:

@@ -37,9 +37,9 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
     config, source = resolved.config, blueprint.model.folder
     algorithm = resolved.make("algorithm", config.algorithm)
     lora, ranks = config.model.lora, ranks or ONE_RANK
-    # Several ranks load whole networks one after the other, in main memory, and each keeps its share.
+    # Of several ranks the first loads whole networks one after the other, in main memory, and all take their shares.
     device = hardware.device if ranks.size == 1 else "cpu"
-    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device}
+    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device, "ranks": ranks}
     reference = None
     if "reference" in algorithm.roles() and lora is None:
         reference = Policy.load(source, **precision).freeze().shard(ranks)

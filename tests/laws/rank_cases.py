@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
@@ -10,20 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import hard_rollouts
+import pytest
 import real_learner
 import torch
 from algorithms import ALGORITHMS, block_of
 from plain_model import in_float64
 from safetensors.torch import load_file
 from torch import nn
+from torch.nn.attention import flex_attention
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.learning import decoder
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.testing import tiny_model
+from agent_r1_core.testing import tiny_model, tiny_model_folder
 from agent_r1_core.testing.gradients import KeptGradients
 
 TEMPERATURE, SEED = 0.8, 5
@@ -79,10 +83,49 @@ def _long_run(ranks: Ranks) -> Found:
 
 
 def _policy(ranks: Ranks, name: str = "grpo_kl", model: Any = None, lora: Any = None, **options: Any) -> Found:
-    """The gradient of one update, the weights after another, what they score, and whether they can be saved."""
+    """Of a policy that every rank has whole, which is not the reference."""
     policy = Policy(add_lora(tiny_model(), lora, 0) if lora else model or tiny_model(), **options)
     reference = None if lora else policy.frozen_copy()
     _shift(policy.parameters())
+    return _updated(ranks, name, policy, reference)
+
+
+def _loaded(ranks: Ranks, name: str = "ppo_kl", write: Callable[[Path], Any] = tiny_model_folder, **load: Any) -> Found:
+    """Of networks from a folder, as a run makes them; and on what device this rank had the policy before it was cut."""
+    with tempfile.TemporaryDirectory() as created:
+        if not ranks.rank:
+            write(Path(created))
+        own = ranks.first(created)
+        reference = None if "lora" in load else Policy.load(own, ranks=ranks).freeze().shard(ranks)
+        policy = Policy.load(own, ranks=ranks, **load)
+        held = policy.device.type
+        found = _updated(ranks, name, policy, reference)
+    found["held"] = held
+    found["buffers"] = {name: buffer.clone() for name, buffer in policy.model.named_buffers()}
+    return found
+
+
+def _untied(folder: Path) -> None:
+    """The configuration ties what the file does not."""
+    tiny_model(tie=False).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+
+
+def _gpt2_folder(folder: Path) -> None:
+    _gpt2_model().save_pretrained(folder)
+
+
+def _one_kernel(ranks: Ranks) -> Found:
+    """On a device for which attention in one kernel is tried out; the CPU stands for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "_ONE_KERNEL_ON", "cpu")
+        patch.setattr(flex_attention, "_validate_device", lambda query, key, value: None)
+        return _loaded(ranks, "grpo_kl")
+
+
+def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) -> Found:
+    """The gradient of one update, the weights after another, what they score, and whether they can be saved."""
     training = TrainingConfig(**SETTINGS)
     learner = Learner(policy, ALGORITHMS[name], training, reference=reference, temperature=TEMPERATURE, ranks=ranks)
     optimiser, kept = learner.optimiser, KeptGradients(policy.parameters(), training)
@@ -97,6 +140,7 @@ def _policy(ranks: Ranks, name: str = "grpo_kl", model: Any = None, lora: Any = 
         "scores": learner.score([[1, 2, 3], [4]], [[5, 6], [7], [8, 9]]),
         "saved": _saved(policy),
         "metrics": [_plain(one) for one in metrics],
+        "one kernel": policy.decoder.tree_mask is not None,
     }
 
 
@@ -127,9 +171,12 @@ def _adapters(ranks: Ranks, **options: Any) -> Found:
 
 def _gpt2(ranks: Ranks) -> Found:
     """Its layers stand under another name, and its matrices the other way round."""
+    return _policy(ranks, model=_gpt2_model())
+
+
+def _gpt2_model() -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)
-    return _policy(ranks, model=GPT2LMHeadModel(config).eval())
+    return GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)).eval()
 
 
 def _unpackable(ranks: Ranks) -> Found:
@@ -178,4 +225,9 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "gpt2": _gpt2,
     "unpackable": _unpackable,
     "experts": _experts,
+    "loaded": _loaded,
+    "loaded, untied by its file": partial(_loaded, write=_untied),
+    "loaded gpt2": partial(_loaded, name="grpo_kl", write=_gpt2_folder),
+    "loaded adapters": partial(_loaded, lora=LoraSettings(rank=3)),
+    "loaded, one kernel": _one_kernel,
 }

@@ -31,6 +31,7 @@ UPDATES = [
     *("ppo_kl/long", "grpo_kl/unrewarded"),
 ]
 """Algorithms, some with other rollouts: of one group, and of two."""
+LOADED = [case for case in OTHERS if case.startswith("loaded")]
 several = pytest.mark.parametrize("size", [size for size in SIZES if size > 1])
 every_size = pytest.mark.parametrize("size", SIZES)
 
@@ -117,6 +118,18 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
     assert difference(first["weights"], alone["weights"]) < BOUND
     assert first["saved"].keys() == first["weights"].keys()
     assert all(torch.equal(tensor, first["weights"][name]) for name, tensor in first["saved"].items())
+
+
+@several
+@pytest.mark.parametrize("case", LOADED)
+def test_only_the_first_rank_loads_weights(case: str, size: int, found: Any) -> None:
+    """The others get theirs, and what no file holds, from it; each decides for itself how its device attends."""
+    (alone,) = found[1]
+    assert [rank[case]["held"] for rank in found[size]] == ["cpu", *["meta"] * (size - 1)]
+    for rank in found[size]:
+        assert rank[case]["one kernel"] == alone[case]["one kernel"] == ("one kernel" in case)
+        assert rank[case]["buffers"].keys() == alone[case]["buffers"].keys()
+        assert all(torch.equal(one, alone[case]["buffers"][name]) for name, one in rank[case]["buffers"].items())
 
 
 @several
