@@ -104,12 +104,15 @@ class RayLearner:
         rows: list[list[float]] = (await self._all(lambda rank, number: rank.score.remote(prompts, actions)))[0]
         return rows
 
-    async def snapshot(self) -> Any:
-        """A reference to a copy of the policy's weights, which stay where rank 0 is until somebody loads them."""
+    async def snapshot(self) -> list[Any]:
+        """References to the parts of a copy of the policy's weights, which stay where rank 0 is until somebody loads
+        them."""
         self._check()
-        references: list[tuple[Any, Any]] = [rank.snapshot.remote() for rank in self._ranks]
-        await self._done([copied for _, copied in references])
-        return references[0][0]
+        generators = [rank.snapshot.remote() for rank in self._ranks]
+        await self._done([generator.completed() for generator in generators])
+        references = [list(generator) for generator in generators]
+        await self._done([of_rank[-1] for of_rank in references])  # where a rank has raised, its last one says so
+        return references[0][:-1]
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format; the folder is on a shared disk."""

@@ -7,7 +7,8 @@ import os
 import socket
 import struct
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +21,7 @@ import torch.distributed
 from torch.distributed import TCPStore
 
 from agent_r1_core.distributed.remote import here
-from agent_r1_core.distributed.weights import to_arrays
+from agent_r1_core.distributed.weights import in_parts
 from agent_r1_core.learning.captured import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.training.components import make_learner
@@ -90,11 +91,17 @@ class LearnerActor:
         rows: list[list[float]] = self._made.score(prompts, actions).tolist()
         return rows if self._rank == 0 else None
 
-    @ray.method(num_returns=2)
-    def snapshot(self) -> tuple[Arrays | None, None]:
-        """A copy of the policy's weights, in the precision of the engines; and nothing, which says that it is made."""
-        weights = self._made.policy.weights()  # a copy is made when they are sent
-        return to_arrays(weights, self._spec.hardware.dtype) if self._rank == 0 else None, None
+    @ray.method(num_returns="streaming")
+    def snapshot(self) -> Iterator[Arrays | None]:
+        """A copy of the policy's weights in the precision of the engines, part by part, of the first rank; of all of
+        them None, which says that it is made."""
+        dtype = self._spec.hardware.dtype
+        weights = self._made.policy.each_weight(dtype)
+        if self._rank == 0:
+            yield from in_parts(weights, dtype)  # Ray copies a part before it asks for the next
+        else:
+            deque(weights, maxlen=0)
+        yield None
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy, the first rank for all."""

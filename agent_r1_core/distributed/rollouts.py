@@ -22,7 +22,7 @@ from agent_r1_core.distributed.host import RolloutHost
 from agent_r1_core.distributed.jobs import Job, Report
 from agent_r1_core.distributed.remote import Place, answer, answer_of_living, end, here, placed
 from agent_r1_core.distributed.spec import WorkerSpec
-from agent_r1_core.distributed.weights import to_arrays, to_tensors
+from agent_r1_core.distributed.weights import in_parts, to_tensors
 from agent_r1_core.distributed.writer import Writer
 from agent_r1_core.errors import LearnerLost, RunError
 from agent_r1_core.rollout.plan import plan_episodes
@@ -107,9 +107,10 @@ class RayRollouts:
 
     async def load_weights(self, weights: Any, version: int) -> None:
         """Serve these weights: those of a learner on Ray, or tensors of this process."""
+        parts = weights
         if isinstance(weights, Mapping):
-            weights = await asyncio.to_thread(lambda: ray.put(to_arrays(weights, self._dtype)))
-        await self._dispatcher.load_weights(weights, version)
+            parts = await asyncio.to_thread(lambda: [ray.put(one) for one in in_parts(weights.items(), self._dtype)])
+        await self._dispatcher.load_weights(parts, version)
 
     async def write(
         self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
@@ -171,9 +172,9 @@ class RolloutActor:
         """Stop jobs."""
         await self._started.cancel(jobs)
 
-    async def load_weights(self, arrays: Mapping[str, Any], version: int) -> None:
+    async def load_weights(self, version: int, *parts: Mapping[str, Any]) -> None:
         """Serve these weights."""
-        await self._started.load_weights(to_tensors(arrays), version)
+        await self._started.load_weights(to_tensors(parts), version)
 
     async def rest(self) -> None:
         """Free memory."""
@@ -236,13 +237,13 @@ class _RayWorker:
         return report
 
     async def load_weights(self, weights: Any, version: int) -> None:
-        """Serve these weights, the reference of arrays.
+        """Serve these weights, the references of their parts.
 
         Raises:
             LearnerLost: they are gone with the machine that held them.
         """
         try:
-            await self._order(self._running.load_weights.remote(weights, version))
+            await self._order(self._running.load_weights.remote(version, *weights))
         except ObjectLostError:
             raise LearnerLost(f"the machine that held the weights of step {version} is gone") from None
 

@@ -176,12 +176,18 @@ class Policy:
         """
         return _BaseModel(self)
 
-    def each_weight(self) -> Iterator[tuple[str, Tensor]]:
+    def each_weight(self, dtype: str = "float32") -> Iterator[tuple[str, Tensor]]:
         """Every tensor by its Hugging Face name, tied ones once, adapters merged; views of the live weights where
-        nothing was merged. Several ranks put together one after the other, on their device: all ranks must ask for
-        all of them."""
+        nothing was merged or converted. Several ranks put together one after the other, on their device: all ranks
+        must ask for all of them.
+
+        Args:
+            dtype: what shares are converted to before they travel to the other ranks.
+        """
+        kind = getattr(torch, dtype)
         own = ((name, parameter.detach()) for name, parameter in self.model.named_parameters())
-        return ((name, whole(tensor)) for name, tensor in (merged_weights(self.model) if self.lora else own))
+        named = merged_weights(self.model) if self.lora else own
+        return ((name, whole(tensor.to(kind))) for name, tensor in named)
 
     def weights(self) -> dict[str, Tensor]:
         """What `each_weight` gives. Of several ranks all must call it; the first gets the tensors, on the CPU, the

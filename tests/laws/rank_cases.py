@@ -137,6 +137,7 @@ def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) 
     return {
         "gradient": kept.kept[0],
         "weights": weights,
+        "half": dict(policy.each_weight("bfloat16")),
         "scores": learner.score([[1, 2, 3], [4]], [[5, 6], [7], [8, 9]]),
         "saved": _saved(policy),
         "metrics": [_plain(one) for one in metrics],

@@ -118,6 +118,8 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
     assert difference(first["weights"], alone["weights"]) < BOUND
     assert first["saved"].keys() == first["weights"].keys()
     assert all(torch.equal(tensor, first["weights"][name]) for name, tensor in first["saved"].items())
+    for rank in found[size]:
+        assert all(torch.equal(rank[case]["half"][name], one.bfloat16()) for name, one in first["weights"].items())
 
 
 @several

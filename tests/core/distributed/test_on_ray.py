@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from small_run import fingerprint, run_once
+from small_run import Notes, fingerprint, run_once
 
+from agent_r1_core.distributed.learner import RayLearner
+from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.listener import Silence
@@ -104,6 +109,43 @@ def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
     assert "go on after step 2" in told
     resumed = run_once(folder, "killed", 6, resume=True, **changed)
     assert [line["step"] for line in resumed.metrics()] == [1, 2, 3, 4, 5, 6], "in one process it goes on as well"
+
+
+def test_who_is_lost_while_weights_travel_is_replaced_and_the_newest_arrive(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollout worker while it loads those of step 1, a learner worker while it sends those of step 2."""
+    monkeypatch.setattr(RayRollouts, "load_weights", losing("RolloutActor", 2, RayRollouts.load_weights))
+    monkeypatch.setattr(RayLearner, "snapshot", losing("LearnerActor", 3, RayLearner.snapshot))
+    notes = Notes()
+    changed = {"deterministic": "false", "checkpoint": "{every: 1, keep: 1, best: null}", "evaluation__every": 0}
+    run = run_once(folder, "travelling", 3, listener=notes, **changed, **TWO_OF_EACH)
+    told = "\n".join(notes.said)
+    assert "rollout worker" in told
+    assert "go on after step 1" in told
+    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3]
+    for step in run.trajectory_steps():
+        played = run.read_trajectories(step)
+        assert len(played) == 6
+        assert {one.policy_version for one in played} == {step - 1}
+
+
+def losing(actor: str, number: int, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, but in its call of this number a worker hangs, and is killed when all have been asked."""
+    calls = itertools.count(1)
+
+    async def called(self: Any, *arguments: Any) -> Any:
+        if next(calls) != number:
+            return await method(self, *arguments)
+        process = process_of(actor)
+        os.kill(process, signal.SIGSTOP)
+        call = asyncio.ensure_future(method(self, *arguments))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        os.kill(process, signal.SIGKILL)
+        return await call
+
+    return called
 
 
 def test_a_cluster_that_is_not_there_or_too_small_is_told_before_anything_is_written(folder: Path) -> None:
