@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import report
-from step_time import Card, Work, rollout_seconds, update_seconds
+from step_time import Card, Work, publishing_seconds, rollout_seconds, update_seconds
 
 from agent_r1_core.training.memory import LearnerLoad, RolloutLoad, peak, total
 from agent_r1_core.training.model_size import ModelSize
@@ -133,6 +133,14 @@ class Layout:
         placed = "separate" if self.separate else "colocated"
         return ", ".join(word for word in (f"{placed}: {self.workers}{gpus} + {self.ranks}", *options) if word)
 
+    def way(self) -> dict[str, Any]:
+        """Seconds of new weights on their way, as cells."""
+        size = self.learner().size
+        took = publishing_seconds(size, H100, self.ranks, self.gpus, self.cards > H100.in_a_machine)
+        cells = {f"{name} s": seconds for name, seconds in took.items()}
+        name = f"{self.model}, {self.words()}"
+        return {"layout": name, "GB": 2.0 * size.parameters / 1e9, **cells, "all s": sum(took.values())}
+
 
 TABLES = {
     "Qwen2.5-3B on 1 x H100": [
@@ -152,6 +160,15 @@ TABLES = {
 }
 
 
+WAYS = [
+    Layout("Qwen2.5-3B", WORK, 8, 8, 8),
+    Layout("Qwen2.5-3B", WORK, 8, 5, 3),
+    Layout("Qwen2.5-32B", LARGE, 32, 24, 4, 2),
+    Layout("Qwen2.5-32B", LARGE, 32, 20, 3, 4),
+]
+"""Of which the way of new weights is computed."""
+
+
 def arguments() -> argparse.Namespace:
     """The command line."""
     return report.parser(__doc__, "scaling").parse_args()
@@ -161,6 +178,7 @@ def main() -> None:
     options = arguments()
     chosen = {title: layouts for title, layouts in TABLES.items() if not options.quick or "3B" in title}
     tables = {title: [layout.row() for layout in layouts] for title, layouts in chosen.items()}
+    tables["New weights on their way"] = [layout.way() for layout in WAYS]
     for title, rows in tables.items():
         report.show(f"{title}, computed", rows)
     report.save(options.out, options, tables)

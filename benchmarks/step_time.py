@@ -7,10 +7,11 @@
     a decoding step              (bytes of the weights + keys and values of the episodes at once) / (bandwidth x MBU),
                                  or, if it is more, its FLOPs / (card's rate x MFU)
     rollout                      decoding steps of a worker's episodes, and reading what is not sampled, once
+    new weights                  bytes of the weights / the rate of each stretch of their way, one after the other
 
 T is the length of an episode; causal attention reads half of it on the mean. Left out: tools that all episodes wait
-for, prefixes that episodes share, groups that are skipped, all-reduces within a rollout worker, sending weights to
-workers, the first seconds of a run.
+for, prefixes that episodes share, groups that are skipped, all-reduces within a rollout worker, the first seconds of a
+run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ MBU = 0.6
 """Share of the memory bandwidth that decoding reaches."""
 OF_LINK = 0.7
 """Share of the links' bandwidth that collectives of large tensors reach."""
+OF_BUS = 10e9
+"""Bytes a second between a card and main memory that is not pinned, in each direction."""
+INTO_MEMORY = 2e9
+"""Bytes a second that one process copies into shared memory; `publishing.py` measures it."""
+BY_RAY = 1e9
+"""Bytes a second that Ray copies from the object store of one machine into that of another."""
 AT_WORK = 0.5
 """Share of a worker's episodes that sample at a moment; the others wait for a tool, or have ended."""
 
@@ -104,3 +111,22 @@ def rollout_seconds(size: ModelSize, work: Work, card: Card, workers: int, gpus:
     step = max(read / bandwidth, batch * forward_flops(size, work) / flops)
     reading = played * (work.tokens - work.sampled) * forward_flops(size, work) / flops
     return played * work.sampled / batch * step + reading
+
+
+def publishing_seconds(size: ModelSize, card: Card, ranks: int, gpus: int, elsewhere: bool) -> dict[str, float]:
+    """Of new weights on their way from the learner to the rollout workers, stretch by stretch.
+
+    Args:
+        gpus: of a rollout worker. With more than one the engine has processes of its own, to which it hands a copy.
+        elsewhere: a rollout worker is on another machine than the first learner worker.
+    """
+    weights = 2.0 * size.parameters
+    link = (card.link if ranks <= card.in_a_machine else min(card.link, card.network)) * OF_LINK
+    return {
+        "gather": weights * (ranks - 1) / ranks / link,
+        "to memory": weights / OF_BUS,
+        "to store": weights / INTO_MEMORY,
+        "to machines": weights / BY_RAY if elsewhere else 0.0,
+        "to processes": weights / INTO_MEMORY if gpus > 1 else 0.0,
+        "to cards": weights / gpus / OF_BUS,
+    }

@@ -108,9 +108,9 @@ class RayLearner:
         """References to the parts of a copy of the policy's weights, which stay where rank 0 is until somebody loads
         them."""
         self._check()
-        generators = [rank.snapshot.remote() for rank in self._ranks]
+        generators: list[Any] = [rank.snapshot.remote() for rank in self._ranks]
         await self._done([generator.completed() for generator in generators])
-        references = [list(generator) for generator in generators]
+        references: list[list[Any]] = [list(generator) for generator in generators]
         await self._done([of_rank[-1] for of_rank in references])  # where a rank has raised, its last one says so
         return references[0][:-1]
 

