@@ -1,10 +1,10 @@
-"""What do Ray's calls cost the controller, with 1 to 16 real actors that report as 1 to 256 rollout workers do?
+"""What do Ray's calls cost the controller, with 1 to 8 real actors that report as 1 to 256 rollout workers do?
 
     python benchmarks/ray_share.py
 
 Actors without a model answer `report` with ready episodes, packed as on their way from a worker, and the controller
 asks again, as its dispatcher does: all workers together report about 50 times a second, so that the reports of many
-workers hold many episodes. At most 16 actors run here; where there are more workers, each reports for several. What it
+workers hold many episodes. At most 8 actors run here; where there are more workers, each reports for several. What it
 costs is the processor time of all threads of the driver, Ray's own too, without unpickling the episodes (which
 benchmarks/controller.py counts). Submitting a job is measured call by call. Raylet and GCS are processes of their own
 and not counted.
@@ -38,7 +38,7 @@ from agent_r1_core.rollout import RolloutRequest  # noqa: E402
 from agent_r1_core.rollout.plan import plan_episodes  # noqa: E402
 from agent_r1_core.trajectory import Trajectory  # noqa: E402
 
-MOST = 16
+MOST = 8
 """Actors."""
 SILENCE = 30.0
 
@@ -103,7 +103,7 @@ async def submitted(actor: Any, jobs: int) -> float:
     plans = plan_episodes(RolloutRequest(tasks(1), 8), 0)
     used = time.process_time()
     for number in range(jobs):
-        await answer(actor.submit.remote([Job(number, "train", False, 0, plans)]))
+        await answer(actor.submit.remote([Job(number, 0, "train", False, 0, plans)]))
     return 1000 * (time.process_time() - used) / jobs
 
 

@@ -38,6 +38,9 @@ PARTS = {
 }
 """Parts of the meter, and their columns."""
 
+WRITTEN = 1024
+"""Episodes of a step that are written; each of the others counts as long."""
+
 
 class Simulation:
     """A dispatcher over simulated workers, and the steps of a training run around it.
@@ -111,7 +114,7 @@ class Simulation:
         with meter.part("learner"):
             groups = dumps(rollout.groups, protocol=5)
         with meter.part(SIMULATION):
-            told = {one.id: array("f", (0.1 + k for k in range(one.tokens))) for one in episodes}
+            told = {one.id: array("f", bytes(4 * one.tokens)) for one in episodes}
             answer, sent = pickle.dumps(told, protocol=5), len(groups)
             del groups, told
         await asyncio.sleep(self._load.update)
@@ -127,10 +130,10 @@ class Simulation:
         return seconds, rollout_seconds, sent
 
     def _write(self, file: Path, step: int, trajectories: bytes, advantages: bytes) -> None:
-        """What the writer does while the next step is under way."""
-        begun, spent = asyncio.get_running_loop().time(), time.thread_time()
+        """What the writer does while the next step is under way; if it gets many episodes, for the first of them."""
+        begun, came = asyncio.get_running_loop().time(), time.thread_time()
         unpacked: list[Trajectory] = pickle.loads(trajectories)
-        unpacked.reverse()
-        write_trajectories(file, step, (unpacked.pop() for _ in range(len(unpacked))), pickle.loads(advantages))
-        spent = time.thread_time() - spent
+        values, opened = pickle.loads(advantages), time.thread_time()
+        write_trajectories(file, step, unpacked[:WRITTEN], values)
+        spent = opened - came + (time.thread_time() - opened) * max(1.0, len(unpacked) / WRITTEN)
         self._writer, self._written = self._writer + spent, begun + spent

@@ -18,7 +18,7 @@ def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     """All metrics of a rollout, by declared name."""
     episodes = [tally(trajectory) for trajectory in rollout.trajectories]
     attempts = [one.attempts - 1 for one in (*rollout.trajectories, *rollout.baselines, *rollout.dropped)]
-    sampled = sum(one.action_tokens for one in (*episodes, *rollout.baselines))
+    sampled = sum(one.action_tokens for one in episodes) + sum(one.action_tokens for one in rollout.baselines)
     return {
         **reward_metrics(episodes),
         **spread_metrics(rollout.groups),
