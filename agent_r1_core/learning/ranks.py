@@ -67,7 +67,7 @@ class Ranks:
             return value
         values: list[Any] = [value]
         dist.broadcast_object_list(values, src=0)
-        return values[0]  # type: ignore[no-any-return]
+        return values[0]
 
     def copy_first(self, tensor: Tensor) -> None:
         """Turn a tensor, on the CPU or the ranks' device, into that of the first rank, in place."""

@@ -122,7 +122,7 @@ def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
         names = list(optimiser.by_name) if optimiser is not None else []
         for number, moments in old.get(part, {"state": {}})["state"].items():
             state |= {f"{part}/{names[number]}/{kind}": tensor for kind, tensor in moments.items()}
-    room = learner.room(state)
+    room = learner.state.room(state)
     return {name: dealt(tensor, room[name]) for name, tensor in state.items()}
 
 

@@ -118,8 +118,8 @@ def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, mode
         dist.init_process_group("gloo", f"file://{tmp_path}/meeting", rank=rank, world_size=2)
         resumed = learner_of(model, kind, Ranks.of_group())
         load_trainer_state(resumed, checkpoint)
-        assert any(isinstance(tensor, DTensor) for tensor in resumed.state_dict().values())
-        assert same({name: whole(tensor) for name, tensor in resumed.state_dict().items()}, state)
+        assert any(isinstance(tensor, DTensor) for tensor in resumed.state.tensors().values())
+        assert same({name: whole(tensor) for name, tensor in resumed.state.tensors().items()}, state)
         dist.destroy_process_group()
 
     ranks = [multiprocessing.get_context("fork").Process(target=read, args=(rank,)) for rank in range(2)]
