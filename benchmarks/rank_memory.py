@@ -39,18 +39,17 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.quick:
-        chosen.ranks, chosen.layers, chosen.hidden = [2], 2, 64
+        chosen.ranks, chosen.layers, chosen.hidden = [2], 2, 128
     return chosen
 
 
 def write_model(folder: Path, layers: int, hidden: int) -> int:
     """Write the model; returns its number of parameters."""
-    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    shape = {"hidden_size": hidden, "intermediate_size": 38 * hidden // 7, "num_hidden_layers": layers}
-    config = Qwen2Config(**shape, num_attention_heads=14, num_key_value_heads=2, head_dim=64, vocab_size=32_000)
-    model = Qwen2ForCausalLM(config).to(torch.bfloat16)
+    shape: dict[str, Any] = {"hidden_size": hidden, "intermediate_size": 38 * hidden // 7, "num_hidden_layers": layers}
+    config = Qwen2Config(**shape, num_attention_heads=hidden // 64, num_key_value_heads=2, vocab_size=32_000)
+    model: Any = Qwen2ForCausalLM(config).bfloat16()
     model.save_pretrained(folder)
     return sum(weight.numel() for weight in model.parameters())
 
@@ -117,7 +116,8 @@ def main() -> None:
     """Measure and print."""
     options = arguments()
     if options.rank:
-        be_rank(*options.rank, options.folder, options.whole)
+        rank, size = options.rank
+        be_rank(rank, size, options.folder, options.whole)
         return
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
