@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 def check_distributed(setup: Setup) -> None:
     """Check how the work is shared."""
     section = setup.config.distributed
+    if setup.config.training.cpu_offload and setup.training:
+        _check_offload(setup)
     if section.learner_workers and not section.rollout_workers:
         text = "needs rollout workers beside it; set distributed.rollout_workers to 1 or more"
         setup.problems.add(("distributed", "learner_workers"), text)
@@ -39,3 +41,13 @@ def check_distributed(setup: Setup) -> None:
         and (section.gpus_per_rollout_worker or section.gpus_per_learner_worker)
     ):
         setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")
+
+
+def _check_offload(setup: Setup) -> None:
+    """Check training.cpu_offload, which FSDP2 does for ranks with GPUs."""
+    config, key = setup.config, ("training", "cpu_offload")
+    if not config.distributed.learner_workers:
+        text = "needs a learner worker; set distributed.rollout_workers and distributed.learner_workers to 1 or more"
+        setup.problems.add(key, text)
+    elif config.deterministic or config.model.device == "cpu" or config.distributed.gpus_per_learner_worker == 0:
+        setup.problems.add(key, "has no effect here: the learner workers compute on the CPU; set it to false")

@@ -64,6 +64,9 @@ class TrainingConfig(Section):
     """Compute the prefix that episodes of a task share only once; the gradient is the same."""
     skip_without_gradient: bool = True
     """Leave out episodes on which every loss term has zero gradient; the gradient is the same."""
+    cpu_offload: bool = False
+    """Keep weights, gradients and moments in main memory and step there; a GPU holds what it computes with. Needs
+    learner workers with GPUs; one is enough."""
     extra_rollouts: int = Field(default=4, ge=0)
     """How many further rollouts an algorithm may ask for within a step, where it asks for any."""
     max_retries: int = Field(default=2, ge=0)

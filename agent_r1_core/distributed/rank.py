@@ -72,10 +72,10 @@ class LearnerActor:
         """Meet the other ranks and make the learner."""
         blueprint = self._spec.build()
         self._rank = rank
-        ranks = ONE_RANK
-        if size > 1:
+        ranks, offload = ONE_RANK, blueprint.resolved.config.training.cpu_offload
+        if size > 1 or offload:
             store = self._store or TCPStore(address, port, is_master=False, timeout=_TIMEOUT)
-            ranks = _joined(rank, size, store, blueprint.hardware.device)
+            ranks = _joined(rank, size, store, blueprint.hardware.device, offload)
         self._disk = torch.distributed.new_group(backend="gloo", timeout=_TIMEOUT) if size > 1 else None
         self._learner = make_learner(blueprint, ranks)
 
@@ -123,14 +123,14 @@ class LearnerActor:
         return self._learner
 
 
-def _joined(rank: int, size: int, store: TCPStore, device: str) -> Ranks:
+def _joined(rank: int, size: int, store: TCPStore, device: str, offload: bool) -> Ranks:
     """Meet the other ranks in torch's default process group."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(ray.util.get_node_ip_address()))
     if device == "cuda":
         torch.cuda.set_device(0)  # Ray shows an actor its own devices alone
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
-    return Ranks.of_group(device)
+    return Ranks.of_group(device, offload)
 
 
 def _interface(address: str) -> str:

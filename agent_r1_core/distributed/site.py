@@ -43,7 +43,7 @@ class RaySite:
         """Device, precision and threads of every worker.
 
         Raises:
-            ConfigError: one role has GPUs, and the other none.
+            ConfigError: one role has GPUs, and the other none; or there is nothing to off-load from.
         """
         config, placement = resolved.config, self._placement
         here = float(torch.cuda.is_available())
@@ -56,6 +56,11 @@ class RaySite:
                     "kind of device; give GPUs to both, or set model.device=cpu"
                 )
             return Hardware("cuda", "bfloat16" if dtype == "auto" else dtype, placement.threads)
+        if self._learning and config.training.cpu_offload:
+            raise ConfigError(
+                "training.cpu_offload moves what a learner worker keeps from its GPU to main memory, but the learner "
+                "workers of this run have no GPUs; set it to false"
+            )
         threads = placement.threads if config.threads == "auto" and not config.deterministic else config.threads
         return choose_hardware("cpu", dtype, threads, config.deterministic, folder)
 

@@ -40,7 +40,7 @@ class Critic:
 
     def shard(self, ranks: Ranks) -> None:
         """Leave this rank its share of the first rank's weights, where there are several ranks."""
-        if ranks.size > 1 and self.ranks.size == 1:
+        if ranks.share and not self.ranks.share:
             self.ranks = ranks
             shard(self._network, self.decoder, ranks)
 

@@ -45,6 +45,7 @@ class Decoder:
         self.dtype = dtype
         self.training_mode = training_mode
         self.module.eval()
+        self._device: torch.device | None = None
         self.packs = self.device.type != "meta" and _packs_exactly(module)
         self.tree_mask: type[TreeMask] | None = None
         """Lets one attention kernel compute a whole tree; None: one for each span."""
@@ -54,16 +55,17 @@ class Decoder:
     def follow(self, ranks: Ranks) -> None:
         """Pack if the first rank does, and decide for the ranks' device: the weights are about to move there."""
         self.packs, self.tree_mask = ranks.first(self.packs), None
+        self._device = torch.device(ranks.device)
         if not self.packs:
             return
         self.module.set_attn_implementation(NAME)
-        if torch.device(ranks.device).type == _ONE_KERNEL_ON:
+        if self._device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel_on(self, ranks.device)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.module.parameters()).device
+        """Where it computes."""
+        return self._device or next(self.module.parameters()).device
 
     def precision(self) -> AbstractContextManager[object]:
         """The context in which forward passes run."""

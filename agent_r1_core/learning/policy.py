@@ -126,7 +126,7 @@ class Policy:
     def shard(self, ranks: Ranks) -> Policy:
         """Leave this rank its share of the first rank's weights, where there are several ranks; returns itself. Copies,
         and critics that begin as one, must be made before."""
-        if ranks.size > 1 and self.ranks.size == 1:
+        if ranks.share and not self.ranks.share:
             self.ranks = ranks
             shard(self._network, self.decoder, ranks)
         return self
@@ -187,12 +187,12 @@ class Policy:
         kind = getattr(torch, dtype)
         own = ((name, parameter.detach()) for name, parameter in self.model.named_parameters())
         named = merged_weights(self.model) if self.lora else own
-        return ((name, whole(tensor.to(kind))) for name, tensor in named)
+        return ((name, whole(tensor.to(self.device, kind))) for name, tensor in named)
 
     def weights(self) -> dict[str, Tensor]:
         """What `each_weight` gives. Of several ranks all must call it; the first gets the tensors, on the CPU, the
         others none."""
-        if self.ranks.size == 1:
+        if not self.ranks.share:
             return dict(self.each_weight())
         return {name: tensor.cpu() for name, tensor in self.each_weight() if self.ranks.rank == 0}
 
@@ -205,7 +205,7 @@ class Policy:
         Args:
             device: where to; None: where the weights are.
         """
-        shared = not self.lora and self.ranks.size == 1
+        shared = not self.lora and not self.ranks.share
         return {name: tensor.to(device or tensor.device, copy=shared) for name, tensor in self.weights().items()}
 
     def save(self, folder: str | Path, dtype: str = "float32", weights: Mapping[str, Tensor] | None = None) -> None:

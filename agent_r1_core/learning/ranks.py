@@ -28,16 +28,23 @@ class Ranks:
     rank: int = 0
     size: int = 1
     device: str = "cpu"
-    """Where this rank holds its share of the networks, if there are several ranks."""
+    """Where this rank computes, and holds its share of the networks, if it has a share."""
+    offload: bool = False
+    """Whether shares, their gradients and moments stay in main memory; also where a single rank has all of them."""
 
     @classmethod
-    def of_group(cls, device: str = "cpu") -> Ranks:
+    def of_group(cls, device: str = "cpu", offload: bool = False) -> Ranks:
         """The ranks of torch's default process group, which must be there.
 
         Args:
             device: `cpu` or `cuda`; on GPUs each rank must have chosen its own by `torch.cuda.set_device`.
         """
-        return cls(dist.get_rank(), dist.get_world_size(), device)
+        return cls(dist.get_rank(), dist.get_world_size(), device, offload)
+
+    @property
+    def share(self) -> bool:
+        """Whether networks are held in shares."""
+        return self.size > 1 or self.offload
 
     def add(self, *tensors: Tensor) -> None:
         """Turn each tensor, on the CPU, into the sum over all ranks, in place."""

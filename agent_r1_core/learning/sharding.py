@@ -2,8 +2,8 @@
 
 Gradients are the sum over ranks, not the mean: every loss term carries the normaliser of the whole update (LAW 6).
 The first rank has whole weights, wherever they are; the others need none. A layer after the other goes from the first
-rank to all others, on the ranks' device, and is cut there. Torch's own way (`to_empty`, then `set_model_state_dict`)
-would leave buffers that no file holds without numbers, and untie what is tied.
+rank to all others, on the ranks' device, and is cut there; shares may stay in main memory. Torch's way (`to_empty` and
+`set_model_state_dict`) would leave buffers that no file holds without numbers, and untie what is tied.
 A torch without `set_reduce_scatter_unused_params` takes no model of which a pass may leave parameters unused.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agent_r1_core.learning.decoder import Decoder
@@ -33,12 +33,15 @@ def shard(network: nn.Module, decoder: Decoder, ranks: Ranks) -> None:
     """
     decoder.follow(ranks)
     policy = _HALF if decoder.dtype == "bfloat16" else MixedPrecisionPolicy()
+    options: dict[str, Any] = {"mesh": ranks.mesh}
+    if ranks.offload:
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=ranks.device != "cpu")
     layers = _layers(decoder)
     for layer in layers:
         _take_first(layer, ranks)
-        fully_shard(layer, mesh=ranks.mesh, mp_policy=policy)
+        fully_shard(layer, mp_policy=policy, **options)
     _take_first(network, ranks)
-    fully_shard(network, mesh=ranks.mesh)
+    fully_shard(network, **options)
     part: Any
     for part in (*layers, network):
         part.set_gradient_divide_factor(1.0)

@@ -38,7 +38,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
     algorithm = resolved.make("algorithm", config.algorithm)
     lora, ranks = config.model.lora, ranks or ONE_RANK
     # Of several ranks the first loads whole networks one after the other, in main memory, and all take their shares.
-    device = hardware.device if ranks.size == 1 else "cpu"
+    device = "cpu" if ranks.share else hardware.device
     precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device, "ranks": ranks}
     reference = None
     if "reference" in algorithm.roles() and lora is None:

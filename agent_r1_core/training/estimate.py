@@ -51,6 +51,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
         critic="critic" in roles,
         reference="reference" in roles and config.model.lora is None,
         rank=None if config.model.lora is None else config.model.lora.rank,
+        offload=config.training.cpu_offload,
     )
     worker = RolloutLoad(
         size,

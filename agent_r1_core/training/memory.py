@@ -6,6 +6,7 @@ root are the parameters of the largest layer and of what stands outside the laye
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
         with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
     reference                               4 N / L                              none with LoRA
+    with `cpu_offload` all of these         in main memory                       and L = 1 is like L > 1
     L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
            gradients before they are shared (W + 4) layer + 4 root
     L = 1: bfloat16 copies of the weights   2 N                                  made by autocast, kept for a pass
@@ -61,17 +62,23 @@ class LearnerLoad:
     rank: int | None = None
     """`model.lora.rank`: of adapters of every matrix, an upper bound where `target_modules` names some; None: the
     policy learns in full."""
+    offload: bool = False
+    """`training.cpu_offload`."""
 
     def uses(self) -> list[Use]:
-        """What one rank holds at the peak of an update."""
+        """What one rank's device holds at the peak of an update."""
         size, lora = self.size, self.rank is not None
         head = (self.width if lora else _FLOAT32 + self.width) * size.head
         return [
-            *self._state(),
-            *(self._gathered() if self.ranks > 1 else self._copies()),
+            *([] if self.offload else self._state()),
+            *(self._gathered() if self.ranks > 1 or self.offload else self._copies()),
             Use("logits in chunks, and the head's gradient", _FLOAT32 * _LOGITS + head),
             Use("activations of one micro-batch, about", self._activations()),
         ]
+
+    def kept(self) -> list[Use]:
+        """What one rank keeps in main memory for its device."""
+        return self._state() if self.offload else []
 
     @property
     def _networks(self) -> int:

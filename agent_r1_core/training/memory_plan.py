@@ -38,6 +38,7 @@ class MemoryPlan:
             f"placement: {self.placement}, {max(devices, ranks) if shared else devices + ranks} devices: "
             f"{self.workers} rollout workers x {self.worker.gpus}, {ranks} learner workers x 1",
             *_lines(learner, "learner worker: "),
+            *_lines(self.learner.kept(), "learner worker, in main memory: "),
             *_lines(worker, "rollout worker's device: "),
         ]
         if shared:

@@ -6,6 +6,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,12 @@ def _loaded(ranks: Ranks, name: str = "ppo_kl", write: Callable[[Path], Any] = t
     found["held"] = held
     found["buffers"] = {name: buffer.clone() for name, buffer in policy.model.named_buffers()}
     return found
+
+
+def _offloaded(ranks: Ranks) -> Found:
+    """With shares in main memory, of a single rank, too; beside the gradient of one that has no shares."""
+    exact = _updated(ONE_RANK, "ppo_kl", Policy(tiny_model()), Policy(tiny_model()).freeze())
+    return _loaded(replace(ranks, offload=True)) | {"exact": exact["gradient"]}
 
 
 def _untied(folder: Path) -> None:
@@ -231,4 +238,5 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "loaded gpt2": partial(_loaded, name="grpo_kl", write=_gpt2_folder),
     "loaded adapters": partial(_loaded, lora=LoraSettings(rank=3)),
     "loaded, one kernel": _one_kernel,
+    "loaded, off-loaded": _offloaded,
 }

@@ -134,6 +134,13 @@ def test_only_the_first_rank_loads_weights(case: str, size: int, found: Any) -> 
         assert all(torch.equal(one, alone[case]["buffers"][name]) for name, one in rank[case]["buffers"].items())
 
 
+@every_size
+@pytest.mark.parametrize("case", ["loaded, off-loaded"])
+def test_off_loading_leaves_the_gradient_alone(case: str, size: int, found: Any) -> None:
+    for rank in found[size]:
+        assert difference({case: rank[case]["gradient"]}, {case: rank[case]["exact"]}) < BOUND
+
+
 @several
 @pytest.mark.parametrize("case", ["bfloat16"])
 def test_bfloat16_is_as_coarse_as_on_one_rank(case: str, size: int, found: Any) -> None:

@@ -31,7 +31,7 @@ HOME = "tests/yardstick/plain_algorithms.py"
 CLIPS = {"clip_low", "clip_high"}
 WITHOUT_FORMULA = {
     *("tasks_per_step", "samples_per_task", "max_retries", "shuffle", "extra_rollouts"),
-    *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient"),
+    *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient", "cpu_offload"),
 }
 """Settings of the rollout, and savings that leave the gradient alone (LAW 6)."""
 BY_LEARNER = {"filter", "filter_share", "filter_p"}

@@ -90,6 +90,7 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     assert any("seed (override 'seed=-1')" in line for line in lines)
 
 
+LEARNER_WORKER = ("distributed.rollout_workers=1", "distributed.learner_workers=1")
 KEYS = {f"key_{index}": 1 for index in range(2_000)}
 
 
@@ -235,6 +236,14 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (
             ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
             "starts after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
+        ),
+        (
+            ["training.cpu_offload=true"],
+            "needs a learner worker; set distributed.rollout_workers and distributed.learner_workers to 1 or more",
+        ),
+        (
+            ["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"],
+            "has no effect here: the learner workers compute on the CPU; set it to false",
         ),
     ],
 )

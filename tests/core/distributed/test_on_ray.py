@@ -156,4 +156,6 @@ def test_a_cluster_that_is_not_there_or_too_small_is_told_before_anything_is_wri
             folder, "small", 1, **ONE_OF_EACH, distributed__gpus_per_rollout_worker=1, deterministic="false",
             distributed__gpus_per_learner_worker=1,
         )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"cpu_offload moves .* but the learner workers of this run have no GPUs"):
+        run_once(folder, "off", 1, **ONE_OF_EACH, training__cpu_offload="true", deterministic="false")
     assert not (folder / "runs").exists()

@@ -106,6 +106,21 @@ def test_ranks_share_the_state_and_gather_what_they_compute_with() -> None:
     }
 
 
+def test_what_is_off_loaded_is_in_main_memory_and_not_on_the_device() -> None:
+    device = by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=True))
+    state = {name: device.pop(name) for name in ("weights, gradients", "the reference's")}
+    load = LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=True, offload=True)
+    assert by_name(load) == device
+    assert {" ".join(use.what.split()[:2]): use.bytes for use in load.kept()} == state
+    alone = by_name(LearnerLoad(SIZE, tokens=8, offload=True))
+    assert alone["two layers"] == 2 * 2 * 200 + 4 * 400, "a single rank puts its layers together, too"
+    lines = MemoryPlan(load, RolloutLoad(SIZE, 6, 50), placement="separate").lines()
+    assert [line.partition(": ")[2].split("GiB  ")[-1] for line in lines if "main memory" in line] == [
+        "learner worker, in main memory: weights, gradients and optimiser of 0.0 M trained parameters, a share of 1/4",
+        "learner worker, in main memory: the reference's 0.0 M weights, a share of 1/4",
+    ]
+
+
 RANK = """
 import sys
 import torch
@@ -239,6 +254,7 @@ def test_a_recipe_deals_episodes_and_weights_to_its_workers(size: ModelSize) -> 
         workers=3,
         placement="separate",
     )
+    assert memory_plan(load_config("default", [*keys, "training.cpu_offload=true"]), size).learner.offload
     both = ["distributed.rollout_workers=2", "distributed.learner_workers=2", "distributed.placement=colocated"]
     assert memory_plan(load_config("default", both), size).placement == "colocated"
 
