@@ -30,6 +30,10 @@ class Stage:
         """By the episode's key."""
         self.playing: list[asyncio.Future[None]] = []
         self.dead: EngineError | None = None
+        self.rested = 0
+
+    async def rest(self) -> None:
+        self.rested += 1
 
     async def play(self, episodes: Sequence[EpisodePlan], keep: Any, greedy: bool) -> None:
         self.playing.append(asyncio.get_running_loop().create_future())
@@ -50,7 +54,9 @@ class Played:
 
     def __init__(self, *tasks: int) -> None:
         self.stage = Stage()
-        rollouts: Any = SimpleNamespace(stages={"train": self.stage}, broken=lambda: self.stage.dead)
+        rollouts: Any = SimpleNamespace(
+            stages={"train": self.stage}, broken=lambda: self.stage.dead, rest=self.stage.rest
+        )
         self.host = RolloutHost(rollouts)
         self.jobs = [
             Job(10 * call + number, call, "train", False, 0, [replaced(plan, call) for plan in plans(count)[k : k + 2]])
@@ -154,5 +160,27 @@ def test_what_was_cancelled_keeps_nobody_waiting() -> None:
         assert not report.done()
         await played.end(0, 1)
         assert len((await report).finished) == 2
+
+    run(work())
+
+
+def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:
+    async def work() -> None:
+        played = Played(2, 1)
+        await played.host.submit(played.jobs[:2])
+        await settle()
+        await played.end(0, 0)
+        late = await played.asked()  # on its way, though nobody waits for it any more
+        host = await played.host.hand_over()
+        assert played.stage.rested == 1
+        await host.submit(played.jobs[2:])
+        await settle()
+        await played.end(2, 0)
+        await played.end(2, 1)
+        report = await host.report(LONG, 100)
+        assert [job for job, _, _ in report.finished] == [10, 10]
+        assert report.counts.hung == 1
+        late.cancel()
+        await host.cancel([10])
 
     run(work())
