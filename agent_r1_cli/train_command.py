@@ -63,10 +63,11 @@ def _show(resolved: ResolvedConfig) -> None:
     from agent_r1_core.terminal import shown
     from agent_r1_core.training.estimate import estimate_memory
 
-    resolved.check_available()
+    unavailable = resolved.unavailable.get("distributed")  # a cluster may be planned where there is none
+    resolved.check_available(unused=("distributed",))
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
-    for note in (*resolved.warnings, *resolved.notes):
+    for note in (*resolved.warnings, *resolved.notes, *([unavailable] if unavailable else [])):
         say(f"note: {note}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
     say(f"plugins: {', '.join(used)}")

@@ -24,6 +24,7 @@ def check_distributed(setup: Setup) -> None:
         setup.unavailable["distributed"] = (
             "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
         )
+    _check_gpus_of_an_engine(setup)
     if not section.learner_workers:
         setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
     if section.placement == "colocated":
@@ -41,6 +42,18 @@ def check_distributed(setup: Setup) -> None:
         and (section.gpus_per_rollout_worker or section.gpus_per_learner_worker)
     ):
         setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")
+
+
+def _check_gpus_of_an_engine(setup: Setup) -> None:
+    """Check that an engine of ours uses all GPUs of its rollout worker."""
+    gpus, engine = setup.config.distributed.gpus_per_rollout_worker or 0, setup.config.engine
+    uses = 1 if engine.name == "transformers" else getattr(engine.config, "tensor_parallel_size", gpus)
+    if gpus > 1 and gpus != uses:
+        text = (
+            f"is {gpus:g}, but the engine uses {uses}; set engine.name=vllm, engine.processes=separate and "
+            f"engine.tensor_parallel_size={gpus:g}, or take more rollout workers with one GPU each"
+        )
+        setup.problems.add(("distributed", "gpus_per_rollout_worker"), text)
 
 
 def _check_offload(setup: Setup) -> None:

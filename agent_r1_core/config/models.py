@@ -144,9 +144,16 @@ class DistributedConfig(Section):
     placement: Literal["separate", "colocated"] = "separate"
     """`separate`: every worker has its own GPUs; `colocated`: a rollout worker and a learner worker share theirs and
     take turns."""
-    address: str | None = Field(default=None, pattern=r"^(auto|[^\s:]+:\d+)$")
+    address: str | None = None
     """The Ray cluster to join: HOST:PORT, or `auto` for the one that runs on this machine; null: start a Ray on this
     machine, and stop it at the end."""
+
+    @field_validator("address")
+    @classmethod
+    def _form(cls, address: str | None) -> str | None:
+        if address is not None and re.fullmatch(r"auto|[^\s:]+:\d+", address) is None:
+            raise ValueError("must be auto or HOST:PORT")
+        return address
 
     @property
     def used(self) -> bool:

@@ -36,6 +36,8 @@ _LOG = logging.getLogger(__name__)
 class Cluster:
     """A running Ray, with what it had when the run began."""
 
+    address: str
+    """HOST:PORT."""
     machines: Sequence[float]
     """The CPUs of each."""
     gpus: float
@@ -65,12 +67,14 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
                     f"Ray does not start here ({said}); if this process has started one, call ray.shutdown() first"
                 ) from None
             raise ConfigError(
-                f"there is no Ray cluster at {settings.address} ({said}); start one with `ray start --head`, or set "
-                "distributed.address=null"
+                f"there is no Ray cluster at {settings.address}, or it wants a token ({said}); start one with "
+                "`ray start --head`, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH, or set distributed.address=null, "
+                "which starts one on this machine"
             ) from None
     try:
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        yield Cluster([one.get("CPU", 0.0) for one in alive], sum(one.get("GPU", 0.0) for one in alive))
+        address = ray.get_runtime_context().gcs_address
+        yield Cluster(address, [one.get("CPU", 0.0) for one in alive], sum(one.get("GPU", 0.0) for one in alive))
     finally:
         with _own_signals():
             ray.shutdown()
@@ -125,7 +129,7 @@ class Placement:
             raise ConfigError(
                 f"the workers need {needed:g} GPUs ({self.players} x {self.play_gpus:g} to play, {self.learners} x "
                 f"{self.learn_gpus:g} to learn), but the cluster has {cluster.gpus:g}; lower "
-                "distributed.rollout_workers, distributed.learner_workers or the GPUs per worker"
+                "distributed.rollout_workers, distributed.learner_workers or distributed.gpus_per_*"
             )
         workers = self.players + self.learners
         self.threads = max(1, int(sum(cluster.machines) // workers))

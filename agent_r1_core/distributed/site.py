@@ -93,6 +93,12 @@ def ray_site(settings: DistributedConfig, note: Callable[[str], None], learning:
     if not learning:
         settings = settings.model_copy(update={"learner_workers": 0, "placement": "separate"})
     with connected(settings) as cluster:
+        machines = "1 machine" if len(cluster.machines) == 1 else f"{len(cluster.machines)} machines"
+        note(
+            f"{'joined the' if settings.address else 'started a'} Ray at {cluster.address} ({machines}, "
+            f"{sum(cluster.machines):g} CPUs, {cluster.gpus:g} GPUs) for {settings.rollout_workers} rollout and "
+            f"{settings.learner_workers} learner workers"
+        )
         site = RaySite(settings, cluster, note, learning)
         try:
             yield site

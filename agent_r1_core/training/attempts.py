@@ -47,9 +47,10 @@ def fit_run(assembly: Assembly, run: Run, listener: Listener, site: Site, done: 
                         f"{error}; the learner was lost {_LOSSES} times before it reached a checkpoint: find out what "
                         "ends it (too little memory?), then start or resume the run"
                     ) from None
+                listener.note(f"{error}; new learner workers start from the newest checkpoint")
                 assembly, done = reassemble(run, resolved, listener, site)
                 resumed = True
-                listener.note(f"{error}; new learner workers go on after step {done}")
+                listener.note(f"new learner workers go on after step {done}")
     except KeyboardInterrupt:
         run.checkpoint_writer.wait()
         with suppress(LearnerLost):

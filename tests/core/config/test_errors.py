@@ -245,6 +245,19 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
             ["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"],
             "has no effect here: the learner workers compute on the CPU; set it to false",
         ),
+        (["distributed.learner_workers=1"], "needs rollout workers beside it; set distributed.rollout_workers to 1 or"),
+        (
+            ["distributed.rollout_workers=2", "distributed.learner_workers=1", "distributed.placement=colocated"],
+            "there are 2 and 1; set both to the same number",
+        ),
+        (
+            ["distributed.address=head"],
+            "distributed.address (override 'distributed.address=head') must be auto or HOST:",
+        ),
+        (
+            ["distributed.rollout_workers=1", "distributed.gpus_per_rollout_worker=2", "engine=transformers"],
+            "is 2, but the engine uses 1; set engine.name=vllm, engine.processes=separate and engine.tensor_parallel_",
+        ),
     ],
 )
 def test_combinations_that_contradict_each_other(load: Load, overrides: list[str], words: str) -> None:
