@@ -19,7 +19,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from agent_r1_core.distributed.jobs import NoRoom
-from agent_r1_core.distributed.remote import ROOM
+from agent_r1_core.distributed.remote import ROOM, answer
 from agent_r1_core.distributed.share import cpus_per_worker
 from agent_r1_core.errors import ConfigError
 
@@ -176,12 +176,14 @@ class Placement:
         cpus = self._cpus * (2 if self._colocated else 1)
         bundle = {"CPU": cpus} | ({"GPU": self.learn_gpus} if self.learn_gpus else {})
         group = placement_group([bundle] * self.learners, strategy="PACK")
-        ready = group.ready()
-        if not await asyncio.to_thread(lambda: ray.wait([ready], timeout=ROOM)[0]):
+        try:
+            # A thread that still waited for it when Ray shuts down would bring the process down with it.
+            await asyncio.wait_for(answer(group.ready()), ROOM)
+        except TimeoutError:
             remove_placement_group(group)
             each = " and ".join(f"{amount:g} {name}" for name, amount in bundle.items())
             raise NoRoom(
                 f"the cluster has had no room for {self.learners} learner workers of {each} for {ROOM:g} seconds; "
                 "add machines and resume the run, or lower distributed.learner_workers"
-            )
+            ) from None
         return group
