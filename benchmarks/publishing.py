@@ -113,14 +113,17 @@ def main() -> None:
         model = tiny_model_folder(Path(folder, "model"), **shape)
         for dtype in options.dtypes:
             gigabytes = size * {"float32": 4, "bfloat16": 2}[dtype] / 1e9
-            for learners, players in LAYOUTS:
+            for learners, players in LAYOUTS[-1:] if options.quick else LAYOUTS:
                 keys = [
                     *(f"model.name={model}", f"model.dtype={dtype}", "threads=1", f"run.dir={folder}"),
                     *(f"distributed.rollout_workers={players}", f"distributed.learner_workers={learners}"),
                 ]
                 resolved = resolve("default", keys)
                 site = RaySite(resolved.config.distributed, cluster, print, learning=True)
-                took = run_async(published(resolved, site, options.repeats))
+                try:
+                    took = run_async(published(resolved, site, options.repeats))
+                finally:
+                    site.close()
                 both = sum(took.values()) / gigabytes
                 layout = {"engines": dtype, "learner workers": learners, "rollout workers": players}
                 rows.append({**layout, "GB": gigabytes, **took, "s/GB": both, "load": os.getloadavg()[0]})

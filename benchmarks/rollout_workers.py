@@ -102,17 +102,20 @@ def main() -> None:
     from agent_r1_core.distributed.cluster import connected
     from agent_r1_core.training.running import run_async
 
-    measured: dict[str, list[dict[str, float]]] = {layout.name: [] for layout in LAYOUTS}
-    loads: dict[str, list[float]] = {layout.name: [] for layout in LAYOUTS}
+    layouts = LAYOUTS[:2] if options.quick else LAYOUTS
+    measured: dict[str, list[dict[str, float]]] = {layout.name: [] for layout in layouts}
+    loads: dict[str, list[float]] = {layout.name: [] for layout in layouts}
     with connected(DistributedConfig()) as cluster:
-        for layout in LAYOUTS * options.repeats:
+        for layout in layouts * options.repeats:
             resolved = recipe(layout, options)
             site = RaySite(resolved.config.distributed, cluster, print, learning=False)
-            measured[layout.name] += run_async(play(resolved, site, layout, options))
-            site.close()
+            try:
+                measured[layout.name] += run_async(play(resolved, site, layout, options))
+            finally:
+                site.close()
             loads[layout.name].append(os.getloadavg()[0])
     rows: list[dict[str, Any]] = []
-    for layout in LAYOUTS:
+    for layout in layouts:
         own = measured[layout.name]
         rate = statistics.median(one["episodes"] / one["seconds"] for one in own)
         rows.append(

@@ -34,6 +34,8 @@ FIRST = (
     "ip link add eth0 type bridge && ip address add {address}/24 dev eth0 && ip link set eth0 up && "
     "ip route add default dev eth0"
 )
+# The kernel removes the cable of a lost node in its own time.
+REMOVE = "ip link delete cable 2>/dev/null || true"
 CABLE = "ip link set cable master eth0 && ip link set cable up"
 SECOND = "ip address add {address}/24 dev eth0 && ip link set eth0 up && ip route add default dev eth0"
 SETTINGS = {
@@ -151,6 +153,7 @@ class TwoNodes:
         """
         first, second = self.nodes[0], Node(ADDRESSES[1])
         self.nodes = [first, second]
+        first.call(["sh", "-c", REMOVE])
         cable = ["ip", "link", "add", "cable", "netns", str(first.init), "type", "veth"]
         subprocess.run([*cable, "peer", "name", "eth0", "netns", str(second.init)], check=True)
         first.call(["sh", "-c", CABLE])

@@ -27,7 +27,10 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("training.lrr=1", "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, critic_lr"),
+        (
+            "training.lrr=1",
+            "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload, critic_lr",
+        ),
         ("lr=1", "is not a key (did you mean training.lr?)"),
         ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
         (
