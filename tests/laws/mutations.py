@@ -491,6 +491,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         6,
+        "a-rank-without-the-first-ones-weights",
+        "agent_r1_core/learning/sharding.py",
+        "ranks.copy_first(copy if ranks.rank else copy.copy_(tensor.detach()))",
+        "copy.zero_() if ranks.rank else copy.copy_(tensor.detach())",
+        "only_the_first_rank and untied",
+    ),
+    Mutation(
+        6,
         "every-rank-has-its-own-normaliser",
         LEARNER,
         "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
@@ -820,6 +828,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            module.load_state_dict(own)\n",
         "            del module, own\n",
         "bit_for_bit and ppo",
+    ),
+    Mutation(
+        10,
+        "a-checkpoint-before-the-episodes-of-its-steps",
+        "agent_r1_core/training/trainer.py",
+        "        await self.assembly.rollouts.written()\n",
+        "",
+        "waits_for_the_episodes",
     ),
     Mutation(
         10,

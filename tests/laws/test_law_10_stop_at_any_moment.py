@@ -26,6 +26,8 @@ from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.checkpointing import save_checkpoint
+from agent_r1_core.training.in_process import LocalRollouts
 
 KILLS = 20
 STEPS = 16
@@ -232,6 +234,29 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     late = run_once(folder, "overtaken", 3, listener=overtaken, **options)
     assert overtaken.written == 3
     assert fingerprint(late) == fingerprint(whole)
+
+
+def test_a_checkpoint_waits_for_the_episodes_of_all_its_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may write them while the next step is played; a resume keeps no step whose episodes are not
+    there."""
+    write, held, there = LocalRollouts.write, list[Any](), dict[int, list[int]]()
+
+    async def later(self: LocalRollouts, *given: Any) -> None:
+        held.append(given)
+
+    async def written(self: LocalRollouts) -> None:
+        while held:
+            await write(self, *held.pop(0))
+
+    async def save(learner: Any, order: Any, run: Run, step: int, *rest: Any) -> None:
+        there[step] = run.trajectory_steps()
+        await save_checkpoint(learner, order, run, step, *rest)
+
+    monkeypatch.setattr(LocalRollouts, "write", later)
+    monkeypatch.setattr(LocalRollouts, "written", written)
+    monkeypatch.setattr("agent_r1_core.training.trainer.save_checkpoint", save)
+    run_once(folder, "episodes", 3, checkpoint="{every: 2, keep: 1, best: null}")
+    assert there == {2: [1, 2], 3: [1, 2, 3]}
 
 
 def test_a_run_is_nobody_elses_while_its_checkpoint_is_being_written(tmp_path: Path) -> None:
