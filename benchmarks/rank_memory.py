@@ -88,22 +88,10 @@ def peak() -> int:
 def measured(folder: Path, size: int, whole: bool) -> list[float]:
     """MiB of each rank."""
     (folder / "meeting").unlink(missing_ok=True)
+    command = [sys.executable, __file__, "--folder", str(folder), *(["--whole"] if whole else []), "--rank"]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     ranks = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                __file__,
-                "--folder",
-                folder,
-                *(["--whole"] if whole else []),
-                "--rank",
-                str(n),
-                str(size),
-            ],
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen([*command, str(n), str(size)], env=environment, stdout=subprocess.PIPE, text=True)
         for n in range(size)
     ]
     printed = [rank.communicate()[0] for rank in ranks]
