@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from transformers import PreTrainedModel
+
+    from agent_r1_core.work import Work
 
 
 def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
@@ -44,12 +47,13 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
     """The model, and the names of the tensors that its files lack."""
     from transformers import AutoModelForCausalLM
 
-    with _no_progress_bar():
+    with _weights_shown(f"loading {model_name(folder)}"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
-    model, report = loaded
-    return model.to(device), sorted(report["missing_keys"])
+        model, report = loaded
+        model.to(device)
+    return model, sorted(report["missing_keys"])
 
 
 def _skeleton(folder: str | Path, dtype: torch.dtype) -> tuple[PreTrainedModel, list[str]]:
@@ -74,15 +78,51 @@ def copy_tensors(model: nn.Module) -> None:
             tensor.data = tensor.data.clone()
 
 
+def model_name(folder: str | Path) -> str:
+    """The hub's name of a folder in its cache; of any other folder its path."""
+    cached = next((part for part in Path(folder).parts if part.startswith("models--")), None)
+    return str(folder) if cached is None else cached.removeprefix("models--").replace("--", "/")
+
+
 @contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    """Hide the progress bar of transformers; the run has its own."""
+def _weights_shown(what: str) -> Iterator[None]:
+    """Count the tensors that transformers loads as long work, in place of its own progress bar."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    with working(what, unit="tensors") as work:
+        before = logging.set_tqdm_hook(lambda bar, arguments, options: _Counted(work, *arguments, **options))
+        try:
+            yield
+        finally:
+            logging.set_tqdm_hook(before)
+            if shown:
+                logging.enable_progress_bar()
+
+
+class _Counted:
+    """Stands where transformers would have a progress bar: over a sequence, or told of each step."""
+
+    def __init__(self, work: Work, items: Iterable[Any] | None = None, total: int | None = None, **_: object) -> None:
+        self._work, self._items = work, items
+        counted = total if total is not None else len(items) if isinstance(items, Sized) else None
+        work.restart(counted)
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._items or ():
+            yield item
+            self.update()
+
+    def update(self, count: float = 1) -> None:
+        """So many more are done."""
+        self._work.advance(count)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+    def __enter__(self) -> _Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The bar would stay; the work goes on."""

@@ -111,7 +111,7 @@ class Tool(Component):
     For a tool made by `@tool`: `@tool(reward_range=(0.0, 1.0))`."""
 
     def open(self, resources: ToolResources) -> None:
-        """Load heavy resources (an index, a connection)."""
+        """Load heavy resources (an index, a connection); `agent_r1_core.working` shows how far that is."""
 
     def run(self, arguments: Any, context: ToolContext) -> Any:
         """Perform the action; may be `async def`."""

@@ -16,6 +16,7 @@ from typing import Protocol
 from agent_r1_core.errors import AgentR1Error, RunError
 from agent_r1_core.experiments.matrix import Cell, Matrix
 from agent_r1_core.experiments.store import Store
+from agent_r1_core.experiments.time_left import TimeLeft
 from agent_r1_core.runs.files import remove_folder
 from agent_r1_core.runs.run import Run
 
@@ -46,7 +47,7 @@ def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> 
     Raises:
         KeyboardInterrupt: the work was interrupted; the text says how far it is.
     """
-    cells = matrix.cells()
+    cells, left = matrix.cells(), TimeLeft(matrix, store)
     failures: dict[str, str] = {}
     for index, cell in enumerate(cells):
         if store.record(cell) is not None:
@@ -58,7 +59,7 @@ def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> 
                 continue
             if store.record(cell) is not None:
                 continue
-            watch.begin(cell, index + 1, len(cells), seconds_left(cells, store))
+            watch.begin(cell, index + 1, len(cells), left.seconds())
             started, failure = time.monotonic(), None
             try:
                 _play(matrix, cell, store, execute, started)
@@ -69,24 +70,6 @@ def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> 
                 raise KeyboardInterrupt(f"stopped in {cell.name}, with {done} of {len(cells)} cells finished") from None
             watch.end(cell, time.monotonic() - started, failure)
     return failures
-
-
-def seconds_left(cells: Sequence[Cell], store: Store) -> float | None:
-    """The time of the cells that have not finished, judged by those that have; None: nothing tells it.
-
-    A cell takes as long as those of its row, else as those that train too, or do not.
-    """
-    finished = [(cell, record.seconds) for cell in cells if (record := store.record(cell)) is not None]
-    total = 0.0
-    for cell in cells:
-        if any(cell is other for other, _ in finished):
-            continue
-        alike = [seconds for other, seconds in finished if other.row == cell.row and other.check is None]
-        alike = alike or [seconds for other, seconds in finished if other.row.trained == cell.row.trained]
-        if not alike:
-            return None
-        total += sum(alike) / len(alike)
-    return total
 
 
 def _play(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import zlib
@@ -18,6 +19,7 @@ from typing import Any
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import TaskError
 from agent_r1_core.records.hub import first_line, load_dataset
+from agent_r1_core.work import working
 
 _PARQUET_ROWS = 10_000
 """Rows of a Parquet file that are in memory at a time."""
@@ -110,7 +112,8 @@ def _existing(path: str | Path) -> Path:
 
 def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        records = json.loads(path.read_text(encoding="utf-8-sig"))
+        with working(f"reading {path.name}"):
+            records = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:  # a second document
             yield from _read_jsonl(path)
@@ -127,8 +130,9 @@ def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    with path.open("rb") as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
+        for number, line in enumerate(gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file, 1):
+            work.advance(file.tell() - work.done)
             place = f"line {number} of {path}"
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -153,21 +157,26 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
 
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with (
+            pyarrow.parquet.ParquetFile(path) as file,
+            working(f"reading {path.name}", file.metadata.num_rows, unit="records") as work,
+        ):
             for batch in file.iter_batches(_PARQUET_ROWS):
                 for record in batch.to_pylist():
                     number += 1
                     yield f"record {number} of {path}", record
+                work.advance(batch.num_rows)
     except pyarrow.ArrowException as error:
         raise TaskError(f"{path} is not a readable Parquet file ({first_line(error)}); fetch it again") from error
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.reader(lines, strict=True)
+    with path.open("rb") as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
+        rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), strict=True)
         try:
             keys, first = next(rows, []), rows.line_num + 1
             for row in rows:
+                work.advance(file.tell() - work.done)
                 place, first = f"line {first} of {path}", rows.line_num + 1  # a row with line breaks has several lines
                 if not row:
                     continue

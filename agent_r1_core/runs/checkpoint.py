@@ -22,6 +22,7 @@ from typing import Any
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
+from agent_r1_core.work import working
 
 STATE = "state.json"
 TASK_ORDER = "task_order.json"
@@ -81,14 +82,16 @@ class Checkpoint:
         Raises:
             RunError: a file is there and cannot be read.
         """
-        for name, checksum in self.checksums.items():
-            try:
-                if name.startswith(under) and checksum_of(self.path / name) != checksum:
-                    return f"{name} has other bytes than were written"
-            except (FileNotFoundError, NotADirectoryError):
-                return f"{name} is missing"
-            except OSError as error:
-                raise _unreadable(self.path / name, error) from error
+        with working(f"checking the files of step {self.step}", len(self.checksums), unit="files") as work:
+            for name, checksum in self.checksums.items():
+                try:
+                    if name.startswith(under) and checksum_of(self.path / name) != checksum:
+                        return f"{name} has other bytes than were written"
+                except (FileNotFoundError, NotADirectoryError):
+                    return f"{name} is missing"
+                except OSError as error:
+                    raise _unreadable(self.path / name, error) from error
+                work.advance()
         return None
 
 

@@ -22,6 +22,7 @@ from agent_r1_core.training.roles import LearnerRole, Rollouts
 from agent_r1_core.training.site import HERE, Site
 from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
+from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
@@ -104,9 +105,11 @@ class Assembly:
 
     async def start(self, version: int = 0) -> None:
         """Start both roles; the rollouts then serve the policy's weights."""
-        await self.rollouts.start()
+        with working("starting tools and engine"):
+            await self.rollouts.start()
         if self._learner is not None:
-            await self._learner.start()
+            with working("starting the learner"):
+                await self._learner.start()
             await self.rollouts.load_weights(await self._learner.snapshot(), version)
 
     async def close(self) -> None:

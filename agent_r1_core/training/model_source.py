@@ -16,6 +16,7 @@ from agent_r1_core.errors import ModelError
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.hub_download import download
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
@@ -234,11 +235,10 @@ def _from_cache(name: str) -> ModelSource | None:
 
 
 def _from_hub(name: str) -> Path:
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, ignore_patterns=["*.gguf", "*.onnx", "*.pth", "original/*"]))
+        return download(name)
     except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))

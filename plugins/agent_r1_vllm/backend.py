@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from agent_r1_core import EngineBackend, EngineLimits, Generation, Request, Sampling
+from agent_r1_core import EngineBackend, EngineLimits, Generation, Request, Sampling, working
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
@@ -69,7 +69,8 @@ class VllmBackend(EngineBackend):
         self._known = weights_of_folder(model.folder)
         eager_cpu = model.device == "cpu" and config.enforce_eager is not False
         with starting(separate=self._separate, eager_cpu=eager_cpu, threads=self._threads):
-            self._llm = _start(model, config, self._separate)
+            with working("starting vLLM"):
+                self._llm = _start(model, config, self._separate)
             if self._separate:
                 self._processes = watch(self._llm.engine_core)
             self._try_out(model)

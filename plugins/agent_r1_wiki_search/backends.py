@@ -21,7 +21,6 @@ from agent_r1_wiki_search.hybrid import HybridSearcher
 from agent_r1_wiki_search.manifest import FILE, Manifest
 from agent_r1_wiki_search.passages import write_passages
 from agent_r1_wiki_search.plans import Plan, parts_of
-from agent_r1_wiki_search.progress import LoggedProgress
 from agent_r1_wiki_search.remote import RemoteSearcher
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _cached(parts: Sequence[Part], passages: list[Passage], origin: str, cache_d
             shutil.rmtree(folder)
         _LOG.warning("indexing %s passages, once; the index is kept in %s", f"{len(passages):,}", folder)
         source = Source(origin, lambda: ((f"passage {number}", one) for number, one in enumerate(passages, 1)))
-        build_index(source, parts, folder, progress=LoggedProgress)
+        build_index(source, parts, folder)
     return folder
 
 

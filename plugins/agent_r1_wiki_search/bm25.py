@@ -14,12 +14,13 @@ import re
 import tempfile
 import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core import Work, working
 from agent_r1_wiki_search.corpus import corpus_hash
 from agent_r1_wiki_search.searcher import Hit
 
@@ -112,11 +113,33 @@ def open_bm25(passages: Sequence[Passage], words: Words, cache_dir: str, origin:
 def _build(passages: Sequence[Passage], words: Words) -> Any:
     import bm25s
 
-    texts = [words(f"{passage.title}\n{passage.text}") for passage in passages]
+    numbers: dict[str, int] = {}
+    with working("splitting passages into words", len(passages), unit="passages") as work:
+        texts = []
+        for passage in passages:
+            texts.append([numbers.setdefault(word, len(numbers)) for word in words(f"{passage.title}\n{passage.text}")])
+            work.advance()
+    if not numbers:
+        # bm25s cannot index a corpus without words; no query contains this one, since it has no word characters.
+        numbers, texts = {"\n": 0}, [[0] for _ in texts]
     bm25 = bm25s.BM25(method="lucene", backend="numpy")
-    # bm25s cannot index a corpus without words; no query contains this one, since it has no word characters.
-    bm25.index(texts if any(texts) else [["\n"] for _ in texts], show_progress=False)
+    with working("indexing by BM25", unit="passages") as work:
+        bm25.index((_Shown(work, texts), numbers), show_progress=False)
     return bm25
+
+
+class _Shown(list[list[int]]):
+    """The words of passages, as numbers; bm25s goes through them more than once, and the work counts each time anew."""
+
+    def __init__(self, work: Work, texts: list[list[int]]) -> None:
+        super().__init__(texts)
+        self._work = work
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._work.restart(len(self))
+        for text in super().__iter__():
+            yield text
+            self._work.advance()
 
 
 def _store(bm25: Any, folder: Path) -> None:

@@ -21,7 +21,6 @@ from agent_r1_core import ConfigError, Passage, TaskError
 from agent_r1_wiki_search.corpus import corpus_files, stream_corpus
 from agent_r1_wiki_search.manifest import FILE, Manifest, fingerprints
 from agent_r1_wiki_search.passages import Passages, Stored, write_passages
-from agent_r1_wiki_search.progress import Progress
 
 PASSAGES = "passages"
 _PLAN, _LOCK = "plan.json", "lock"
@@ -52,7 +51,7 @@ class Part(Protocol):
         """
         ...
 
-    def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
+    def build(self, passages: Passages, corpus: str, folder: Path) -> dict[str, Any]:
         """Build it in `folder`, or finish what stands there; returns what the manifest says of it."""
         ...
 
@@ -74,7 +73,6 @@ def build_index(
     parts: Sequence[Part],
     target: Path,
     say: Callable[[str], None] = lambda text: None,
-    progress: type[Progress] = Progress,
 ) -> Manifest:
     """Build an index of these parts in the folder `target`.
 
@@ -83,7 +81,6 @@ def build_index(
         parts: how they will be searched.
         target: a folder that does not exist.
         say: told what the user should know.
-        progress: shows how far it is.
 
     Raises:
         ConfigError: the folder exists, an interrupted build there has other options, or a part cannot be built.
@@ -100,7 +97,7 @@ def build_index(
                 f"an interrupted build of {target} has other options ({_difference(begun['plan'], plan)}); give the "
                 f"same ones to continue it, or remove {growing} to begin again"
             )
-        stored = _stored(source, growing, begun, say, progress)
+        stored = _stored(source, growing, begun, say)
         try:
             warnings = [part.check(stored.passages) for part in parts]
         except ConfigError:
@@ -109,24 +106,20 @@ def build_index(
         for warning in filter(None, warnings):
             say(warning)
         passages = Passages(growing / PASSAGES)
-        built = {part.name: part.build(passages, stored.hash, growing / part.name, progress) for part in parts}
+        built = {part.name: part.build(passages, stored.hash, growing / part.name) for part in parts}
         del passages
         _publish(growing, target, source.origin, stored, built)
     return Manifest.read(target)
 
 
-def _stored(
-    source: Source, growing: Path, begun: dict[str, Any], say: Callable[[str], None], progress: type[Progress]
-) -> Stored:
+def _stored(source: Source, growing: Path, begun: dict[str, Any], say: Callable[[str], None]) -> Stored:
     """Write the passages, unless an interrupted build has written those of this very file."""
     stamped = begun.get("stamp") is not None and begun["stamp"] == source.stamp
     if stamped:
         stored = Stored(**begun["stored"])
     else:
         _write_state(growing, begun | {"stamp": None})
-        shown = progress("reading passages")
-        stored = write_passages(source.read(), growing / PASSAGES, shown.advance)
-        shown.finish()
+        stored = write_passages(source.read(), growing / PASSAGES)
         if not stored.passages:
             raise TaskError(f"{source.origin} holds no passage; give a corpus that is not empty")
         _write_state(growing, begun | {"stamp": source.stamp, "stored": asdict(stored)})

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_r1_core import AgentR1Error
+from agent_r1_core import AgentR1Error, WorkDisplay
 from agent_r1_wiki_search.command_options import Backend, Device, Effort, How, Model
 from agent_r1_wiki_search.serve_command import serve
 from agent_r1_wiki_search.vectors import Kind
@@ -98,7 +98,8 @@ def build(
         *(backend, stemmer or None, model, query_prefix, passage_prefix, vectors, lists, code_bytes, links),
         *(device, batch_size),
     )
-    manifest = build_index(file_source(corpus.absolute()), parts_of(plan), index.absolute(), say)
+    with WorkDisplay(lasting=True) as display:
+        manifest = build_index(file_source(corpus.absolute()), parts_of(plan), index.absolute(), display.say)
     size = sum(count for count, _ in manifest.files.values())
     print(f"{index}: {manifest.passages:,} passages for {' and '.join(manifest.parts)}, {size / 1e6:,.1f} MB")
 
@@ -119,7 +120,8 @@ def query(
 
     if not question.strip():
         raise ConfigError("the question is empty; say what to look for")
-    searcher = open_folder(index, backend, SearchOptions(model, device, effort))
+    with WorkDisplay():
+        searcher = open_folder(index, backend, SearchOptions(model, device, effort))
     (hits,) = searcher.search([question], top_k)
     if as_json:
         found = [{"title": hit.passage.title, "text": hit.passage.text, "score": hit.score} for hit in hits]
@@ -147,8 +149,10 @@ def bench(
     from agent_r1_wiki_search.folder import SearchOptions, open_folder
     from agent_r1_wiki_search.measuring import measure
 
-    searcher = open_folder(index, backend, SearchOptions(model, device, effort))
-    for name, value in measure(searcher, index, queries, top_k).items():
+    with WorkDisplay():
+        searcher = open_folder(index, backend, SearchOptions(model, device, effort))
+        measured = measure(searcher, index, queries, top_k)
+    for name, value in measured.items():
         print(f"{name:<36} {value}")
     searcher.close()
 

@@ -11,7 +11,6 @@ from agent_r1_core import ConfigError
 from agent_r1_wiki_search.embeddings import read_embeddings, write_embeddings
 from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.passages import Passages
-from agent_r1_wiki_search.progress import Progress
 from agent_r1_wiki_search.searcher import Hit
 from agent_r1_wiki_search.vectors import Structure, open_vectors, remove_vectors
 
@@ -42,12 +41,12 @@ class DensePart:
         self.structure.describe(passages, self.encoder.dimension)
         return self.structure.warning(passages)
 
-    def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
+    def build(self, passages: Passages, corpus: str, folder: Path) -> dict[str, Any]:
         """Encode the passages and build what finds their vectors."""
-        if write_embeddings(passages, self.encoder, corpus, folder, progress):
+        if write_embeddings(passages, self.encoder, corpus, folder):
             remove_vectors(folder)  # of an earlier corpus
         embeddings = read_embeddings(folder, self.encoder.dimension)
-        return self.encoder.parameters() | self.structure.build(embeddings, folder, progress)
+        return self.encoder.parameters() | self.structure.build(embeddings, folder)
 
 
 class DenseSearcher:

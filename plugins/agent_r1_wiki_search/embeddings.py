@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_r1_core import working
 from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.passages import Passages
-from agent_r1_wiki_search.progress import Progress
 
 if TYPE_CHECKING:
     import numpy
@@ -23,9 +23,7 @@ _STATE = "encoded.json"
 _BLOCK = 2048
 
 
-def write_embeddings(
-    passages: Passages, encoder: Encoder, corpus: str, folder: Path, progress: type[Progress] = Progress
-) -> bool:
+def write_embeddings(passages: Passages, encoder: Encoder, corpus: str, folder: Path) -> bool:
     """Encode the passages that an interrupted call has not; its work counts if the corpus has the same hash.
 
     Returns whether there were any. The whole file is reserved before the first passage is encoded, so that a full disk
@@ -39,7 +37,6 @@ def write_embeddings(
     folder.mkdir(exist_ok=True)
     row = 2 * encoder.dimension
     done = before = _done(folder, corpus)
-    shown = progress("encoding", len(passages), done)
     handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
@@ -49,16 +46,16 @@ def write_embeddings(
             raise
         os.ftruncate(handle, len(passages) * row)
         coming = passages.since(done)
-        while block := list(islice(coming, _BLOCK)):
-            vectors = encoder.passages([f"{passage.title}\n{passage.text}" for passage in block])
-            os.pwrite(handle, vectors.astype(numpy.float16).tobytes(), done * row)
-            os.fsync(handle)
-            done += len(block)
-            _set_done(folder, corpus, done)
-            shown.advance(len(block))
+        with working("encoding", len(passages), done=done, unit="passages") as work:
+            while block := list(islice(coming, _BLOCK)):
+                vectors = encoder.passages([f"{passage.title}\n{passage.text}" for passage in block])
+                os.pwrite(handle, vectors.astype(numpy.float16).tobytes(), done * row)
+                os.fsync(handle)
+                done += len(block)
+                _set_done(folder, corpus, done)
+                work.advance(len(block))
     finally:
         os.close(handle)
-    shown.finish()
     return done > before
 
 

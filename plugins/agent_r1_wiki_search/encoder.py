@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core import working
 from agent_r1_core.errors import ModelError
 from agent_r1_wiki_search.packages import require
 
@@ -54,7 +55,7 @@ class Encoder:
 
         self.name = str(folder.absolute()) if folder.is_dir() else model
         try:
-            with _no_progress_bar():
+            with _no_progress_bar(), working(f"loading the encoder {model}"):
                 self._model: Any = SentenceTransformer(self.name, device=device)
         except Exception as error:  # whatever the layers below raise for a folder or name that is no model
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -7,6 +7,7 @@ import statistics
 import time
 from pathlib import Path
 
+from agent_r1_core import working
 from agent_r1_wiki_search.building import PASSAGES
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.searcher import Searcher
@@ -22,15 +23,18 @@ def measure(searcher: Searcher, folder: Path, count: int, top_k: int) -> dict[st
     for query in queries[:_BATCH]:
         searcher.search([query], top_k)
     times, found = [], 0
-    for query in queries:
+    with working("asking one by one", count, unit="queries") as work:
+        for query in queries:
+            begun = time.perf_counter()
+            (hits,) = searcher.search([query], top_k)
+            times.append(1000 * (time.perf_counter() - begun))
+            found += any(hit.passage.title == query for hit in hits)
+            work.advance()
+    with working(f"asking {_BATCH} at once"):
         begun = time.perf_counter()
-        (hits,) = searcher.search([query], top_k)
-        times.append(1000 * (time.perf_counter() - begun))
-        found += any(hit.passage.title == query for hit in hits)
-    begun = time.perf_counter()
-    for start in range(0, count, _BATCH):
-        searcher.search(queries[start : start + _BATCH], top_k)
-    together = time.perf_counter() - begun
+        for start in range(0, count, _BATCH):
+            searcher.search(queries[start : start + _BATCH], top_k)
+        together = time.perf_counter() - begun
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "passages": f"{len(passages):,}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -70,15 +70,12 @@ class Passages:
                 yield from map(Passage, part.column(0).to_pylist(), part.column(1).to_pylist())
 
 
-def write_passages(
-    source: Iterable[tuple[str, Passage]], folder: Path | None, advance: Callable[[int], None] = lambda count: None
-) -> Stored:
+def write_passages(source: Iterable[tuple[str, Passage]], folder: Path | None) -> Stored:
     """Write passages to files; those that an interrupted call has written, of the same passages, are kept.
 
     Args:
         source: passages with their places.
         folder: for the files; None: write none, and only find out what there is.
-        advance: told how many more have been read.
 
     Raises:
         OSError: the file system refuses.
@@ -105,7 +102,6 @@ def write_passages(
             _write(kept, corpus.hexdigest(), folder / f"{files:05}.arrow")
             files += 1
         passages += len(kept)
-        advance(len(batch))
     for stale in sorted(folder.glob("*.arrow"))[files:] if folder is not None else ():
         stale.unlink()
     return Stored(passages, corpus.hexdigest(), repeated, first_repeated)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_core import ConfigError, TaskError, cache_dir
+from agent_r1_core import ConfigError, TaskError, WorkDisplay, cache_dir
 from agent_r1_wiki_search.command_options import Device, Effort, How, Model
 
 if TYPE_CHECKING:
@@ -71,7 +70,10 @@ def serve(
         _say(f"ready: {facts}, index {service.index}")
         print(url, flush=True)
 
-    load = partial(_open, index, backend, model, device, effort)
+    def load() -> Searcher:
+        with WorkDisplay():
+            return _open(index, backend, model, device, effort)
+
     ended_by = run_service(load, listening, BatchLimits(batch_size, batch_wait, queue), grace, on_ready)
     if ended_by == signal.SIGINT:
         raise KeyboardInterrupt

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent_r1_core import working
 from agent_r1_wiki_search.packages import require
 from agent_r1_wiki_search.passages import Passages
-from agent_r1_wiki_search.progress import Progress
 from agent_r1_wiki_search.searcher import Hit
 
 _COMMIT = 500_000
@@ -47,7 +47,7 @@ class TantivyPart:
     def check(self, passages: int) -> None:
         """Any number is enough."""
 
-    def build(self, passages: Passages, corpus: str, folder: Path, progress: type[Progress]) -> dict[str, Any]:
+    def build(self, passages: Passages, corpus: str, folder: Path) -> dict[str, Any]:
         """Index the passages; what an interrupted call has indexed is kept if the corpus has the same hash."""
         import tantivy
 
@@ -58,16 +58,16 @@ class TantivyPart:
             state.write_text(json.dumps({"corpus": corpus}))
         index = _index(folder, self.stemmer)
         done = index.searcher().num_docs
-        shown = progress("indexing words", len(passages), done)
         writer = index.writer(_MEMORY, 1)
-        for number, passage in enumerate(passages.since(done), done):
-            writer.add_document(tantivy.Document(number=number, text=f"{passage.title}\n{passage.text}"))
-            if (number + 1) % _COMMIT == 0:
-                writer.commit()
-            shown.advance(1)
-        writer.commit()
-        writer.wait_merging_threads()
-        shown.finish()
+        with working("indexing words", len(passages), done=done, unit="passages") as work:
+            for number, passage in enumerate(passages.since(done), done):
+                writer.add_document(tantivy.Document(number=number, text=f"{passage.title}\n{passage.text}"))
+                if (number + 1) % _COMMIT == 0:
+                    writer.commit()
+                work.advance()
+            writer.commit()
+        with working("merging the index of words"):
+            writer.wait_merging_threads()
         return self.parameters()
 
 

@@ -14,9 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_r1_core import ConfigError
+from agent_r1_core import ConfigError, working
 from agent_r1_wiki_search.packages import require
-from agent_r1_wiki_search.progress import Progress
 
 if TYPE_CHECKING:
     import numpy
@@ -76,7 +75,7 @@ class Structure:
         }
         return {"vectors": str(self.kind), **own.get(self.kind, {})}
 
-    def build(self, embeddings: numpy.ndarray, folder: Path, progress: type[Progress] = Progress) -> dict[str, Any]:
+    def build(self, embeddings: numpy.ndarray, folder: Path) -> dict[str, Any]:
         """Build it in the folder, in a file of its own unless it is numpy's, or finish what an interrupted call began
         with these vectors; returns its parameters."""
         if self.kind == "numpy":
@@ -98,24 +97,21 @@ class Structure:
             index.do_polysemous_training = False  # for a search that we do not use; it would take minutes
             for clustering in (index.cp, index.pq.cp):
                 clustering.min_points_per_centroid = 1  # FAISS warns for each part of a code; `warning` says it once
-        working = _on_gpus(index) if self.kind == "ivf_pq" else index
-        if not working.is_trained:
-            shown = progress("learning lists and codes", unit="vectors")
+        adding = _on_gpus(index) if self.kind == "ivf_pq" else index
+        if not adding.is_trained:
             sample = _sample(embeddings, max(_FEWEST, _PER_LIST * parameters["lists"]))
-            working.train(sample)
-            shown.advance(len(sample))
-            shown.finish()
-            _write(working, index, partly)
-        done = working.ntotal
-        shown = progress("adding vectors", len(embeddings), done, unit="vectors")
-        for start in range(done, len(embeddings), _BLOCK):
-            if start > done and (start - done) % _SAVE == 0:
-                _write(working, index, partly)
-            block = embeddings[start : start + _BLOCK].astype("float32")
-            working.add(block)
-            shown.advance(len(block))
-        shown.finish()
-        _write(working, index, partly)
+            with working(f"learning lists and codes from {len(sample):,} vectors"):
+                adding.train(sample)
+            _write(adding, index, partly)
+        done = adding.ntotal
+        with working("adding vectors", len(embeddings), done=done, unit="vectors") as work:
+            for start in range(done, len(embeddings), _BLOCK):
+                if start > done and (start - done) % _SAVE == 0:
+                    _write(adding, index, partly)
+                block = embeddings[start : start + _BLOCK].astype("float32")
+                adding.add(block)
+                work.advance(len(block))
+        _write(adding, index, partly)
         os.replace(partly, folder / FILE)
         return parameters
 
@@ -257,13 +253,13 @@ def _sample(embeddings: numpy.ndarray, count: int) -> numpy.ndarray:
     return embeddings[numpy.sort(rows)].astype(numpy.float32)
 
 
-def _write(working: Any, index: Any, file: Path) -> None:
+def _write(adding: Any, index: Any, file: Path) -> None:
     """Write an index, which may work on GPUs in place of the one it was made from, in whole or not at all."""
     import faiss
 
     temporary = file.with_name(f"{file.name}.tmp")
     try:
-        faiss.write_index(index if working is index else faiss.index_gpu_to_cpu(working), str(temporary))
+        faiss.write_index(index if adding is index else faiss.index_gpu_to_cpu(adding), str(temporary))
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, file)

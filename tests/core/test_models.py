@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agent_r1_core.errors import ModelError
-from agent_r1_core.models import load_model
+from agent_r1_core.models import load_model, model_name
 from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.work import watched_by
 
 
 @pytest.fixture
@@ -43,3 +44,18 @@ def test_a_damaged_configuration_is_one_sentence(folder: Path, value: object) ->
     (folder / "config.json").write_text(json.dumps(config | {"num_key_value_heads": value, "rope_parameters": value}))
     with pytest.raises(ModelError, match="no causal language model can be loaded from"):
         load_model(folder, torch.float32)
+
+
+def test_whoever_watches_is_told_how_many_tensors_are_loaded(folder: Path) -> None:
+    told: list[tuple[str, float, float | None, bool]] = []
+    with watched_by(lambda work: told.append((work.what, work.done, work.total, work.ended))):
+        model = load_model(folder, torch.float32)
+    tensors = len(load_file(folder / "model.safetensors"))
+    assert told[0] == (f"loading {folder}", 0, None, False)
+    assert told[-1] == (f"loading {folder}", tensors, tensors, True)
+    assert len(list(model.parameters())) == tensors
+
+
+def test_a_model_in_the_hubs_cache_has_its_name_there() -> None:
+    assert model_name("/cache/hub/models--Qwen--Qwen2.5-3B-Instruct/snapshots/0a1b") == "Qwen/Qwen2.5-3B-Instruct"
+    assert model_name(Path("runs/first/model")) == "runs/first/model"

@@ -29,8 +29,8 @@ def test_cells_run_seed_by_seed_after_those_that_train_nothing(
     assert commands.ran == ["eval naive_rag.check", "eval naive_rag", *trained]
     assert run_matrix(small, store, commands, watch) == {}
     assert len(commands.ran) == 10, "finished cells do not run again"
-    assert watch.left[:3] == [None, None, None], "no training has finished yet"
-    assert all(left is not None for left in watch.left[3:])
+    assert len(watch.left) == 6
+    assert all(left is not None for left in watch.left)
 
 
 @pytest.mark.parametrize("where", ["train ppo-0", "eval ppo-0", "eval naive_rag", "train grpo-1"])

@@ -10,7 +10,8 @@ from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.training.listener import Silence
-from agent_r1_core.training.progress import Progress, default_listener, is_watched
+from agent_r1_core.training.progress import Progress, default_listener, is_watched, showing_work
+from agent_r1_core.work import working
 
 
 def screen(text: str) -> list[str]:
@@ -43,6 +44,28 @@ def test_steps_write_over_one_line_and_notes_stay_above_it() -> None:
     assert evaluated.startswith("evaluation after step 1: exact_match 1.000")
     assert line == f"step 2/2 [{'#' * 20}]  reward 0.500  exact match 1.000"
     assert end == ""
+
+
+def test_the_line_says_how_long_it_will_take_and_what_takes_long() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    with showing_work(progress):
+        assert screen(stream.getvalue()) == ["loading torch and the model ..."]
+        with working("loading tiny", 4, unit="tensors") as work:
+            assert screen(stream.getvalue())[-1] == "loading tiny ..."
+            work.done = 3
+            progress.work(work)
+            assert screen(stream.getvalue())[-1].startswith("loading tiny: 3 of 4 tensors, 75 %, ")
+        assert screen(stream.getvalue())[-1] == ""
+        progress.begin(0, 5)
+        progress.step(1, {"time/step": 20.0})
+        assert screen(stream.getvalue())[-1].endswith("1:20 left")
+    failed = io.StringIO()
+    with pytest.raises(ZeroDivisionError), showing_work(Progress(failed)):
+        raise ZeroDivisionError
+    assert screen(failed.getvalue()) == [""], "a failure begins on an empty line"
+    with showing_work(Silence()), working("loading tiny"):
+        assert "tiny" not in screen(stream.getvalue())[-1]
 
 
 def test_nothing_is_shown_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:

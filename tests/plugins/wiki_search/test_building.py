@@ -50,11 +50,11 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent_r1_wiki_search import building, passages, tantivy_part
+from agent_r1_core import Work
 from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.progress import Progress
 
 passages.MOST_PASSAGES, tantivy_part._COMMIT = 1000, 2000
-corpus, label, moment = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+corpus, label, moment = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 
 def kill(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -62,18 +62,20 @@ def kill(*arguments):
 if label == "publishing":
     building.os.rename = kill
 
-class Killing(Progress):
-    def advance(self, count):
-        super().advance(count)
-        if self._label == label and self._done >= moment:
-            kill()
+advance = Work.advance
 
-build_index(file_source(corpus), [tantivy_part.TantivyPart()], corpus.with_name("index"), print, Killing)
+def killing(work, count=1):
+    advance(work, count)
+    if work.what.startswith(label) and work.done >= moment * work.total:
+        kill()
+
+Work.advance = killing
+build_index(file_source(corpus), [tantivy_part.TantivyPart()], corpus.with_name("index"), print)
 """
 
 
-def killed(corpus: Path, label: str, moment: int) -> None:
-    """Build in a process that is killed when so many passages are done, or when all is done but the name."""
+def killed(corpus: Path, label: str, moment: float) -> None:
+    """Build in a process that is killed when such a share is done, or when all is done but the name."""
     command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -82,10 +84,10 @@ def killed(corpus: Path, label: str, moment: int) -> None:
 
 @pytest.mark.parametrize(
     "moments",
-    [[("reading passages", 2500)], [("indexing words", 4500), ("indexing words", 4900)], [("publishing", 5000)]],
+    [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]],
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
-    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, int]]
+    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
 ) -> None:
     towns = numbered(5000)
     corpus = write_corpus(towns)
@@ -177,7 +179,7 @@ def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypat
 
 def test_another_build_with_other_options_is_not_continued(tmp_path: Path, write_corpus: Any) -> None:
     corpus = write_corpus(numbered(3000))
-    killed(corpus, "indexing words", 2500)
+    killed(corpus, "indexing words", 0.5)
     with pytest.raises(ConfigError, match=r"has other options .stemmer False, not True.; give the same ones"):
         built(corpus, stemmer=True)
     assert built(corpus)[0].is_dir()

@@ -27,7 +27,7 @@ def test_an_index_is_built_queried_and_measured(tmp_path: Path, write_corpus: An
     done = command("build", corpus, tmp_path / "index")
     assert done.returncode == 0, done.stderr
     assert f"{tmp_path}/index: 2 passages for tantivy" in done.stdout
-    assert "reading passages: 2 passages" in done.stderr
+    assert done.stderr == "", "nothing took long"
     shown = command("query", tmp_path / "index", "Norway's capital?")
     assert shown.stdout.endswith("  Oslo\nThe capital of Norway.\n")
     answer = json.loads(command("query", tmp_path / "index", "Norway", "--json").stdout)

@@ -143,20 +143,22 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent_r1_wiki_search import embeddings
+from agent_r1_core import Work
 from agent_r1_wiki_search.building import build_index, file_source
 from agent_r1_wiki_search.plans import Plan, parts_of
-from agent_r1_wiki_search.progress import Progress
 
 embeddings._BLOCK = 8
 corpus = Path(sys.argv[1])
 
-class Killing(Progress):
-    def advance(self, count):
-        super().advance(count)
-        if self._label == "encoding" and self._done >= 16:
-            os.kill(os.getpid(), signal.SIGKILL)
+advance = Work.advance
 
-build_index(file_source(corpus), parts_of(Plan("dense", model=sys.argv[2])), corpus.with_name("index"), print, Killing)
+def killing(work, count=1):
+    advance(work, count)
+    if work.what == "encoding" and work.done >= 16:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Work.advance = killing
+build_index(file_source(corpus), parts_of(Plan("dense", model=sys.argv[2])), corpus.with_name("index"), print)
 """
 
 

@@ -9,10 +9,9 @@ import numpy
 import pytest
 from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import vectors as vectors_module
-from agent_r1_wiki_search.progress import Progress
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
 
-from agent_r1_core import ConfigError
+from agent_r1_core import ConfigError, Work
 
 
 def unit(count: int, dimension: int = 32, seed: int = 0) -> numpy.ndarray:
@@ -124,23 +123,24 @@ def test_an_interrupted_index_goes_on_with_what_it_has_learnt_and_added(
     monkeypatch.setattr(vectors_module, "_SAVE", 1000)
     structure, embeddings, did = Structure(kind, lists=8, code_bytes=8), unit(4000), []
 
-    class Stopping(Progress):
+    class Stopping(Work):
         at = 2500
 
-        def __init__(self, label: str, total: int | None = None, done: int = 0, unit: str = "passages") -> None:
-            super().__init__(label, total, done, unit)
-            did.append((label.split()[0], done))
+        def __init__(self, what: str, total: float | None = None, *, done: float = 0, unit: str = "") -> None:
+            super().__init__(what, total, done=done, unit=unit)
+            did.append((what.split()[0], done))
 
-        def advance(self, count: int) -> None:
+        def advance(self, count: float = 1) -> None:
             super().advance(count)
-            if self._label == "adding vectors" and self._done == self.at:
+            if self.what == "adding vectors" and self.done == self.at:
                 raise Killed
 
+    monkeypatch.setattr("agent_r1_core.work.work.Work", Stopping)
     with pytest.raises(Killed):
-        structure.build(embeddings, tmp_path, Stopping)
+        structure.build(embeddings, tmp_path)
     Stopping.at = 0
     for _ in range(2):
-        parameters = structure.build(embeddings, tmp_path, Stopping)
+        parameters = structure.build(embeddings, tmp_path)
     assert did[-1] == ("adding", 2000), "a finished index is not built again"
     assert [label for label, _ in did].count("learning") == (kind is Kind.IVF_PQ)
     assert [file.name for file in tmp_path.iterdir()] == [FILE]
