@@ -7,14 +7,17 @@ import pickle
 import statistics
 import tempfile
 import time
-from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
+import numpy
 import pyarrow.parquet  # noqa: F401 - before time is taken
 from memory import peak
 from simulated import Load, Played, SimulatedWorker, tasks
 from virtual_time import SIMULATION, Meter, run
 
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
@@ -40,6 +43,10 @@ PARTS = {
 
 WRITTEN = 1024
 """Episodes of a step that are written; each of the others counts as long."""
+
+
+Stored = tuple[bytes, list[bytes]]
+"""A pickled value, and the buffers that are not in the pickle."""
 
 
 class Simulation:
@@ -114,26 +121,39 @@ class Simulation:
         with meter.part("learner"):
             groups = dumps(rollout.groups, protocol=5)
         with meter.part(SIMULATION):
-            told = {one.id: array("f", bytes(4 * one.tokens)) for one in episodes}
-            answer, sent = pickle.dumps(told, protocol=5), len(groups)
-            del groups, told
+            answer, sent = _stored(_told(episodes)), len(groups)
+            del groups
         await asyncio.sleep(self._load.update)
         with meter.part("learner"):
-            advantages = pickle.loads(answer)
+            numbers = pickle.loads(answer[0], buffers=answer[1])
         await asyncio.sleep(max(0.0, self._written - loop.time()))
         with meter.part("files"):
-            sent_on = dumps(rollout.trajectories, protocol=5), dumps(advantages, protocol=5)
+            sent_on = dumps(rollout.trajectories, protocol=5), _stored(numbers)
         seconds = loop.time() - begun
         with meter.part(SIMULATION):
-            del rollout, episodes, advantages
+            del rollout, episodes, numbers
             self._write(file, step, *sent_on)
         return seconds, rollout_seconds, sent
 
-    def _write(self, file: Path, step: int, trajectories: bytes, advantages: bytes) -> None:
+    def _write(self, file: Path, step: int, trajectories: bytes, numbers: Stored) -> None:
         """What the writer does while the next step is under way; if it gets many episodes, for the first of them."""
         begun, came = asyncio.get_running_loop().time(), time.thread_time()
         unpacked: list[Trajectory] = pickle.loads(trajectories)
-        values, opened = pickle.loads(advantages), time.thread_time()
-        write_trajectories(file, step, unpacked[:WRITTEN], values)
+        known, opened = pickle.loads(numbers[0], buffers=numbers[1]), time.thread_time()
+        write_trajectories(file, step, unpacked[:WRITTEN], known)
         spent = opened - came + (time.thread_time() - opened) * max(1.0, len(unpacked) / WRITTEN)
         self._writer, self._written = self._writer + spent, begun + spent
+
+
+def _stored(value: object) -> Stored:
+    """What Ray makes of a value: arrays are copied beside what is pickled, and read where they are."""
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = dumps(value, protocol=5, buffer_callback=buffers.append)
+    return pickled, [bytes(buffer.raw()) for buffer in buffers]
+
+
+def _told(episodes: Sequence[Trajectory]) -> TokenNumbers:
+    """What a learner without a critic answers."""
+    ends = list(accumulate(one.tokens for one in episodes))
+    spans = {one.id: (start, stop) for one, start, stop in zip(episodes, [0, *ends], ends, strict=False)}
+    return TokenNumbers(spans, *(numpy.zeros(ends[-1], numpy.float32) for _ in range(2)))

@@ -27,7 +27,7 @@ SCORED = (metric.EXACT_MATCH, metric.F1, metric.SUCCESS, metric.ANSWERED, metric
 
 _OF_TRAINING = (
     *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora", "model.gradient_checkpointing"),
-    *("evaluation.every", "evaluation.at_start", "evaluation.at_end"),
+    *("evaluation.every", "evaluation.at_start", "evaluation.at_end", "recording.learner", "recording.dropped"),
 )
 """Prefixes of keys that have no effect when nothing is trained."""
 
@@ -157,6 +157,7 @@ def _evaluation(setup: Setup) -> None:
     if never:
         for option in ("greedy", "size"):
             setup.idle(("evaluation", option), "evaluation.every is 0, at_start and at_end are false")
+        setup.idle(("recording", "evaluation_episodes"), "nothing is evaluated")
         if setup.config.tasks.eval is not None:
             setup.idle(("tasks", "eval"), "evaluation.every is 0, at_start and at_end are false")
     if best is None or not setup.user_set(("checkpoint", "best")):

@@ -130,6 +130,18 @@ class CheckpointConfig(Section):
     evaluation.choose_on, the metric of that set."""
 
 
+class RecordingConfig(Section):
+    """What a run keeps for people to read, beside what training needs. It changes nothing that is computed."""
+
+    learner: bool = True
+    """For each action token its log-prob under the weights before the update, where the update has computed it anyway,
+    and the critic's value."""
+    dropped: bool = True
+    """Episodes that failed at every attempt."""
+    evaluation_episodes: int = Field(default=200, ge=0)
+    """How many of an evaluation set's episodes are kept token by token: the first ones; 0: none."""
+
+
 class DistributedConfig(Section):
     """How many processes share the work, on Ray. All defaults: everything runs in one process, without Ray."""
 
@@ -186,6 +198,7 @@ class RunConfig(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     health: HealthConfig = HealthConfig()
     trackers: tuple[ComponentBlock, ...] = ()
+    recording: RecordingConfig = RecordingConfig()
     distributed: DistributedConfig = DistributedConfig()
     plugins: tuple[str, ...] = ()
     """Python files to load as plugins; paths are relative to the recipe that names them."""

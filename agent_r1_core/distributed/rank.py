@@ -6,11 +6,9 @@ import fcntl
 import os
 import socket
 import struct
-from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,9 +80,7 @@ class LearnerActor:
     def update(self, groups: Sequence[Group], step: int) -> Update | None:
         """Learn from the groups of a step."""
         update = self._made.update(groups, step)
-        if self._rank > 0:
-            return None
-        return replace(update, advantages={name: array("f", values) for name, values in update.advantages.items()})
+        return update if self._rank == 0 else None
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]] | None:
         """Log-probs of every action after every prompt."""

@@ -18,8 +18,10 @@ from agent_r1_core.distributed.writer import Writer
 from agent_r1_core.errors import RunError
 from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
+from agent_r1_core.work import working
 
 if TYPE_CHECKING:
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.distributed.crew import Crew
     from agent_r1_core.rollout import OnEpisode, RolloutRequest
@@ -57,7 +59,8 @@ class RayRollouts:
 
     async def start(self) -> None:
         """Start all workers."""
-        await self._dispatcher.start()
+        with working("starting rollout workers"):
+            await self._dispatcher.start()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
         """The facts about a task set's tools that a report states."""
@@ -99,14 +102,14 @@ class RayRollouts:
         await self._dispatcher.load_weights(parts, version)
 
     async def write(
-        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+        self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
     ) -> None:
         """Begin to write a file of trajectories; it is on disk when `written` returns.
 
         Raises:
             RunError: the one before it could not be written.
         """
-        await self._writer.begin(file, step, trajectories, advantages)
+        await self._writer.begin(file, step, trajectories, numbers)
 
     async def written(self) -> None:
         """Wait until all files are on disk.

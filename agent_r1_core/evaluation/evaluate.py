@@ -25,10 +25,16 @@ class Evaluation:
     """A result with the episodes behind it."""
 
     result: EvaluationResult
-    trajectories: list[Trajectory]
-    """All episodes; the failed ones come last."""
+    sets: Mapping[str, list[Trajectory]]
+    """All episodes by the name of their set, which is empty if there is one without a name; the failed ones come
+    last."""
     episodes: list[EpisodeRecord]
     """What the result was computed from: a record of each episode."""
+
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        """The episodes of all sets."""
+        return [trajectory for episodes in self.sets.values() for trajectory in episodes]
 
     def rows(self) -> list[dict[str, Any]]:
         """The records as plain data, for the run's files."""
@@ -80,4 +86,4 @@ async def evaluate_tasks(
         )
     except ValueError as error:
         raise TaskError(str(error)) from error
-    return Evaluation(result, rollout.trajectories + rollout.dropped, episodes)
+    return Evaluation(result, {set_name: rollout.trajectories + rollout.dropped}, episodes)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 
@@ -117,9 +119,17 @@ class Batch:
         """bool [n, T]: action tokens that these weights sampled, as far as it is known."""
         return self.action_mask & ((self.versions == version) | (self.versions < 0))
 
-    def by_trajectory(self, values: Tensor) -> dict[str, list[float]]:
-        """Numbers [n, T] by the trajectory's id, as many as it has ids: for files and reports."""
-        return {one.id: values[row][self.valid[row]].tolist() for row, one in enumerate(self.trajectories)}
+    def numbers(
+        self, advantages: Tensor, learner_logprobs: Tensor | None = None, values: Tensor | None = None
+    ) -> TokenNumbers:
+        """Numbers [n, T] without padding, for files and reports."""
+        ends = self.valid.sum(1).cumsum(0).tolist()
+        spans = {one.id: (start, stop) for one, start, stop in zip(self.trajectories, [0, *ends], ends, strict=False)}
+        own, scored = (None if one is None else self._flat(one) for one in (learner_logprobs, values))
+        return TokenNumbers(spans, self._flat(advantages), own, scored)
+
+    def _flat(self, numbers: Tensor) -> Any:
+        return numbers[self.valid].float().numpy()
 
 
 def _baseline(group: Group) -> float:

@@ -25,8 +25,10 @@ _SAMPLE = 3
 class NetworkOutputs:
     """What the networks say of a batch before its update; each is None where it was not asked for."""
 
-    old_logprobs: Tensor | None = None
+    own_logprobs: Tensor | None = None
     """float [n, T], the policy's, nats; 0 outside the loss tokens."""
+    old_logprobs: Tensor | None = None
+    """float [n, T], those, or the engine's where they stand for them."""
     reference_logprobs: Tensor | None = None
     """float [n, T], nats; 0 outside the loss tokens."""
     values: Tensor | None = None
@@ -78,16 +80,17 @@ def forward(
         at = _chosen(packed, loss_mask)
         for network, padded in ((policy, own), (reference, referred)):
             if network is not None and padded is not None and (len(at) or ranks.size > 1):
-                _put(padded, packed, at, network.logprobs(packed, at, temperature).logprobs)
+                packed.put(padded, at, network.logprobs(packed, at, temperature).logprobs)
         if critic is not None and values is not None and bootstrap is not None:
             response = _chosen(packed, batch.response_mask)
             before, after = _values(packed, response, critic)
-            _put(values, packed, response, before)
+            packed.put(values, response, before)
             bootstrap[packed.rows] = torch.where(batch.bootstrapped[packed.rows], after, 0.0)
     ranks.add(*(padded for padded in (own, referred, values, bootstrap) if padded is not None))
     if own is not None:
         sample = own[fresh], batch.sampler_logprobs[fresh]
     return NetworkOutputs(
+        own_logprobs=own,
         old_logprobs=batch.sampler_logprobs if old == "engine" else own,
         reference_logprobs=referred,
         values=values,
@@ -119,12 +122,3 @@ def _values(packed: Packed, at: Tensor, critic: Critic) -> tuple[Tensor, Tensor]
 
 def _chosen(packed: Packed, mask: Tensor) -> Tensor:
     return mask[packed.rows][packed.valid].nonzero().flatten()
-
-
-def _put(padded: Tensor, packed: Packed, at: Tensor, values: Tensor) -> None:
-    """Write numbers of packed tokens to their places in a [n, T] tensor."""
-    flat = torch.zeros(packed.ids.shape[0])
-    flat[at] = values.float().cpu()
-    rows = torch.zeros(packed.valid.shape)
-    rows[packed.valid] = flat
-    padded[packed.rows] = rows

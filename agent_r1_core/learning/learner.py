@@ -26,6 +26,7 @@ from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.loss import add_entropy, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
+from agent_r1_core.learning.own_logprobs import OwnLogprobs
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
@@ -48,6 +49,7 @@ class Learner:
         seed: of the run; shuffles mini-batches.
         ranks: the processes that compute together. Several take the networks in shares, from the first one's whole
             copies; its policy and critic both stand whole, in float32, until the learner is made.
+        records: whether updates tell of every token what the policy and the critic said of it.
 
     Raises:
         ConfigError: the algorithm needs a reference and none is given, or log-probs that the engine has not.
@@ -64,6 +66,7 @@ class Learner:
         temperature: float = 1.0,
         seed: int = 0,
         ranks: Ranks = ONE_RANK,
+        records: bool = True,
     ) -> None:
         roles = algorithm.roles()
         reference = policy.base_model() if reference is None and policy.lora else reference
@@ -85,6 +88,7 @@ class Learner:
         self.temperature = temperature
         self.seed = seed
         self.ranks = ranks
+        self.records = records
         for network in (policy, self.critic, self.reference):
             if isinstance(network, Policy | Critic):
                 network.shard(ranks)
@@ -137,7 +141,7 @@ class Learner:
         if self.critic is None:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
-        return Update(metrics, batch.by_trajectory(advantages), update.advantages.warnings)
+        return Update(metrics, update.numbers(self.records, self.ranks), update.advantages.warnings)
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
         """log p(action | prompt) of every action after every prompt, float64 [actions, prompts], nats."""
@@ -154,14 +158,14 @@ class Learner:
     def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it, and its advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
-        batch = self._with_outputs(batch, loss_mask, step, meter)
+        batch, own = self._with_outputs(batch, loss_mask, step, meter)
         advantages = self._checked.advantages(batch, loss_mask)
         value_mask = None
         if self.critic is not None:
             value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
-        return UpdateBatch(batch, advantages, loss_mask, value_mask)
+        return UpdateBatch(batch, advantages, loss_mask, value_mask, own)
 
-    def _with_outputs(self, batch: Batch, loss_mask: Tensor, step: int, meter: Meter) -> Batch:
+    def _with_outputs(self, batch: Batch, loss_mask: Tensor, step: int, meter: Meter) -> tuple[Batch, OwnLogprobs]:
         """The batch with the log-probs and values before the update that the algorithm needs."""
         learns, environment = step > self._warmup, not self.algorithm.config.loss_mask
         # The engine has no log-probs of the environment's tokens; of actions they will do while the critic warms up.
@@ -183,13 +187,14 @@ class Learner:
         )
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
-        return replace(
+        batch = replace(
             batch,
             old_logprobs=outputs.old_logprobs,
             reference_logprobs=outputs.reference_logprobs,
             values=outputs.values,
             bootstrap=batch.bootstrap if outputs.bootstrap is None else outputs.bootstrap,
         )
+        return batch, OwnLogprobs(batch, self.records, outputs.own_logprobs, loss_mask)
 
     @property
     def _shares(self) -> bool:
@@ -212,6 +217,7 @@ class Learner:
             meter.add_all(sums)
         meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
         if learns:
+            minibatch.update.own.close(minibatch.kept, minibatch.update.in_a_loss)
             self.optimiser.step(step, meter)
         if self.critic_optimiser is not None:
             meter.add(metric.VALUE_LOSS, 0.0, 1.0)
@@ -238,6 +244,7 @@ class Learner:
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
         action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
+            minibatch.update.own.take(packed, chosen, tokens.logprobs)
             sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
         if learns and fresh is not None:
             compared = packed.take(fresh, chosen).to(action.device)

@@ -143,6 +143,15 @@ class Packed:
         """Flat numbers [k] of a [n, T] tensor of the batch at the chosen packed tokens."""
         return values[self.rows][self.valid][chosen]
 
+    def put(self, padded: Tensor, at: Tensor, values: Tensor) -> None:
+        """Write numbers of the packed tokens `at`, [k], to their places in a [n, T] tensor on the CPU; what it holds of
+        the rows' other tokens becomes 0."""
+        flat = torch.zeros(self.ids.shape[0])
+        flat[at] = values.float().cpu()
+        rows = torch.zeros(self.valid.shape)
+        rows[self.valid] = flat
+        padded[self.rows] = rows
+
 
 def pack(batch: Batch, rows: Sequence[int], share: bool = True) -> Packed:
     """Put trajectories end to end, in the order of `rows`; with `share`, tokens of equal prefixes within a group are

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
+from agent_r1_core.learning.own_logprobs import OwnLogprobs
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
+from agent_r1_core.learning.ranks import Ranks
 from agent_r1_core.metrics import declared as metric
 
 
@@ -28,8 +31,8 @@ class Update:
     """What one `Learner.update` did."""
 
     metrics: dict[str, float]
-    advantages: Mapping[str, Sequence[float]]
-    """By the trajectory's id: one number per id of all its segments, end to end. Failed trajectories have none."""
+    numbers: TokenNumbers
+    """Advantages, and what the networks said of the tokens."""
     warnings: tuple[str, ...] = ()
     """What the algorithm wants the user to read."""
 
@@ -42,7 +45,7 @@ class Update:
             metric.UPDATE_ACTION_TOKENS: 0.0,
             metric.UPDATE_STEPS: 0.0,
         }
-        return cls(metrics, batch.by_trajectory(torch.zeros(batch.ids.shape)))
+        return cls(metrics, batch.numbers(torch.zeros(batch.ids.shape)))
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,25 @@ class UpdateBatch:
     """bool [n, T], tokens of the policy's loss."""
     value_mask: Tensor | None
     """bool [n, T], tokens of the value loss; None without a critic."""
+    own: OwnLogprobs
+    """The policy's log-probs before the update."""
 
     @property
     def in_a_loss(self) -> Tensor:
         """bool [n, T], tokens of either loss."""
         return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
+
+    def numbers(self, recorded: bool, ranks: Ranks) -> TokenNumbers:
+        """What is known of the tokens.
+
+        Args:
+            recorded: whether log-probs and values belong to it.
+        """
+        batch, advantages = self.batch, self.advantages.advantages
+        if not recorded:
+            return batch.numbers(advantages)
+        values = None if batch.values is None else torch.where(batch.response_mask, batch.values, math.nan)
+        return batch.numbers(advantages, self.own.padded(ranks), values)
 
     def statistics(self) -> dict[str, float]:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""

@@ -110,9 +110,10 @@ def undo_killed(path: Path) -> None:
         replaced.restore()
 
 
-def lay_out(path: Path) -> None:
+def lay_out(path: Path, recipe: str | None = None) -> None:
     """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
-    write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": created, "recipe": recipe})
     with naming(path):
         for folder in ("trajectories", "checkpoints", "evaluations"):
             (path / folder).mkdir()

@@ -1,7 +1,9 @@
-"""An evaluation on disk: `<name>.json`, the scores and what they rest on, and `<name>.jsonl`, one line per episode.
+"""An evaluation on disk: `<name>.json`, the scores and what they rest on, `<name>.jsonl`, one line per episode, and
+for each set a file of trajectories, `<name>.parquet` or `<name>.<set>.parquet`, with its first episodes.
 
 The JSON names the lines' file with its checksum, so that two files of different evaluations are never read as one. The
-lines are written first: a JSON file that exists is whole. An evaluation of versions before has no lines.
+other files are written first: a JSON file that exists is whole. Evaluations of versions before lack lines, or
+trajectories.
 """
 
 from __future__ import annotations
@@ -10,34 +12,46 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.files import remove, write_json, write_text
 
 _KEY = "episodes"
+_TRAJECTORIES = "trajectories"
 
 
-def write_evaluation(path: Path, result: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]] = ()) -> None:
+def write_evaluation(
+    path: Path,
+    result: Mapping[str, Any],
+    episodes: Sequence[Mapping[str, Any]] = (),
+    trajectories: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Write an evaluation, whole or not at all; an existing one is replaced.
 
     Args:
         path: the file of the result, `<name>.json`.
         result: JSON-serialisable.
         episodes: one JSON-serialisable object per episode; without any, the result alone is written.
+        trajectories: by set, the names of the files beside it that hold trajectories; they are there already.
 
     Raises:
         RunError: the file system refuses (full, read-only, gone).
     """
     lines, about = path.with_suffix(".jsonl"), None
+    replaced = _named(path) - set(trajectories.values())
     if episodes:
         text = "".join(f"{json.dumps(one, ensure_ascii=False, default=str)}\n" for one in episodes)
         content = text.encode("utf-8", "backslashreplace")  # lone surrogates become JSON escapes
         write_text(lines, content.decode("utf-8"))
         about = {"file": lines.name, "n": len(episodes), "sha256": hashlib.sha256(content).hexdigest()}
-    write_json(path, {**result, _KEY: about})
-    if about is None and lines.exists():
-        remove(lines)  # of the evaluation that this one replaces
+    kept = {_TRAJECTORIES: dict(trajectories)} if trajectories else {}
+    write_json(path, {**result, _KEY: about, **kept})
+    # What is left is of the evaluation that this one replaces.
+    for file in (*([lines] if about is None else []), *(path.with_name(name) for name in replaced)):
+        if file.exists():
+            remove(file)
 
 
 def remove_evaluation(path: Path) -> None:
@@ -46,10 +60,37 @@ def remove_evaluation(path: Path) -> None:
     Raises:
         RunError: the file system refuses.
     """
+    names = {path.with_suffix(".jsonl").name, *_named(path)}
     remove(path)
-    lines = path.with_suffix(".jsonl")
-    if lines.exists():
-        remove(lines)
+    for name in names:
+        if path.with_name(name).exists():
+            remove(path.with_name(name))
+
+
+def trajectory_files(path: Path, result: Mapping[str, Any]) -> dict[str, str]:
+    """By set, the names of the files with an evaluation's trajectories, which lie beside it; empty: it keeps none.
+
+    Args:
+        path: the file of the result.
+        result: what `read_evaluation` read from it.
+
+    Raises:
+        RunError: the result names something else.
+    """
+    files = result.get(_TRAJECTORIES, {})
+    if not isinstance(files, dict) or not all(
+        isinstance(name, str) and Path(name).name == name and name.endswith(".parquet") for name in files.values()
+    ):
+        raise damaged_file(path)
+    return files
+
+
+def _named(path: Path) -> set[str]:
+    """The trajectory files of the evaluation that is there, if there is a whole one."""
+    try:
+        return set(trajectory_files(path, read_evaluation(path)).values())
+    except RunError:
+        return set()
 
 
 def read_evaluation(path: Path) -> dict[str, Any]:

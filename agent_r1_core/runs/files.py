@@ -80,6 +80,18 @@ def append_line(path: Path, line: str) -> None:
             os.close(handle)
 
 
+def remove_torn_line(path: Path) -> None:
+    """Delete the last line of a file, if there is one, that a kill cut off.
+
+    Raises:
+        RunError: the file system refuses.
+    """
+    if path.exists():
+        whole, newline, torn = path.read_bytes().rpartition(b"\n")
+        if torn:
+            write_text(path, (whole + newline).decode())
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all; values that JSON lacks are written as their `str`."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 from weakref import WeakSet
 
@@ -75,6 +76,11 @@ def _close_inherited() -> None:
 os.register_at_fork(after_in_child=_close_inherited)
 
 
+_MOMENTS = 20
+_MOMENT = 0.01
+"""How often, and after how many seconds each, a lock is tried again: whoever asks `is_held` has it for an instant."""
+
+
 class RunLock(FileLock):
     """The right to write a run directory, until `release` or the end of the process."""
 
@@ -89,7 +95,7 @@ class RunLock(FileLock):
         with naming(path):
             super().__init__(path, os.O_RDWR | os.O_CREAT)
             try:
-                self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._take_alone()
                 if not self.is_at(path):
                     self.release()
                     raise RunError(
@@ -105,11 +111,36 @@ class RunLock(FileLock):
                 self.release()
                 raise
 
+    def _take_alone(self) -> None:
+        for _ in range(_MOMENTS):
+            with contextlib.suppress(BlockingIOError):
+                return self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            time.sleep(_MOMENT)
+        self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def _refusal(self, folder: Path, path: Path) -> str:
         if any(other is not self and isinstance(other, RunLock) and other.is_at(path) for other in _open):
             return f"run {folder} is already open for writing in this process; close it first"
         holder = os.pread(self.handle, 32, 0).decode(errors="replace").strip() or "unknown"
         return f"run {folder} is being written by process {holder}; wait for it or stop it"
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process, perhaps this one, has the right to write a run directory. Nothing is written, and a `RunLock`
+    that is taken meanwhile is not refused."""
+    try:
+        lock = FileLock(folder / NAME, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        lock.take(fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        lock.release()
+    return False
 
 
 def lock_for_reading(path: Path) -> FileLock | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.files import append_line, write_text
+from agent_r1_core.runs.files import append_line, remove_torn_line, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -53,7 +53,7 @@ class MetricsFile:
             return []
         lines = self.path.read_bytes().split(b"\n")
         # What follows the last newline is empty, or a line that a kill cut off.
-        return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
+        return [self.parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
     def last_step(self) -> int:
         """The step of the last line; -1 if there is none."""
@@ -62,25 +62,27 @@ class MetricsFile:
 
     def remove_torn_line(self) -> None:
         """Delete a last line that a kill cut off."""
-        if self.path.exists():
-            content = self.path.read_bytes()
-            whole, newline, torn = content.rpartition(b"\n")
-            if torn:
-                write_text(self.path, (whole + newline).decode())
+        remove_torn_line(self.path)
 
     def truncate_after(self, step: int) -> None:
         """Delete the lines of later steps, and all but the last line of each step; sort the others."""
         if not self.path.exists():
             return
         lines = enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1)
-        by_step = {self._parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
+        by_step = {self.parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
         write_text(self.path, "".join(by_step[kept] for kept in sorted(by_step) if kept <= step))
         self._last = None
 
-    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
+    def parse(self, number: int, line: bytes, only: Collection[str] | None = None) -> dict[str, Any]:
+        """The metrics of a line, all or only some, and its step.
+
+        Raises:
+            RunError: it has none.
+        """
         try:
             record = json.loads(line)
-            values = {name: _number(value) for name, value in record.items()}
+            names = record if only is None else [name for name in only if name in record]
+            values = {name: _number(record[name]) for name in {"step": None, **dict.fromkeys(names)}}
             return values | {"step": int(values["step"])}
         except (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
             raise RunError(f"line {number} of {self.path} is not the metrics of a step; delete the line") from error

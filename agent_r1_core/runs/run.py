@@ -3,10 +3,12 @@
     run.json config.yaml plugins.json        what it is, how it was configured, with which plugins
     metrics.jsonl metric_catalogue.json      one object a step; what each metric means
     health.jsonl                             one object for every health alarm that begins or ends
+    events.jsonl                             how training began, what it told its user, how it ended; one object each
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent; policy, trainer's state, place in the tasks
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
     evaluations/*.json, *.jsonl              score, n, interval, scorer, settings; what each episode was scored by
+    evaluations/*.parquet                    the first episodes of each evaluation set, token by token
     model_files/                             tokenizer and whatever else belongs to the model, but weights
     calls_in_process.txt                     while it trains: which tools run inside its process
     model/                                   the final policy, a plain Hugging Face folder
@@ -17,11 +19,14 @@ to the latest checkpoint is therefore there; a resume deletes what is later (`tr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs import directory
@@ -29,6 +34,7 @@ from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.events_file import Event, Kind
 from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.replaced import ReplacedRun
@@ -56,6 +62,7 @@ class Run(RunReader):
         plugins: Sequence[Mapping[str, Any]],
         *,
         stem: str = "run",
+        recipe: str | None = None,
         resume: bool = False,
         force: bool = False,
     ) -> Run:
@@ -66,7 +73,8 @@ class Run(RunReader):
             name: The run's name; None takes the first free `<stem>-1`, `<stem>-2`, ...
             config: The resolved configuration. A resumed run keeps its own (see `write_config`).
             plugins: The content of `plugins.json`. A resumed run keeps its own.
-            stem: The recipe's name.
+            stem: What the names of such runs begin with.
+            recipe: The recipe's name. A resumed run keeps its own.
             resume: Continue the run of this name.
             force: Replace a run of this name; the old one is deleted when the new one has recorded a step.
 
@@ -81,7 +89,7 @@ class Run(RunReader):
         path = directory.numbered(Path(home), checked_name(stem)) if name is None else Path(home, checked_name(name))
         run = cls(path, *directory.claim(path, force))
         try:
-            directory.lay_out(path)
+            directory.lay_out(path, recipe)
             write_json(path / "plugins.json", list(plugins))
             run.write_config(config)  # the last file: a run that has it was set up whole
         except BaseException:
@@ -157,13 +165,18 @@ class Run(RunReader):
         self._writable()
         self._alarms.write(alarms)
 
+    def append_event(self, step: int, event: Kind, text: str) -> None:
+        """Add an event, which happens now. It is on disk when this returns."""
+        self._writable()
+        self._events.append(Event(time.time(), step, event, text))
+
     def write_trajectories(
-        self, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]] | None = None
+        self, step: int, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
     ) -> Path:
-        """Write all trajectories of a step; see `trajectory_file` for the advantages and the columns."""
+        """Write all trajectories of a step; see `trajectory_file` for the columns."""
         self._writable()
         path = self.trajectory_file(step)
-        write_trajectories(path, step, trajectories, advantages)
+        write_trajectories(path, step, trajectories, numbers)
         return path
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
@@ -182,6 +195,7 @@ class Run(RunReader):
         result: Mapping[str, Any],
         step: int | None = None,
         episodes: Sequence[Mapping[str, Any]] = (),
+        trajectories: Mapping[str, str] = MappingProxyType({}),
     ) -> Path:
         """Write an evaluation. Any process may do this, even while another one trains.
 
@@ -190,9 +204,11 @@ class Run(RunReader):
             result: JSON-serialisable.
             step: The training step of the evaluated policy; a resume from an earlier step removes the file.
             episodes: What the result was computed from, one JSON-serialisable object per episode.
+            trajectories: By evaluation set, the names of the files beside it that hold episodes token by token; see
+                `evaluation_trajectories_file`.
         """
         path = self.path / "evaluations" / f"{checked_name(name)}.json"
-        write_evaluation(path, {"schema": 1, "step": step} | dict(result), episodes)
+        write_evaluation(path, {"schema": 1, "step": step} | dict(result), episodes, trajectories)
         return path
 
     def keep_model_files(self, model: Path) -> None:
@@ -274,6 +290,7 @@ class Run(RunReader):
             clean_leftovers(folder)
         self.checkpoints.clean()
         self._metrics.remove_torn_line()
+        self._events.remove_torn_line()
 
     def _forget_replaced(self) -> None:
         """Delete the run that this one replaces: this one has recorded a step."""

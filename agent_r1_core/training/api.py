@@ -17,7 +17,8 @@ from agent_r1_core.errors import ComponentLoadError, RunError
 from agent_r1_core.runs.call_log import unfinished_calls
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.attempts import fit_run, reassemble
-from agent_r1_core.training.progress import default_listener
+from agent_r1_core.training.progress import default_listener, showing_work
+from agent_r1_core.training.recorder import Recorder
 from agent_r1_core.training.resume import (
     check_plugin_files,
     check_resumable,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
     from agent_r1_core.plugins.trust import Trust
+    from agent_r1_core.runs.events_file import End
     from agent_r1_core.training.evaluator import EvaluationPlan
     from agent_r1_core.training.listener import Listener
     from agent_r1_core.training.site import Site
@@ -188,25 +190,28 @@ def train_resolved(
     listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         listener.note(warning)
-    with termination_interrupts(), _site(resolved, listener.note) as site:
+    recorder = Recorder(listener)
+    with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note) as site:
         begin = _resume_run if resume else _start_run
-        return begin(resolved, force, listener, site)
+        return begin(resolved, force, recorder, site)
 
 
-def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener, site: Site) -> Run:
+def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:
     """Create the directory once all components exist; remove it if starting fails."""
     from agent_r1_core.training.assembly import assemble
 
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
-    assembly = assemble(resolved, site=site, note=listener.note)
+    assembly = assemble(resolved, site=site, note=recorder.note)
     config = assembly.resolved.dump()
-    with Run.create(settings.dir, settings.name, config, plugins, stem=resolved.recipe, force=force) as run:
+    recipe = resolved.recipe
+    with Run.create(settings.dir, settings.name, config, plugins, stem=recipe, recipe=recipe, force=force) as run:
         try:
-            run.keep_model_files(assembly.model.folder)
-            run.write_evaluation_tasks(assembly.evaluation_tasks)
-            run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
-            fit_run(assembly, run, listener, site)
+            with recorder.recording(run, "started", 0):
+                run.keep_model_files(assembly.model.folder)
+                run.write_evaluation_tasks(assembly.evaluation_tasks)
+                run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+                recorder.end(*fit_run(assembly, run, recorder, site))
         except Exception:
             with suppress(RunError):  # why it failed matters more
                 run.discard()
@@ -218,26 +223,33 @@ def _start_run(resolved: ResolvedConfig, force: bool, listener: Listener, site: 
     return run
 
 
-def _resume_run(resolved: ResolvedConfig, force: bool, listener: Listener, site: Site) -> Run:
+def _resume_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:
     """Continue a run after its newest whole checkpoint."""
     settings = resolved.config.run
     with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
         check_resumable(run, resolved, force)
-        died = unfinished_calls(run.path)
-        if died is not None:
-            listener.note(died)
-        assembly, done = reassemble(run, resolved, listener, site)
-        run.keep_model_files(assembly.model.folder)
-        run.write_evaluation_tasks(assembly.evaluation_tasks)
-        run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
-        steps = assembly.config.training.steps
-        if done < steps:
-            run.remove_model()
-            listener.note(f"resuming {run.path} after step {done} of {steps}")
-        else:
-            listener.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
-        fit_run(assembly, run, listener, site, done, resumed=True)
+        newest = run.checkpoints.latest()
+        with recorder.recording(run, "resumed", newest.step if newest else 0):
+            recorder.end(*_go_on(run, resolved, recorder, site))
     return run
+
+
+def _go_on(run: Run, resolved: ResolvedConfig, recorder: Recorder, site: Site) -> tuple[End, str]:
+    """Train a run that is open on from its newest whole checkpoint; returns how that ended."""
+    died = unfinished_calls(run.path)
+    if died is not None:
+        recorder.note(died)
+    assembly, done = reassemble(run, resolved, recorder, site)
+    run.keep_model_files(assembly.model.folder)
+    run.write_evaluation_tasks(assembly.evaluation_tasks)
+    run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+    steps = assembly.config.training.steps
+    if done < steps:
+        run.remove_model()
+        recorder.note(f"resuming {run.path} after step {done} of {steps}")
+    else:
+        recorder.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
+    return fit_run(assembly, run, recorder, site, done, resumed=True)
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:
@@ -245,5 +257,5 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     from agent_r1_core.training.evaluator import run_evaluation
 
     listener = listener if listener is not None else default_listener()
-    with _site(plan.resolved, listener.note, learning=False) as site:
+    with showing_work(listener), _site(plan.resolved, listener.note, learning=False) as site:
         return run_async(run_evaluation(plan, listener, site))

@@ -18,6 +18,7 @@ from agent_r1_core.training.running import run_async
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.runs.events_file import End
     from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.training.listener import Listener
     from agent_r1_core.training.site import Site
@@ -26,8 +27,11 @@ _LOSSES = 3
 """How often in a row the learner may be lost before it reaches the next checkpoint."""
 
 
-def fit_run(assembly: Assembly, run: Run, listener: Listener, site: Site, done: int = 0, resumed: bool = False) -> None:
-    """Train; where processes of the learner are lost, go on from the newest checkpoint.
+def fit_run(
+    assembly: Assembly, run: Run, listener: Listener, site: Site, done: int = 0, resumed: bool = False
+) -> tuple[End, str]:
+    """Train; where processes of the learner are lost, go on from the newest checkpoint. Returns how training ended,
+    with a sentence.
 
     Raises:
         KeyboardInterrupt: training was interrupted; the text says how to continue.
@@ -62,8 +66,8 @@ def fit_run(assembly: Assembly, run: Run, listener: Listener, site: Site, done: 
         ) from None
 
 
-def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resumed: bool) -> None:
-    """Train as long as the learner lives.
+def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resumed: bool) -> tuple[End, str]:
+    """Train as long as the learner lives; returns how training ended.
 
     Raises:
         LearnerLost: as `fit_run`.
@@ -74,7 +78,11 @@ def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resum
     log = CallLog(run.path)
     assembly.rollouts.log_calls(log)
     try:
-        run_async(Trainer(assembly, run, listener, done, resumed).fit())
+        trainer = Trainer(assembly, run, listener, done, resumed)
+        run_async(trainer.fit())
+        if trainer.stopped is not None:
+            return "stopped_early", trainer.stopped
+        return "finished", f"all {assembly.config.training.steps} steps are done"
     except (OSError, RecursionError) as error:
         explained = log.explain(error)
         if explained is None:

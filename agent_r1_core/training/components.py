@@ -56,6 +56,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
         temperature=temperature,
         seed=config.seed,
         ranks=ranks,
+        records=config.recording.learner,
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint)

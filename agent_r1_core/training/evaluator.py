@@ -18,6 +18,7 @@ from agent_r1_core.training.listener import Listener, episode_counter
 from agent_r1_core.training.provenance import provenance, provenance_in_training
 from agent_r1_core.training.site import HERE, Site
 from agent_r1_core.training.task_sets import tool_resources
+from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -111,9 +112,29 @@ async def evaluate_splits(
     if not isinstance(config.tasks.eval, dict):
         return evaluations[splits[0].name]
     results = {name: evaluation.result for name, evaluation in evaluations.items()}
-    trajectories = [trajectory for evaluation in evaluations.values() for trajectory in evaluation.trajectories]
+    sets = {name: trajectories for one in evaluations.values() for name, trajectories in one.sets.items()}
     episodes = [episode for evaluation in evaluations.values() for episode in evaluation.episodes]
-    return Evaluation(combine(results, config.evaluation.choose_on), trajectories, episodes)
+    return Evaluation(combine(results, config.evaluation.choose_on), sets, episodes)
+
+
+async def record_evaluation(
+    assembly: Assembly, run: Run, name: str, evaluation: Evaluation, result: Mapping[str, Any], step: int | None = None
+) -> Path:
+    """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
+    the file of the result, which is written last: all that it names is on disk.
+
+    Args:
+        name: of the evaluation.
+        step: the training step of a policy in training.
+    """
+    most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
+    for set_name, trajectories in evaluation.sets.items() if most else ():
+        file = run.evaluation_trajectories_file(name, set_name)
+        await assembly.rollouts.write(file, step, trajectories[:most])
+        files[set_name] = file.name
+    if files:
+        await assembly.rollouts.written()
+    return run.write_evaluation(name, result, step, evaluation.rows(), files)
 
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = HERE) -> tuple[Evaluation, Path]:
@@ -135,9 +156,9 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
         await assembly.start()
         prepared = {split.name: await _stated(plan, assembly, split) for split in assembly.evaluation}
         evaluation = await evaluate_splits(assembly, listener, prepared, plan.samples)
+        return evaluation, await _record(plan, assembly, evaluation)
     finally:
         await assembly.close()
-    return evaluation, _record(plan, assembly, evaluation)
 
 
 def _check(plan: EvaluationPlan) -> None:
@@ -197,13 +218,18 @@ async def _with_passages(
             raise ConfigError(
                 f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
             )
-        return Prepared([baseline.ask(task, search) for task in split.tasks], tools.describe(), conditions)
+        asked = []
+        with working("searching for each question", len(split.tasks), unit="questions") as work:
+            for task in split.tasks:
+                asked.append(baseline.ask(task, search))
+                work.advance()
+        return Prepared(asked, tools.describe(), conditions)
     finally:
         await tools.close()
 
 
-def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
-    """Write the result; a new run also gets the episodes."""
+async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
+    """Write the evaluation in the run of the policy, or in a new one."""
     result = {
         **evaluation.result.to_json(),
         "model": assembly.config.model.name,
@@ -213,7 +239,8 @@ def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) ->
         "config": assembly.resolved.dump(),
     }
     if assembly.model.run is not None:
-        return _write(Run.open(assembly.model.run), result, evaluation)
+        own = Run.open(assembly.model.run)
+        return await record_evaluation(assembly, own, _free_name(own), evaluation, result)
     settings = assembly.config.run
     with Run.create(
         settings.dir,
@@ -221,12 +248,12 @@ def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) ->
         assembly.resolved.dump(),
         assembly.resolved.registry.to_json(),
         stem=f"eval-{assembly.resolved.recipe}",
+        recipe=assembly.resolved.recipe,
     ) as run:
-        run.write_trajectories(0, evaluation.trajectories)
-        return _write(run, result, evaluation)
+        return await record_evaluation(assembly, run, _free_name(run), evaluation, result)
 
 
-def _write(run: Run, result: dict[str, object], evaluation: Evaluation) -> Path:
+def _free_name(run: Run) -> str:
     names = set(run.evaluations())
     number = next(index for index in range(1, len(names) + 2) if f"eval_{index}" not in names)
-    return run.write_evaluation(f"eval_{number}", result, episodes=evaluation.rows())
+    return f"eval_{number}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.contracts.engine import Engine, EngineModel
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.learning.captured import CapturedState
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
@@ -110,14 +111,14 @@ class LocalRollouts:
         self._version = version
 
     async def write(
-        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+        self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
     ) -> None:
         """Write a file of trajectories.
 
         Raises:
             RunError: it cannot be written.
         """
-        write_trajectories(file, step, trajectories, advantages)
+        write_trajectories(file, step, trajectories, numbers)
 
     async def written(self) -> None:
         """They are."""

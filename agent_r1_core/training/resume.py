@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
-    *("training.steps", "checkpoint", "health", "trackers", "run", "engine.max_episodes", "distributed"),
+    *("training.steps", "checkpoint", "health", "trackers", "recording", "run", "engine.max_episodes", "distributed"),
     *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
     "evaluation.at_end",
 )

@@ -6,11 +6,12 @@ blocks the trainer's event loop, but for `save_policy`, when all is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
@@ -53,7 +54,7 @@ class Rollouts(Protocol):
         """Serve these weights from now on."""
 
     async def write(
-        self, file: Path, step: int, trajectories: Sequence[Trajectory], advantages: Mapping[str, Sequence[float]]
+        self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
     ) -> None:
         """Write episodes that were played here, as `write_trajectories` does. The file need not be on disk when this
         returns, but when `written` does.

@@ -19,7 +19,7 @@ from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
 from agent_r1_core.training.checkpointing import save_checkpoint, save_model
-from agent_r1_core.training.evaluator import evaluate_splits, in_training
+from agent_r1_core.training.evaluator import evaluate_splits, in_training, record_evaluation
 from agent_r1_core.training.information import information_metrics
 from agent_r1_core.training.listener import Listener
 from agent_r1_core.training.metric_catalogue import catalogue_of
@@ -60,6 +60,8 @@ class Trainer:
     catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
+    stopped: str | None = None
+    """Why it stopped before its last step, with what to do; None: it did not."""
     told: set[str] = field(default_factory=set)
     """Warnings of the algorithm that were passed on."""
 
@@ -127,10 +129,11 @@ class Trainer:
         config = self.assembly.config
         while self.done < config.training.steps:
             if config.health.early_stop and self.health.severe is not None:
-                self.listener.note(
+                self.stopped = (
                     f"stopped early after step {self.done}, at the alarm {self.health.severe.monitor}; "
                     "resume with health.early_stop=false to go on nevertheless"
                 )
+                self.listener.note(self.stopped)
                 if config.evaluation.at_end and not self._evaluation_due(self.done):
                     await self._evaluate(self.done)
                 return
@@ -184,8 +187,9 @@ class Trainer:
         }
         if config.training.max_staleness:
             del metrics[metric.ROLLOUT_MIXED_GROUPS]  # they may mix versions, as old as rollout/staleness_max says
-        episodes = [*rollout.trajectories, *rollout.baselines]
-        await rollouts.write(self.run.trajectory_file(step), step, episodes, update.advantages)
+        dropped = rollout.dropped if config.recording.dropped else ()
+        episodes = [*rollout.trajectories, *rollout.baselines, *dropped]
+        await rollouts.write(self.run.trajectory_file(step), step, episodes, update.numbers)
         if self._evaluation_due(step):
             evaluating = time.perf_counter()
             metrics |= (await self._evaluate(step)).to_metrics()
@@ -248,7 +252,9 @@ class Trainer:
 
     async def _evaluate(self, step: int) -> EvaluationResult:
         evaluation = await evaluate_splits(self.assembly, self.listener, in_training(self.assembly, step))
-        self.run.write_evaluation(f"step_{step:06d}", evaluation.result.to_json(), step, evaluation.rows())
+        await record_evaluation(
+            self.assembly, self.run, f"step_{step:06d}", evaluation, evaluation.result.to_json(), step
+        )
         if step == 0:
             self.trackers.log(0, evaluation.result.to_metrics(), [])
         self.listener.evaluation(step, evaluation.result)

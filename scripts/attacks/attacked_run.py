@@ -214,7 +214,7 @@ class AttackedRun:
             if run.trajectory_steps() != wanted:
                 self.faults.append(f"it has trajectories of the steps {run.trajectory_steps()}")
             for line in run.metrics():
-                self._judge_step(line, run.read_trajectories(int(line["step"])))
+                self._judge_step(line, run.read_trajectories(int(line["step"]), dropped=True))
             if not (run.model / "model.safetensors").is_file():
                 self.faults.append("it has no final model")
             self.faults += [f"{path.name} is left" for path in self._run.rglob(".tmp-*")]

@@ -234,6 +234,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "would_be_seen",
     ),
     Mutation(
+        2,
+        "recorded-a-token-too-early",
+        "agent_r1_core/learning/own_logprobs.py",
+        "                packed.put(own, at, logprobs)\n",
+        "                packed.put(own, at - 1, logprobs)\n",
+        "stands_at_that_token and 1-append",
+    ),
+    Mutation(
+        2,
+        "recorded-after-the-policy-moved",
+        "agent_r1_core/learning/own_logprobs.py",
+        "            self._open = False\n",
+        "",
+        "stands_at_that_token and 2-append",
+    ),
+    Mutation(
         3,
         "credit-through-tool-text",
         "plugins/agent_r1_ppo/ppo.py",
@@ -836,6 +852,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "        await self.assembly.rollouts.written()\n",
         "",
         "waits_for_the_episodes",
+    ),
+    Mutation(
+        10,
+        "an-evaluation-before-its-episodes",
+        "agent_r1_core/training/evaluator.py",
+        "        await assembly.rollouts.written()\n",
+        "        pass\n",
+        "episodes_that_it_names",
     ),
     Mutation(
         10,

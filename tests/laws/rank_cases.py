@@ -137,7 +137,8 @@ def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) 
     learner = Learner(policy, ALGORITHMS[name], training, reference=reference, temperature=TEMPERATURE, ranks=ranks)
     optimiser, kept = learner.optimiser, KeptGradients(policy.parameters(), training)
     learner.optimiser = kept
-    metrics = [learner.update(groups("mixed"), 1).metrics]
+    update = learner.update(groups("mixed"), 1)
+    metrics, numbers = [update.metrics], update.numbers
     learner.optimiser = optimiser
     metrics.append(learner.update(groups("mixed"), 2).metrics)
     weights = policy.snapshot()
@@ -148,6 +149,7 @@ def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) 
         "scores": learner.score([[1, 2, 3], [4]], [[5, 6], [7], [8, 9]]),
         "saved": _saved(policy),
         "metrics": [_plain(one) for one in metrics],
+        "told": [torch.tensor(one) for one in (numbers.learner_logprobs, numbers.values) if one is not None],
         "one kernel": policy.decoder.tree_mask is not None,
     }
 

@@ -111,6 +111,7 @@ def fingerprint(run: Run) -> dict[str, Any]:
         "alarms": run.alarms(),
         "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
         "advantages": {step: run.read_advantages(step) for step in run.trajectory_steps()},
+        "numbers": {step: json.dumps(run.read_token_numbers(step)) for step in run.trajectory_steps()},
         "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},
     }
 

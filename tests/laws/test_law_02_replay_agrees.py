@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_transformers.engine import TransformersEngine
 from agent_r1_vllm.engine import VllmEngine
 from contexts import every_context, noise
+from small_run import rewritten, run_once
 
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
@@ -116,6 +118,32 @@ def test_the_gap_is_nothing_where_the_context_is_rewritten(tmp_path: Path, conte
         assert metrics["update/grad_norm"] > 1e-3, "the weights do not move, so that the next round proves nothing"
         sampled = sum(turn.tokens for one in result.trajectories for turn in one.turns)
         assert metrics["update/action_tokens"] == sampled
+
+
+@every_context
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_a_run_records_of_a_token_stands_at_that_token(tmp_path: Path, context: str, parts: int) -> None:
+    """The learner's log-prob beside the engine's, in every segment, in the files of two steps. With several passes and
+    mini-batches those are known that were computed before the policy moved."""
+    tiny_model_folder(tmp_path / "model")
+    changed = {"training__epochs": parts, "training__minibatches": parts, "training__lr": 0.05}
+    run = run_once(tmp_path, "recorded", 2, **rewritten(context), **changed, training__skip_without_gradient="false")
+    for step in (1, 2):
+        told, segments = 0, []
+        for one, numbers in zip(run.read_trajectories(step), run.read_token_numbers(step), strict=True):
+            segments.append(len(one.segments))
+            own = numbers["learner_logprobs"]
+            if own is None:
+                continue
+            told += 1
+            mask = [bit for segment in one.segments for bit in segment.mask]
+            engine = [value for segment in one.segments for value in segment.logprobs]
+            assert [not math.isnan(value) for value in own] == [bit == 1 for bit in mask]
+            gaps = [abs(a - b) for a, b, bit in zip(own, engine, mask, strict=True) if bit]
+            assert max(gaps) < 1e-4
+            assert max(engine[k] for k, bit in enumerate(mask) if bit) - min(engine) > 0.05, "all tokens are alike"
+        assert told == len(segments) // parts
+        assert max(segments) > 1 or context == "append"
 
 
 def test_vllm_agrees_before_and_after_an_update(tmp_path: Path) -> None:

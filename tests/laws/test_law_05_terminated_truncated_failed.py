@@ -269,7 +269,7 @@ def test_a_failed_episode_is_counted_by_the_learner_too() -> None:
     group.trajectories.append(make_trajectory(task=group.task, sample=3, status=EndStatus.FAILED, reward=5.0))
     update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
     assert (update.metrics["update/trajectories"], update.metrics["update/failed_trajectories"]) == (3.0, 1.0)
-    assert group.trajectories[3].id not in update.advantages
+    assert group.trajectories[3].id not in update.numbers.spans
 
 
 def test_a_group_of_failures_alone_is_no_group() -> None:

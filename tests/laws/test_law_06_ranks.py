@@ -112,6 +112,9 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
     for number, rank in enumerate(found[size]):
         for what in ("gradient", "scores"):
             assert difference({what: rank[case][what]}, {what: alone[what]}) < BOUND
+        for told, own in zip(rank[case]["told"], alone["told"], strict=True):
+            assert not told.isnan().all()
+            assert torch.allclose(told, own, atol=1e-4, equal_nan=True)
         assert bool(rank[case]["weights"]) == bool(rank[case]["saved"]) == (number == 0)
     compare_metrics(first["metrics"], alone["metrics"])
     assert first["weights"].keys() == alone["weights"].keys()

@@ -236,10 +236,10 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     assert fingerprint(late) == fingerprint(whole)
 
 
-def test_a_checkpoint_waits_for_the_episodes_of_all_its_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process may write them while the next step is played; a resume keeps no step whose episodes are not
-    there."""
-    write, held, there = LocalRollouts.write, list[Any](), dict[int, list[int]]()
+@pytest.fixture
+def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of episodes are written when somebody waits for them, as another process may write them at any time."""
+    write, held = LocalRollouts.write, list[Any]()
 
     async def later(self: LocalRollouts, *given: Any) -> None:
         held.append(given)
@@ -248,14 +248,39 @@ def test_a_checkpoint_waits_for_the_episodes_of_all_its_steps(folder: Path, monk
         while held:
             await write(self, *held.pop(0))
 
+    monkeypatch.setattr(LocalRollouts, "write", later)
+    monkeypatch.setattr(LocalRollouts, "written", written)
+
+
+@pytest.mark.usefixtures("held_back")
+def test_an_evaluation_that_is_there_has_the_episodes_that_it_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, there = Run.write_evaluation, list[bool]()
+
+    def counted(self: Run, name: str, *given: Any) -> Path:
+        there.append(self.evaluation_trajectories_file(name).exists())
+        return write(self, name, *given)
+
+    monkeypatch.setattr(Run, "write_evaluation", counted)
+    run = run_once(folder, "evaluated", 2)
+    assert there == [True] * len(run.evaluations()) == [True, True]
+    assert len(run.read_evaluation_trajectories("step_000002")) == 2
+
+
+@pytest.mark.usefixtures("held_back")
+def test_a_checkpoint_waits_for_the_episodes_of_all_its_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume keeps no step whose episodes are not there."""
+    there = dict[int, list[int]]()
+
     async def save(learner: Any, order: Any, run: Run, step: int, *rest: Any) -> None:
         there[step] = run.trajectory_steps()
         await save_checkpoint(learner, order, run, step, *rest)
 
-    monkeypatch.setattr(LocalRollouts, "write", later)
-    monkeypatch.setattr(LocalRollouts, "written", written)
     monkeypatch.setattr("agent_r1_core.training.trainer.save_checkpoint", save)
-    run_once(folder, "episodes", 3, checkpoint="{every: 2, keep: 1, best: null}")
+    # Where an evaluation kept episodes, it would have waited.
+    options = {"checkpoint": "{every: 2, keep: 1, best: null}", "recording__evaluation_episodes": 0}
+    run_once(folder, "episodes", 3, **options)
     assert there == {2: [1, 2], 3: [1, 2, 3]}
 
 

@@ -62,6 +62,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
             "is not a key (did you mean tools[0].limits.memory?); allowed here: file_size",
         ),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
+        ("recording.evaluation_episodes=-1", "must be greater than or equal to 0, not -1"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
     ],
 )
@@ -178,6 +179,11 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
             ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
             "evaluation.size",
             "evaluation.every is 0",
+        ),
+        (
+            ["evaluation={every: 0, at_start: false, at_end: false}", "recording.evaluation_episodes=3"],
+            "recording.evaluation_episodes",
+            "nothing is evaluated",
         ),
     ],
 )

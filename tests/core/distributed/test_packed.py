@@ -7,8 +7,10 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+import numpy
 import pytest
 
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.distributed.packed import PackedTrajectory, packed
 from agent_r1_core.metrics.tally import Tally, tally
 from agent_r1_core.rollout import RolloutResult
@@ -67,9 +69,10 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
 
 def test_the_file_of_packed_episodes_is_that_of_ordinary_ones(tmp_path: Path) -> None:
     episodes = [rich(seed) for seed in range(5)]
-    advantages = {episodes[0].id: [0.1] * episodes[0].tokens}
-    write_trajectories(tmp_path / "plain", 1, episodes, advantages)
-    write_trajectories(tmp_path / "packed", 1, [sent(one) for one in episodes], advantages)
+    tokens = episodes[0].tokens
+    numbers = TokenNumbers({episodes[0].id: (0, tokens)}, numpy.full(tokens, 0.1, numpy.float32))
+    write_trajectories(tmp_path / "plain", 1, episodes, numbers)
+    write_trajectories(tmp_path / "packed", 1, [sent(one) for one in episodes], numbers)
     assert (tmp_path / "packed").read_bytes() == (tmp_path / "plain").read_bytes()
 
 

@@ -33,10 +33,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The other process; what `does` is raises or writes."""
     process = SimpleNamespace(does=write_trajectories, calls=0)
 
-    def remote(file: Path, step: int, stored: Reference, advantages: Any) -> Reference:
+    def remote(file: Path, step: int, stored: Reference, numbers: Any) -> Reference:
         def call() -> None:
             process.calls += 1
-            process.does(file, step, stored._value(), advantages)
+            process.does(file, step, stored._value(), numbers)
 
         return Reference(call)
 
@@ -55,7 +55,7 @@ def test_the_file_of_a_process_that_is_lost_is_written_here(tmp_path: Path, else
         writer = Writer()
         for step, does in enumerate((write_trajectories, lost, write_trajectories)):
             elsewhere.does = does
-            await writer.begin(tmp_path / str(step), step, [make_trajectory(sample=step)], {})
+            await writer.begin(tmp_path / str(step), step, [make_trajectory(sample=step)], None)
             await writer.wait()
         await writer.wait()
 
@@ -69,11 +69,11 @@ def test_a_file_that_cannot_be_written_is_told_once_to_whoever_asks_next(
 ) -> None:
     async def work() -> None:
         writer = Writer()
-        await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], {})
+        await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], None)
         with pytest.raises(RunError, match="no_folder"):
-            await writer.begin(tmp_path / "file", 2, [make_trajectory()], {})
+            await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
         await writer.wait()
-        await writer.begin(tmp_path / "file", 2, [make_trajectory()], {})
+        await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
         await writer.wait()
 
     asyncio.run(work())

@@ -85,7 +85,13 @@ def test_a_turn_that_names_environment_tokens_as_its_action_is_refused() -> None
 def test_numbers_go_back_to_trajectories_without_padding() -> None:
     trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), sample=3)
     batch = batch_of(trajectory, make_trajectory(sample=4))
-    assert batch.by_trajectory(batch.ids.float())["task/3"] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    numbers = batch.numbers(batch.ids.float(), values=batch.ids * 0.5)
+    told = numbers.of("task/3")
+    assert told["advantages"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert told["learner_logprobs"] is None
+    assert told["values"].tolist() == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
+    assert numbers.of("task/4")["advantages"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert set(numbers.of("task/5").values()) == {None}
 
 
 def test_packing_puts_segments_end_to_end_and_counts_positions_anew() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -323,12 +324,13 @@ def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_pat
 def test_advantages_come_back_by_trajectory_one_for_each_of_its_ids() -> None:
     group = random_group(0, 4, new_segment_at=(1,))
     group.trajectories[1].status = EndStatus.FAILED
-    update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
-    assert set(update.advantages) == {one.id for one in group.trajectories if one.status is not EndStatus.FAILED}
+    numbers = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1).numbers
     for trajectory in group.trajectories:
-        if trajectory.id in update.advantages:
+        advantages = numbers.of(trajectory.id)["advantages"]
+        assert (advantages is None) == (trajectory.status is EndStatus.FAILED)
+        if advantages is not None:
             mask = [bool(bit) for segment in trajectory.segments for bit in segment.mask]
-            assert [value != 0 for value in update.advantages[trajectory.id]] == mask
+            assert [value != 0 for value in advantages] == mask
 
 
 def test_an_entropy_bonus_keeps_the_policy_uncertain() -> None:
@@ -358,3 +360,49 @@ def test_metrics_say_how_much_of_the_batch_they_cover() -> None:
     for skip, share in ((True, float(covered)), (False, 1.0)):
         learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(skip_without_gradient=skip))
         assert learner.update([varied, flat], 1).metrics["update/measured_share"] == pytest.approx(share)
+
+
+def told_by(learner: Learner, rollout: list[Group]) -> tuple[list[Any], list[Any]]:
+    """The learner's log-probs and values that an update tells of, by trajectory."""
+    numbers = learner.update(rollout, 1).numbers
+    told = [numbers.of(one.id) for group in rollout for one in group.trajectories]
+    return [one["learner_logprobs"] for one in told], [one["values"] for one in told]
+
+
+def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> None:
+    """By a pass before the update, or those of its first mini-batch; nothing of rows that are skipped or come later."""
+    rollout = [random_group(0, 4, new_segment_at=(1,))]
+    batch = Batch.from_groups(rollout)
+    exact = forward(batch, batch.action_mask, Policy(tiny_model()), None, None, old="learner").own_logprobs
+    assert exact is not None
+    expected = [torch.where(batch.action_mask, exact, math.nan)[row][batch.valid[row]] for row in range(4)]
+    whole = {"skip_without_gradient": False, "lr": 0.1}
+    several = {**whole, "epochs": 2, "minibatches": 2}
+    sources = {source: several | {"old_logprobs": source} for source in ("learner", "engine")}
+    for settings, known in ((whole, 4), (sources["learner"], 4), (sources["engine"], 2)):
+        own, values = told_by(Learner(Policy(tiny_model()), GRPO(), TrainingConfig(**settings)), rollout)
+        assert sum(one is not None for one in own) == known
+        for row, one in enumerate(own):
+            if one is not None:
+                assert torch.allclose(torch.tensor(one), expected[row], atol=1e-5, equal_nan=True)
+        assert values == [None] * 4
+    for one in rollout[0].trajectories[1:]:
+        one.reward = rollout[0].trajectories[0].total_reward - (one.total_reward - one.reward)
+    assert told_by(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()), rollout)[0] == [None] * 4
+    quiet = Learner(Policy(tiny_model()), PPO(), TrainingConfig(**whole), records=False)
+    assert told_by(quiet, rollout) == ([None] * 4, [None] * 4)
+
+
+def test_an_update_tells_the_critics_value_of_the_state_before_each_token() -> None:
+    rollout = [random_group(0, 3)]
+    learner = Learner(Policy(tiny_model()), PPO(), TrainingConfig())
+    assert learner.critic is not None
+    with torch.no_grad():
+        learner.critic.head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    batch = Batch.from_groups(rollout)
+    outputs = forward(batch, batch.action_mask, learner.policy, None, copy.deepcopy(learner.critic), old=None)
+    assert outputs.values is not None
+    for row, told in enumerate(told_by(learner, rollout)[1]):
+        expected = torch.where(batch.response_mask, outputs.values, math.nan)[row][batch.valid[row]]
+        assert torch.allclose(torch.tensor(told), expected, atol=1e-5, equal_nan=True)
+        assert float(torch.tensor(told).nan_to_num().abs().max()) > 0.01

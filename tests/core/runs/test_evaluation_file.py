@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.evaluation_file import read_episodes, read_evaluation, remove_evaluation, write_evaluation
+from agent_r1_core.runs.evaluation_file import (
+    read_episodes,
+    read_evaluation,
+    remove_evaluation,
+    trajectory_files,
+    write_evaluation,
+)
 
 ODD = [{"prediction": "a\u2028b\x85c\nd \ud800 É"}, {"prediction": None, "tokens": 3}]
 
@@ -36,6 +42,25 @@ def test_an_evaluation_is_replaced_and_removed_with_its_episodes(file: Path) -> 
     write_evaluation(file, {"step": None, "n": 1}, ODD)
     remove_evaluation(file)
     assert list(file.parent.iterdir()) == []
+
+
+def test_files_of_trajectories_go_with_the_evaluation_that_names_them(file: Path) -> None:
+    names = {"one": "eval_1.one.parquet", "two": "eval_1.two.parquet"}
+    for name in (*names.values(), "eval_1.one.more.parquet"):
+        file.with_name(name).touch()
+    write_evaluation(file, {"step": None, "n": 1}, ODD, names)
+    assert trajectory_files(file, read_evaluation(file)) == names
+    write_evaluation(file, {"step": None, "n": 1}, ODD, {"two": names["two"]})
+    assert not file.with_name(names["one"]).exists(), "it is of the evaluation that was replaced"
+    remove_evaluation(file)
+    assert [path.name for path in file.parent.iterdir()] == ["eval_1.one.more.parquet"]
+
+
+@pytest.mark.parametrize("files", [[], {"": 3}, {"": "../eval_1.parquet"}, {"": "run.json"}])
+def test_a_result_names_files_of_trajectories_beside_it_or_is_damaged(file: Path, files: object) -> None:
+    file.write_text(json.dumps({"step": None, "trajectories": files}))
+    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
+        trajectory_files(file, read_evaluation(file))
 
 
 def test_episodes_of_another_evaluation_are_refused(file: Path) -> None:

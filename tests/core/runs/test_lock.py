@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.lock import NAME, RunLock, lock_for_deleting, lock_for_reading
+from agent_r1_core.runs.lock import NAME, FileLock, RunLock, is_held, lock_for_deleting, lock_for_reading
 
 
 def trainer_with_an_orphan(folder: Path, ready: int, wait: tuple[int, int]) -> int:
@@ -86,3 +86,27 @@ def test_readers_keep_a_file_from_its_deleter(tmp_path: Path) -> None:
     file.unlink()
     deleter.release()
     assert lock_for_reading(file) is None
+
+
+def test_whoever_asks_whether_a_run_is_written_keeps_no_trainer_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer comes while a reader holds the lock for its instant, and tries again."""
+    assert not is_held(tmp_path)
+    assert not (tmp_path / NAME).exists()
+    RunLock(tmp_path).release()
+    assert not is_held(tmp_path)
+    reader = FileLock(tmp_path / NAME, os.O_RDONLY)
+    reader.take(fcntl.LOCK_SH)
+    waited = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        reader.release()
+
+    monkeypatch.setattr("agent_r1_core.runs.lock.time.sleep", sleep)
+    held = RunLock(tmp_path)
+    assert len(waited) == 1
+    assert is_held(tmp_path)
+    held.release()
+    assert not is_held(tmp_path)

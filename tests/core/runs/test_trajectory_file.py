@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 from pathlib import Path
 
+import numpy
 import pytest
 
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.trajectory_file import read_advantages, read_trajectories, write_trajectories
+from agent_r1_core.runs.trajectory_file import (
+    read_advantages,
+    read_task_keys,
+    read_token_numbers,
+    read_trajectories,
+    task_key,
+    write_trajectories,
+)
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
+
+
+def floats(values: list[float]) -> numpy.ndarray:
+    return numpy.array(values, numpy.float32)
 
 
 def rich_trajectory() -> Trajectory:
@@ -98,13 +112,50 @@ def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
     assert read_trajectories(tmp_path / "file") == [written]
 
 
-def test_advantages_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: Path) -> None:
-    trajectory = rich_trajectory()
-    values = [0.0, 0.0, 0.0, 0.5] + [0.0] * (trajectory.tokens - 4)
-    write_trajectories(tmp_path / "file", 1, [make_trajectory(), trajectory], {trajectory.id: values})
-    assert read_advantages(tmp_path / "file") == [None, values]
+def test_numbers_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: Path) -> None:
+    """Of a step: one that was learnt from, one that was skipped, one that was not trained on, one that was dropped."""
+    learnt, skipped = rich_trajectory(), rich_trajectory()
+    skipped.sample = 4
+    dropped = make_trajectory(task=make_task("wiki-7"), sample=4, status=EndStatus.FAILED)
+    advantages = [0.0, 0.0, 0.0, 0.5] + [0.0] * 9
+    own, values = [math.nan] * 3 + [-0.5] + [math.nan] * 9, [0.25] * 13
+    numbers = TokenNumbers(
+        {learnt.id: (0, 13), skipped.id: (13, 26)},
+        floats(advantages + [0.0] * 13),
+        floats(own + [math.nan] * 13),
+        floats([*values, *values]),
+    )
+    write_trajectories(tmp_path / "file", 1, [learnt, skipped, make_trajectory(), dropped], numbers)
+    assert read_advantages(tmp_path / "file") == [advantages, [0.0] * 13, None, None]
+    first, second, *others = read_token_numbers(tmp_path / "file")
+    assert first == {"advantages": advantages, "learner_logprobs": pytest.approx(own, nan_ok=True), "values": values}
+    assert second == {"advantages": [0.0] * 13, "learner_logprobs": None, "values": values}
+    assert others == [dict.fromkeys(first)] * 2
     with pytest.raises(ValueError, match="2 advantages for the 13 ids of trajectory wiki-7/3"):
-        write_trajectories(tmp_path / "file", 1, [trajectory], {trajectory.id: [0.0, 1.0]})
+        write_trajectories(tmp_path / "file", 1, [learnt], TokenNumbers({learnt.id: (0, 2)}, floats([0.0, 1.0])))
+
+
+def test_a_task_of_dropped_episodes_alone_is_none_that_was_trained_on(tmp_path: Path) -> None:
+    played, broken = make_task("played"), make_task("broken")
+    rows = [
+        make_trajectory(task=played),
+        *(make_trajectory(task=one, status=EndStatus.FAILED) for one in (played, broken)),
+    ]
+    write_trajectories(tmp_path / "file", 1, rows)
+    assert read_task_keys(tmp_path / "file") == {task_key(played)}
+
+
+def test_a_file_of_version_3_is_read(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    advantages = floats([0.5] * 13)
+    write_trajectories(tmp_path / "new", 1, [rich_trajectory()], TokenNumbers({"wiki-7/3": (0, 13)}, advantages))
+    table = pq.read_table(tmp_path / "new").drop_columns(["learner_logprobs", "values", "turn_count", "tool_errors"])
+    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "3"}), tmp_path / "old")
+    assert read_trajectories(tmp_path / "old") == [rich_trajectory()]
+    assert read_token_numbers(tmp_path / "old") == [
+        {"advantages": [0.5] * 13, "learner_logprobs": None, "values": None}
+    ]
 
 
 def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
@@ -114,11 +165,24 @@ def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "file")
     row = table.to_pylist()[0]
     assert (row["step"], row["task_id"], row["status"], row["answer"]) == (12, "wiki-7", "truncated", "Rome")
-    assert row["return"] == 1.75
+    assert (row["return"], row["turn_count"], row["tool_errors"]) == (1.75, 2, 1)
     assert row["segment_lengths"] == [9, 4]
     assert len(row["ids"]) == len(row["mask"]) == len(row["logprobs"]) == 13
     assert str(table.schema.field("logprobs").type) == "list<element: float>"
     assert pq.ParquetFile(tmp_path / "file").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_long_episodes_are_few_to_a_part_so_that_one_is_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr("agent_r1_core.runs.trajectory_file._TOKENS", 26)
+    written = [dataclasses.replace(rich_trajectory(), sample=sample) for sample in range(5)]  # of 13 tokens each
+    write_trajectories(tmp_path / "file", 1, iter(written))
+    about = pq.ParquetFile(tmp_path / "file").metadata
+    assert [about.row_group(part).num_rows for part in range(about.num_row_groups)] == [2, 2, 1]
+    assert read_trajectories(tmp_path / "file") == written
 
 
 def test_a_step_without_trajectories_is_a_file_too(tmp_path: Path) -> None:
@@ -146,7 +210,7 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a whole file of trajectories; restore it from a copy"):
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
-    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1, 2, 3"):
+    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1, 2, 3, 4"):
         read_advantages(tmp_path / "foreign")
 
 

@@ -68,6 +68,8 @@ def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home:
     assert alarm.threshold == pytest.approx(0.6 * sum(first) / 3)
     assert said.count(alarm.note()) == 1
     assert f"stopped early after step {stopped}, at the alarm group_std; resume with" in " ".join(said)
+    assert whole.state().kind == "finished"
+    assert f"stopped early after step {stopped}, at the alarm group_std" in whole.state().sentence
     assert said[-2:] == whole.health().splitlines()[-2:]
     assert f"group_std since step {alarm.since}" in whole.health()
     assert whole.checkpoints.latest().step == stopped  # type: ignore[union-attr]

@@ -39,6 +39,15 @@ def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_pa
             check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
 
 
+def test_what_is_recorded_may_change_also_of_a_run_that_recorded_nothing_of_it(tmp_path: Path) -> None:
+    resolved = load_config("default")
+    older = resolved.dump()
+    del older["recording"]
+    for name, record in (("newer", resolved.dump()), ("older", older)):
+        with Run.create(tmp_path, name, record, resolved.registry.to_json()) as run:
+            check_resumable(run, load_config("default", ["recording.learner=false"]), force=False)
+
+
 def test_a_service_may_move_but_nothing_else_of_a_tool(tmp_path: Path) -> None:
     def tool(url: str, top_k: int) -> str:
         return f"tools=[{{name: wiki_search, backend: remote, url: '{url}', top_k: {top_k}}}]"

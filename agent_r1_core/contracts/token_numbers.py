@@ -1,0 +1,40 @@
+"""TokenNumbers: what an update knows of each token of its trajectories, for files and reports.
+
+The numbers of all trajectories stand end to end in arrays: a controller that passes those of thousands of episodes on
+from one process to another handles a few objects, whose bytes Ray neither pickles nor copies when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class TokenNumbers:
+    """Numbers of an update, float32; NaN at tokens of which one is not known."""
+
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By the trajectory's id where its numbers begin and end: one for each id of all its segments. Failed trajectories
+    have none."""
+    advantages: NDArray[Any] | None = None
+    """None: there is no trajectory."""
+    learner_logprobs: NDArray[Any] | None = None
+    """log pi of sampled ids under the learner's weights before the update, nats; None: they are not recorded."""
+    values: NDArray[Any] | None = None
+    """V of the state before the token; None: there is no critic, or they are not recorded."""
+
+    def of(self, trajectory: str) -> dict[str, NDArray[Any] | None]:
+        """The numbers of a trajectory, given its id, by the names of the fields; None where none is known."""
+        kinds = {"advantages": self.advantages, "learner_logprobs": self.learner_logprobs, "values": self.values}
+        start, stop = self.spans.get(trajectory, (0, 0))
+        return {name: None if numbers is None else _known(numbers[start:stop]) for name, numbers in kinds.items()}
+
+
+def _known(numbers: NDArray[Any]) -> NDArray[Any] | None:
+    """The numbers, if there are any."""
+    return numbers if bool((numbers == numbers).any()) else None

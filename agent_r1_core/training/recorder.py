@@ -1,0 +1,87 @@
+"""Recorder: a listener that passes everything on, and keeps notes and the run's beginning and end in `events.jsonl`.
+
+Nothing that it does may end a training, or hide the error that did: where the file cannot be written, the listener is
+told, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import AgentR1Error, RunError
+
+if TYPE_CHECKING:
+    from agent_r1_core.evaluation.report import EvaluationResult
+    from agent_r1_core.runs.events_file import End, Kind, Start
+    from agent_r1_core.runs.run import Run
+    from agent_r1_core.training.listener import Listener
+
+
+class Recorder:
+    """Records in a run, from `recording` on, what the listener is told."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._run: Run | None = None
+        self._step = 0
+        """The last recorded step."""
+        self._failed = False
+        """Whether an event could not be written."""
+
+    @contextmanager
+    def recording(self, run: Run, start: Start, step: int) -> Iterator[None]:
+        """Record, in the run, that its training begins after `step`, what the listener is told meanwhile, and how it
+        ends if an exception ends it."""
+        self._run, self._step, self._failed = run, step, False
+        self._append(start, f"training {start}" + (f" after step {step}" if step else ""))
+        try:
+            yield
+        except KeyboardInterrupt as interruption:
+            self.end("interrupted", str(interruption) or "training was interrupted")
+            raise
+        except AgentR1Error as error:
+            self.end("failed", str(error))
+            raise
+        except BaseException as error:
+            self.end("failed", f"{type(error).__name__}: {error}".rstrip(": "))
+            raise
+        finally:
+            self._run = None
+
+    def end(self, end: End, text: str) -> None:
+        """Record how training ended."""
+        self._append(end, text)
+
+    def begin(self, done: int, steps: int) -> None:
+        """Passed on."""
+        self._step = done
+        self._listener.begin(done, steps)
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Passed on."""
+        self._step = step
+        self._listener.step(step, metrics)
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        """Passed on."""
+        self._listener.episodes(done, total, of)
+
+    def evaluation(self, step: int, result: EvaluationResult) -> None:
+        """Passed on."""
+        self._listener.evaluation(step, result)
+
+    def note(self, text: str) -> None:
+        """Passed on and recorded."""
+        self._listener.note(text)
+        self._append("note", text)
+
+    def _append(self, event: Kind, text: str) -> None:
+        if self._run is None or self._failed:
+            return
+        try:
+            self._run.append_event(self._step, event, text)
+        except RunError as error:
+            self._failed = True
+            self._listener.note(f"events of the run are recorded no longer: {error}")

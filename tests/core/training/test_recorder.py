@@ -1,0 +1,121 @@
+"""A run keeps how it began, what its user was told, and how it ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.listener import Silence
+
+STEPS = 2
+
+
+class Notes(Silence):
+    """Remembers what was said, and does something at a step."""
+
+    def __init__(self, at: int = 0, does: str = "") -> None:
+        self.said: list[str] = []
+        self._at, self._does = at, does
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        if step == self._at and self._does == "is interrupted":
+            signal.raise_signal(signal.SIGTERM)
+        elif step == self._at:
+            raise AgentR1Error("the display is broken; mend it")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("recorder") / "model")
+
+
+def keys(model: Path, home: Path) -> list[str]:
+    return [
+        *("model.dtype=float32", "threads=1", "tasks.train={name: arithmetic, size: 4}", "tools=[calculator]"),
+        *("env.max_turns=2", "engine.max_new_tokens=4"),
+        *(f"training.steps={STEPS}", "training.tasks_per_step=2", "training.samples_per_task=2"),
+        *("evaluation={every: 0, at_start: false, at_end: false}", f"model.name={model}", f"run.dir={home}"),
+        *("run.name=run", "checkpoint.every=1"),
+    ]
+
+
+def told(run: Run) -> list[tuple[int, str, str]]:
+    return [(event.step, event.event, event.text) for event in run.events()]
+
+
+def test_from_the_start_over_an_interruption_to_the_end(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt) as interruption:
+        train("default", keys(model, tmp_path), listener=Notes(1, "is interrupted"))
+    run = Run.open(tmp_path / "run")
+    first = told(run)
+    assert first[0] == (0, "started", "training started")
+    assert (0, "note", f"writing to {run.path}") in first
+    assert first[-1] == (1, "interrupted", str(interruption.value))
+    assert "after step 1 of 2; continue with: agent-r1 train" in run.state().sentence
+    notes = Notes()
+    train("default", keys(model, tmp_path), resume=True, listener=notes)
+    second = told(run)[len(first) :]
+    assert second[0] == (1, "resumed", "training resumed after step 1")
+    assert second[-1] == (2, "finished", "all 2 steps are done")
+    heard = [text for _, event, text in second if event == "note"]
+    assert f"resuming {run.path} after step 1 of 2" in heard
+    assert heard == [text for text in notes.said if text in heard]
+    assert run.state().kind == "finished"
+
+
+def test_an_error_ends_a_run_with_its_sentence_but_a_refused_resume_does_not(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(AgentR1Error, match="the display is broken"):
+        train("default", keys(model, tmp_path), listener=Notes(1, "fails"))
+    run = Run.open(tmp_path / "run")
+    assert told(run)[-1] == (1, "failed", "the display is broken; mend it")
+    assert (run.state().kind, run.state().sentence) == ("failed", "the display is broken; mend it")
+    before = told(run)
+    with pytest.raises(RunError, match="started with other values of seed"):
+        train("default", [*keys(model, tmp_path), "seed=5"], resume=True, listener=Notes())
+    assert told(run) == before
+
+
+def test_a_start_that_fails_in_its_directory_is_recorded_unless_nothing_stays(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without results is removed; one that has replaced nothing and holds an evaluation stays."""
+
+    def fails(run: Run, model: Path) -> None:
+        assert run.state().kind == "training"
+        if evaluated:
+            run.write_evaluation("step_000000", {"n": 1}, step=0)
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Run, "keep_model_files", fails)
+    for evaluated in (False, True):
+        with pytest.raises(ZeroDivisionError):
+            train("default", keys(model, tmp_path), listener=Notes())
+        assert (tmp_path / "run").exists() == evaluated
+    assert told(Run.open(tmp_path / "run"))[-1] == (0, "failed", "ZeroDivisionError: division by zero")
+
+
+def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(model: Path, tmp_path: Path) -> None:
+    class Obstacle(Notes):
+        """Puts a folder where the events are, and then fails."""
+
+        def note(self, text: str) -> None:
+            super().note(text)
+            events = tmp_path / "run" / "events.jsonl"
+            if events.is_file():
+                events.unlink()
+                events.mkdir()
+
+    notes = Obstacle(1, "fails")
+    with pytest.raises(AgentR1Error, match="the display is broken"):
+        train("default", keys(model, tmp_path), listener=notes)
+    assert len([text for text in notes.said if "events of the run are recorded no longer" in text]) == 1

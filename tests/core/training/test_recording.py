@@ -1,0 +1,164 @@
+"""What a run keeps for people to read, and what it leaves out where it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.errors import RunError
+from agent_r1_core.plugins.trust import Trust
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training.api import evaluate, resolve
+from agent_r1_core.training.evaluator import EvaluationPlan
+from agent_r1_core.training.listener import Silence
+from agent_r1_core.trajectory import EndStatus
+
+REWARD = '''
+"""Pays for vowels, and breaks on the second sample of a task."""
+from agent_r1_core import EpisodeError, RewardFn, RewardSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Vowels(RewardFn):
+    """Share of vowels."""
+
+    def score(self, trajectory):
+        if trajectory.sample == 1:
+            raise EpisodeError("the scorer is gone")
+        text = "".join(turn.text for turn in trajectory.turns).lower()
+        return sum(letter in "aeiou" for letter in text) / max(1, len(text))
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("vowels", ":Vowels", "share of vowels")]
+'''
+SETS = "{sums: {name: arithmetic, split: eval, size: 4}, more: {name: arithmetic, terms: 3, split: eval, size: 2}}"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recording")
+    tiny_model_folder(folder / "model")
+    (folder / "vowels.py").write_text(REWARD)
+    return folder
+
+
+def keys(home: Path, name: str, **changed: object) -> list[str]:
+    settings: Mapping[str, object] = {
+        "model.name": home / "model",
+        "tasks.train": "{name: arithmetic, size: 4}",
+        "tasks.eval": SETS,
+        "env": "{name: tool_calling, max_turns: 2, max_tokens: 200, system_prompt: ''}",
+        "tools": "[calculator]",
+        "rewards": "[vowels]",
+        "algorithm": "ppo",
+        "engine.max_new_tokens": 6,
+        "training": "{steps: 2, tasks_per_step: 2, samples_per_task: 3, max_retries: 0}",
+        "evaluation": "{every: 1, at_start: false}",
+        "checkpoint": "{every: 1, keep: 9, best: null}",
+        "recording.evaluation_episodes": 3,
+        "deterministic": "true",
+        "run.dir": home / "runs",
+        "run.name": name,
+        **{key.replace("__", "."): value for key, value in changed.items()},
+    }
+    return [f"{key}={value}" for key, value in settings.items()]
+
+
+def trained(home: Path, name: str, resume: bool = False, **changed: object) -> Run:
+    given = keys(home, name, **changed)
+    return train("default", given, plugins=[home / "vowels.py"], resume=resume, listener=Silence())
+
+
+@pytest.fixture(scope="module")
+def run(home: Path) -> Run:
+    return trained(home, "run")
+
+
+def test_groups_come_first_and_dropped_episodes_last(run: Run) -> None:
+    for line in run.metrics():
+        played, numbers = run.read_trajectories(line["step"], dropped=True), run.read_token_numbers(line["step"])
+        assert run.read_trajectories(line["step"]) == played[:4]
+        assert len(numbers) == len(run.read_advantages(line["step"])) == 4
+        assert [one.sample for one in played] == [0, 2, 0, 2, 1, 1]
+        assert [one.status is EndStatus.FAILED for one in played] == [False] * 4 + [True] * 2
+        assert [one.task.id for one in played[:4:2]] == [one.task.id for one in played[4:]]
+        assert line["rollout/episodes"] == 4
+        assert line["reward/mean"] == pytest.approx(sum(one.total_reward for one in played[:4]) / 4)
+        assert all(None not in known.values() for known in numbers)
+        for known in run.read_token_numbers(line["step"], dropped=True)[4:]:
+            assert set(known.values()) == {None}
+        assert "the scorer is gone" in played[4].reason
+
+
+def test_an_evaluation_keeps_the_first_episodes_of_each_set(run: Run) -> None:
+    assert list(run.evaluations()) == ["step_000001", "step_000002"]
+    for step, (name, result) in enumerate(run.evaluations().items(), 1):
+        assert result["trajectories"] == {"sums": f"{name}.sums.parquet", "more": f"{name}.more.parquet"}
+        for set_name, kept in (("sums", 3), ("more", 2)):
+            played = run.read_evaluation_trajectories(name, set_name)
+            assert len(played) == kept
+            scores = [row["reward"] for row in _lines(run, name, set_name)[:kept]]
+            assert [one.total_reward for one in played] == scores
+            file = run.evaluation_trajectories_file(name, set_name)
+            assert pq.read_table(file)["step"].to_pylist() == [step] * kept
+    with pytest.raises(RunError, match="keeps no episodes token by token of the set odd; it has sums, more; evaluate"):
+        run.read_evaluation_trajectories("step_000001", "odd")
+
+
+def _lines(run: Run, name: str, set_name: str) -> list[dict[str, float]]:
+    from agent_r1_core.evaluation.result_file import ResultFile
+
+    episodes = ResultFile.open(run.path / "evaluations" / f"{name}.json").sets()[set_name]
+    return [{"reward": one.total} for one in episodes]
+
+
+def test_a_resume_removes_the_episodes_of_later_evaluations_and_may_record_otherwise(home: Path) -> None:
+    """What is computed stays the same, whatever is recorded."""
+    quiet = {"recording__learner": "false", "recording__dropped": "false", "recording__evaluation_episodes": 0}
+    whole = trained(home, "quiet", **quiet)
+    assert len(whole.read_trajectories(1, dropped=True)) == 4
+    for known in whole.read_token_numbers(1):
+        assert known["advantages"] is not None
+        assert known["learner_logprobs"] is known["values"] is None
+    assert not list(whole.path.glob("evaluations/*.parquet"))
+    assert all("trajectories" not in result for result in whole.evaluations().values())
+
+    other = trained(home, "other")
+    assert (other.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()
+    with Run.resume(other.path) as opened:
+        opened.truncate_after(1)
+    assert not list(other.path.glob("evaluations/step_000002*"))
+    assert len(list(other.path.glob("evaluations/step_000001*.parquet"))) == 2
+    again = trained(home, "other", resume=True, **quiet)
+    assert (again.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()
+    assert len(again.read_trajectories(2, dropped=True)) == 4
+    assert "trajectories" not in again.evaluations()["step_000002"]
+
+
+@pytest.mark.parametrize("where", ["run", "new"])
+def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, where: str) -> None:
+    model = run.path if where == "run" else home / "model"
+    tasks = "{name: arithmetic, split: eval, size: 4}"
+    given = keys(home, f"eval-{where}", tasks__eval=tasks, model__name=model)
+    given = [key for key in given if not key.startswith(("algorithm=", "training=", "checkpoint=", "evaluation="))]
+    if where == "run":
+        resolved = resolve(run.path, given, training=False, trust=Trust(named=True))
+    else:
+        resolved = resolve("default", given, training=False, plugins=[home / "vowels.py"])
+    plan = EvaluationPlan(resolved)
+    _, path = evaluate(plan, Silence())
+    made = Run.open(path.parent.parent)
+    assert (made.path == run.path) == (where == "run")
+    assert made.evaluations()["eval_1"]["trajectories"] == {"": "eval_1.parquet"}
+    assert len(made.read_evaluation_trajectories("eval_1")) == 3
+    assert pq.read_table(made.path / "evaluations" / "eval_1.parquet")["step"].to_pylist() == [None] * 3
+    assert made.state().kind == "finished"
+    assert where == "run" or made.trajectory_steps() == []
