@@ -81,6 +81,8 @@ _HOMES = {
     "TrackerSpec": "specs",
     "Trajectory": "trajectory",
     "Turn": "trajectory",
+    "Work": "work",
+    "WorkDisplay": "work",
     "cache_dir": "folders",
     "check_request": "contracts.engine",
     "context_digest": "contracts.engine",
@@ -96,6 +98,7 @@ _HOMES = {
     "text_field": "records",
     "tool": "contracts.tool",
     "train": "training.api",
+    "working": "work",
 }
 
 __version__ = "0.1.0"

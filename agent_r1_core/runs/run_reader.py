@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
@@ -16,14 +16,25 @@ from agent_r1_core.runs import directory
 from agent_r1_core.runs.alarm_file import AlarmFile
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation
+from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.events_file import Event, EventsFile
+from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.replaced import aside
-from agent_r1_core.runs.trajectory_file import read_advantages, read_task_keys, read_trajectories
+from agent_r1_core.runs.state import RunState
+from agent_r1_core.runs.trajectory_file import (
+    read_advantages,
+    read_task_keys,
+    read_token_numbers,
+    read_trajectories,
+)
 from agent_r1_core.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agent_r1_core.runs.inline import Inline
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
 
@@ -37,6 +48,7 @@ class RunReader:
         self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
         self._alarms = AlarmFile(path / "health.jsonl")
+        self._events = EventsFile(path / "events.jsonl")
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
@@ -97,17 +109,33 @@ class RunReader:
         """The verdict on the run, one to three lines: healthy, or which alarms stand, since when."""
         return verdict(self.alarms(), max(self._metrics.last_step(), 0))
 
+    def events(self) -> list[Event]:
+        """How training began, what it told its user, and how it ended, in the order of time."""
+        return self._events.read()
+
+    def state(self) -> RunState:
+        """Whether the run is trained just now, and if not, how its training ended."""
+        events, held = self.events(), is_held(self.path)
+        # A trainer writes its end before it lets go: one that ended in between has written it by now.
+        return RunState.of(self.path, events if held else self.events(), held)
+
     def trajectory_file(self, step: int) -> Path:
         """Where the trajectories of a step are, once they are written."""
         return self.path / "trajectories" / f"step_{step:06d}.parquet"
 
-    def read_trajectories(self, step: int) -> list[Trajectory]:
-        """The trajectories of a step."""
-        return read_trajectories(self.trajectory_file(step))
+    def read_trajectories(self, step: int, dropped: bool = False) -> list[Trajectory]:
+        """The trajectories of a step, then its greedy baselines, then, if asked for, the episodes that were dropped
+        because they failed at every attempt, and count in no mean."""
+        return read_trajectories(self.trajectory_file(step), dropped)
 
-    def read_advantages(self, step: int) -> list[list[float] | None]:
+    def read_advantages(self, step: int, dropped: bool = False) -> list[list[float] | None]:
         """The advantages of a step, one row per trajectory over all its ids; None: not trained on."""
-        return read_advantages(self.trajectory_file(step))
+        return read_advantages(self.trajectory_file(step), dropped)
+
+    def read_token_numbers(self, step: int, dropped: bool = False) -> list[dict[str, list[float] | None]]:
+        """What the update of a step knew of the tokens: advantages, the learner's log-probs and values, one row per
+        trajectory over all its ids; None: nothing of this kind."""
+        return read_token_numbers(self.trajectory_file(step), dropped)
 
     def read_task_keys(self, step: int) -> set[str]:
         """Keys of the tasks of a step; see `task_key` of `trajectory_file`."""
@@ -117,6 +145,30 @@ class RunReader:
         """The steps that have a trajectory file, in ascending order."""
         found = (_STEP_FILE.fullmatch(path.name) for path in self.path.glob("trajectories/*"))
         return sorted(int(match[1]) for match in found if match)
+
+    def evaluation_trajectories_file(self, name: str, set_name: str = "") -> Path:
+        """Where the episodes of an evaluation are token by token, if they are kept.
+
+        Args:
+            set_name: the evaluation set; empty if there is one without a name.
+        """
+        return self.path / "evaluations" / f"{name}{set_name and '.'}{set_name}.parquet"
+
+    def read_evaluation_trajectories(self, name: str, set_name: str = "") -> list[Trajectory]:
+        """The first episodes of an evaluation set, token by token; those that failed, if they are among them, come
+        last.
+
+        Raises:
+            RunError: the evaluation, or the set, keeps none.
+        """
+        path = self.path / "evaluations" / f"{name}.json"
+        files = trajectory_files(path, read_evaluation(path))
+        if set_name not in files:
+            raise RunError(
+                f"{path} keeps no episodes token by token{f' of the set {set_name}' if set_name else ''}; "
+                f"it has {', '.join(files) or 'none'}; evaluate with recording.evaluation_episodes above 0"
+            )
+        return read_trajectories(path.with_name(files[set_name]))
 
     def evaluation_tasks(self) -> EvaluationTasks | None:
         """Which tasks are evaluated and held out; None if the run stopped before it recorded them."""
@@ -141,6 +193,37 @@ class RunReader:
         later = [name for name, result in evaluations.items() if result["step"] is None]
         numbered = sorted(later, key=lambda name: (len(name), name)) or list(evaluations)
         return self.path / "evaluations" / f"{numbered[-1]}.json" if numbered else None
+
+    def plot(self, *metrics: str, others: Sequence[RunReader] = ()) -> Inline:
+        """Curves over the steps, inline in a notebook; in a terminal small ones with numbers.
+
+            run.plot("reward/mean", "eval/exact_match", others=[Run.open("runs/ppo-1")])
+
+        Args:
+            metrics: names as in `metrics()`; none: the mean reward.
+            others: runs whose curves are drawn over this one's.
+
+        Raises:
+            RunError: no run has such a metric, or a file is damaged.
+        """
+        from agent_r1_core.runs.plot import plot
+
+        return plot((self, *others), metrics)
+
+    def show(self, step: int | None = None, group: int = 0, sample: int = 0) -> Inline:
+        """One episode, inline in a notebook: the conversation, and token by token; in a terminal its text.
+
+        Args:
+            step: None: the newest one.
+            group: of the step, from 0.
+            sample: of the group, from 0.
+
+        Raises:
+            RunError: there is no such episode, or the file is damaged.
+        """
+        from agent_r1_core.runs.shown_episode import show_episode
+
+        return show_episode(self, step, group, sample)
 
     def policy(self, damaged: Mapping[Path, str] = MappingProxyType({})) -> RunPolicy:
         """The policy that represents this run: the best checkpoint's, else the final one, else the newest.

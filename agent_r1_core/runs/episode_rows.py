@@ -1,0 +1,179 @@
+"""EpisodeRow: an episode in a table; its file's columns are read without the ids and messages of the others.
+
+Files before version 4 have no columns for turns and errors of tools: both are then counted in the column `turns`.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
+from agent_r1_core.trajectory import EndStatus
+
+LONGEST = 2000
+"""Characters of an answer or a reason in a table."""
+COUNTED = ("turn_count", "tool_errors")
+COLUMNS = (
+    "task_id", "sample", "status", "reason", "answer", "return", "reward", "rewards", "action_tokens",
+    "segment_lengths", "seconds", "baseline", *COUNTED,
+)  # fmt: skip
+PLACES = ("task_id", "sample", "status", "baseline")
+"""What says where groups begin and end."""
+_PLAIN = ("sample", "status", "reward", "action_tokens", "seconds")
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """An episode without its texts."""
+
+    row: int
+    """Its place in the file."""
+    sample: int
+    task: str
+    """The task's id."""
+    status: str
+    reason: str
+    answer: str | None
+    total: float
+    """The return."""
+    reward: float
+    rewards: Mapping[str, float]
+    """Each outcome reward, unweighted."""
+    turns: int
+    action_tokens: int
+    tokens: int
+    tool_errors: int
+    seconds: float
+    baseline: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the total is called `return`."""
+        values = asdict(self)
+        return {("return" if name == "total" else name): value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class EpisodeGroup:
+    """The rows of one task's samples under one policy."""
+
+    index: int
+    rows: tuple[int, ...]
+    baseline: int | None
+    """The row of the greedy baseline."""
+
+
+def read_rows(path: Path, rows: Sequence[int] | None = None) -> list[EpisodeRow]:
+    """The episodes of a file, or those in some rows, in the order of the file.
+
+    Raises:
+        RunError: the file is missing, damaged or of another version, or lacks a row.
+    """
+    with naming_damage(path), parquet_file(path) as file:
+        table = read_columns(file, COLUMNS)
+        return rows_of(table, range(table.num_rows) if rows is None else _checked(path, rows, table.num_rows))
+
+
+def read_places(path: Path) -> list[EpisodeGroup]:
+    """Which rows belong together.
+
+    Raises:
+        RunError: the file is missing, damaged or of another version.
+    """
+    with naming_damage(path), parquet_file(path) as file:
+        return groups_of(read_columns(file, PLACES))
+
+
+def read_columns(file: Any, names: Iterable[str]) -> Any:
+    """Columns of an open file as an Arrow table. Where it lacks one of `COUNTED`, `turns` comes instead."""
+    there = set(file.schema_arrow.names)
+    wanted = [name for name in names if name in there]
+    if any(name in COUNTED and name not in there for name in names):
+        wanted += [name for name in ("turns",) if name not in wanted]
+    return file.read(wanted, use_threads=False)
+
+
+def rows_of(table: Any, rows: Sequence[int]) -> list[EpisodeRow]:
+    """The episodes in some rows of a table with `COLUMNS`."""
+    return [_row(place, values) for place, values in zip(rows, taken(table, rows).to_pylist(), strict=True)]
+
+
+def taken(table: Any, rows: Sequence[int]) -> Any:
+    """Some rows of a table, in any order. Their numbers go to Arrow as bytes: to look at a list it imports pandas."""
+    import pyarrow as pa
+
+    if isinstance(rows, range) and len(rows) == table.num_rows:
+        return table
+    numbers = pa.py_buffer(array("q", rows))
+    return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
+
+
+def counted(table: Any) -> Iterator[tuple[int, int]]:
+    """The turns and the errors of tools of every row of a table."""
+    if all(name in table.column_names for name in COUNTED):
+        yield from zip(*(table.column(name).to_pylist() for name in COUNTED), strict=True)
+    else:
+        yield from (_count(json.loads(text)) for text in table.column("turns").to_pylist())
+
+
+def groups_of(table: Any) -> list[EpisodeGroup]:
+    """The groups of a table with the columns `PLACES`; old files have no `baseline`.
+
+    A group's samples are neighbours, in ascending order; episodes that were dropped are in none.
+    """
+    tasks, samples, statuses = (table.column(name).to_pylist() for name in ("task_id", "sample", "status"))
+    greedy = table.column("baseline").to_pylist() if "baseline" in table.column_names else [False] * len(tasks)
+    groups: list[list[int]] = []
+    baselines: dict[str, list[int]] = {}
+    before: tuple[str, int] | None = None
+    for row, (task, sample, status, baseline) in enumerate(zip(tasks, samples, statuses, greedy, strict=True)):
+        if baseline:
+            baselines.setdefault(task, []).append(row)
+        elif status != EndStatus.FAILED:
+            if before is None or task != before[0] or sample <= before[1]:
+                groups.append([])
+            groups[-1].append(row)
+            before = (task, sample)
+    greedily = {task: iter(rows) for task, rows in baselines.items()}  # of a task that comes twice, each has its own
+    return [
+        EpisodeGroup(index, tuple(rows), next(greedily.get(tasks[rows[0]], iter(())), None))
+        for index, rows in enumerate(groups)
+    ]
+
+
+def _row(place: int, values: dict[str, Any]) -> EpisodeRow:
+    turns = values.get("turn_count"), values.get("tool_errors")
+    if None in turns:
+        turns = _count(json.loads(values["turns"]))
+    answer = values["answer"]
+    return EpisodeRow(
+        row=place,
+        task=values["task_id"],
+        reason=values["reason"][:LONGEST],
+        answer=None if answer is None else answer[:LONGEST],
+        total=values["return"],
+        rewards=json.loads(values["rewards"]),
+        turns=int(turns[0] or 0),
+        tokens=sum(values["segment_lengths"]),
+        tool_errors=int(turns[1] or 0),
+        baseline=bool(values.get("baseline")),
+        **{name: values[name] for name in _PLAIN},
+    )
+
+
+def _count(turns: list[dict[str, Any]]) -> tuple[int, int]:
+    calls = [call for turn in turns for call in turn.get("calls", turn["info"].get("calls", ()))]
+    steps = sum(turn.get("purpose", "action") == "action" for turn in turns)
+    return steps, sum(call.get("error") is not None for call in calls)
+
+
+def _checked(path: Path, rows: Sequence[int], count: int) -> Sequence[int]:
+    missing = [row for row in rows if not 0 <= row < count]
+    if missing:
+        raise RunError(f"{path} has no episode {missing[0]}: it holds {count}, counted from 0; choose one of these")
+    return rows

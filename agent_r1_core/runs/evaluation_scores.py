@@ -1,0 +1,138 @@
+"""EvaluationScores: what a run's recorded evaluation measured, without validating the rest of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over tasks with its 95 % interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class EvaluationScores:
+    """The scores of one evaluation."""
+
+    name: str
+    """Its file's, without `.json`."""
+    step: int | None
+    """The training step of the policy; None: `agent-r1 eval` made it."""
+    sets: Mapping[str, Mapping[str, Score]]
+    """By set and metric. The set without a name comes first: the only one, or the mean over the others."""
+    trajectories: Mapping[str, str]
+    """The files of the episodes that were kept, by set."""
+
+    @classmethod
+    def read(cls, path: Path) -> EvaluationScores:
+        """Read an evaluation's `.json` file.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        result = read_evaluation(path)
+        try:
+            sets = {"": _scores(result["metrics"])}
+            sets |= {str(name): _scores(one["metrics"]) for name, one in (result.get("sets") or {}).items()}
+            files = {str(name): _plain_name(file) for name, file in (result.get("trajectories") or {}).items()}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise damaged_file(path) from error
+        return cls(path.stem, result.get("step"), sets, files)
+
+    @property
+    def n(self) -> int:
+        """Questions that the main score counts."""
+        score = self.sets[""].get(self.main)
+        return 0 if score is None else score.n
+
+    @property
+    def main(self) -> str:
+        """The main score's name: exact match, or the return if tasks have no answers."""
+        scores = self.sets[""]
+        return next(
+            (name for name in (metric.EXACT_MATCH, metric.REWARD_MEAN) if name in scores), next(iter(scores), "")
+        )
+
+    @property
+    def headline(self) -> str:
+        """The main score, as in `exact_match 0.385 [0.320, 0.454] (n = 200)`; empty without scores."""
+        score = self.sets[""].get(self.main)
+        if score is None:
+            return ""
+        interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
+        return f"{self.main} {score.value:.3f}{interval} (n = {score.n})"
+
+    def score(self, measured: str) -> Score | None:
+        """A metric as checkpoints name it: `eval/<metric>` or `eval/<set>/<metric>`."""
+        name = measured.removeprefix(metric.EVALUATION)
+        if name in self.sets[""]:
+            return self.sets[""][name]
+        group, _, rest = name.partition("/")
+        return self.sets.get(group, {}).get(rest)
+
+
+class RecordedEvaluations:
+    """The evaluations of a run; files that did not change are not read again."""
+
+    def __init__(self, folder: Path, check: Callable[[Path], object] = Path) -> None:
+        """Read nothing yet.
+
+        Args:
+            check: is called with every file before it is read, and raises a RunError if it must not be.
+        """
+        self._folder = folder
+        self._check = check
+        self._read: dict[Path, tuple[tuple[int, int], EvaluationScores | RunError]] = {}
+
+    def all(self) -> tuple[list[EvaluationScores], list[str]]:
+        """The evaluations in the order of their steps, those that `agent-r1 eval` made last; and a sentence for every
+        file that cannot be read."""
+        found = {path: self._scores(path) for path in sorted(self._folder.glob("*.json"))}
+        self._read = {path: self._read[path] for path in found}
+        good = [one for one in found.values() if isinstance(one, EvaluationScores)]
+        good.sort(key=lambda one: (one.step is None, one.step or 0, len(one.name), one.name))
+        return good, [str(one) for one in found.values() if isinstance(one, RunError)]
+
+    def _scores(self, path: Path) -> EvaluationScores | RunError:
+        try:
+            about = path.stat()
+            stamp = (about.st_mtime_ns, about.st_size)
+        except OSError:  # it is gone by now, or a link to nothing
+            stamp = (0, 0)
+        if path not in self._read or self._read[path][0] != stamp:
+            try:
+                self._check(path)
+                self._read[path] = (stamp, EvaluationScores.read(path))
+            except RunError as error:
+                self._read[path] = (stamp, error)
+        return self._read[path][1]
+
+
+def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
+    return {
+        str(name): Score(float(one["mean"]), _optional(one.get("low")), _optional(one.get("high")), int(one["n"]))
+        for name, one in metrics.items()
+    }
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _plain_name(name: Any) -> str:
+    """A file's name that leads nowhere else."""
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ValueError(f"{name!r} is no name of a file")
+    return name

@@ -1,0 +1,116 @@
+"""MetricsTail: the metrics of a run, of which every read takes only the lines that are new.
+
+A resume writes the file anew; the next read then begins anew, too. A damaged line is named and left out.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.metrics_file import MetricsFile
+
+_BLOCK = 2**20
+"""Bytes that are read and parsed at once."""
+
+
+class MetricsTail:
+    """The lines of `metrics.jsonl` as columns of numbers; an absent value is None."""
+
+    _inode: int
+    """Of the file that was read, up to `_offset`."""
+    _offset: int
+
+    def __init__(self, path: Path, only: Collection[str] | None = None) -> None:
+        """Read nothing yet.
+
+        Args:
+            only: the metrics to keep; None: all.
+        """
+        self._file = MetricsFile(path)
+        self._only = only
+        self._begin()
+
+    def update(self) -> None:
+        """Read what was added since the last time.
+
+        Raises:
+            RunError: the file cannot be read.
+        """
+        try:
+            with self._file.path.open("rb") as file:
+                about = os.fstat(file.fileno())
+                if about.st_ino != self._inode or about.st_size < self._offset:
+                    self._begin()
+                self._inode = about.st_ino
+                file.seek(self._offset)
+                while block := file.read(_BLOCK):
+                    self._add(self._torn + block)
+                    self._offset += len(block)
+        except FileNotFoundError:
+            self._begin()
+        except OSError as error:
+            raise RunError(
+                f"{self._file.path} cannot be read ({error.strerror}); make it readable and retry"
+            ) from error
+
+    @property
+    def last_step(self) -> int | None:
+        """The newest step; None: there is none."""
+        return self.steps[-1] if self.steps else None
+
+    def columns(self, after: int | None = None) -> dict[str, list[float | None]]:
+        """Every metric of the steps after a step, one value a step."""
+        start = 0 if after is None else bisect_right(self.steps, after)
+        return {name: self.column(name, start) for name in self._values}
+
+    def column(self, name: str, start: int = 0) -> list[float | None]:
+        """One metric by step, from a place on; empty if no step has it."""
+        values, present = self._values.get(name, array("d")), self._present.get(name, bytearray())
+        known = [value if there else None for value, there in zip(values[start:], present[start:], strict=True)]
+        missing = len(self.steps) - max(start, len(values))
+        return known + [None] * missing if name in self._values else []
+
+    def _begin(self) -> None:
+        self.steps: list[int] = []
+        """In ascending order."""
+        self.problems: list[str] = []
+        """A sentence for every damaged line."""
+        self._values: dict[str, array[float]] = {}
+        self._present: dict[str, bytearray] = {}
+        self._torn = b""
+        self._inode = self._offset = self._lines = 0
+
+    def _add(self, content: bytes) -> None:
+        *lines, self._torn = content.split(b"\n")
+        for line in lines:
+            self._lines += 1
+            try:
+                self._append(self._file.parse(self._lines, line, self._only))
+            except RunError as error:
+                self.problems.append(str(error))
+
+    def _append(self, record: dict[str, Any]) -> None:
+        step = record.pop("step")
+        while self.steps and self.steps[-1] >= step:  # a run that was killed and resumed repeats steps
+            self._drop_last()
+        place = len(self.steps)
+        self.steps.append(step)
+        for name, value in record.items():
+            values, present = self._values.setdefault(name, array("d")), self._present.setdefault(name, bytearray())
+            missing = place - len(values)
+            values.extend([0.0] * missing)
+            present.extend(bytes(missing))
+            values.append(float(value))
+            present.append(1)
+
+    def _drop_last(self) -> None:
+        self.steps.pop()
+        for name, values in self._values.items():
+            del values[len(self.steps) :]
+            del self._present[name][len(self.steps) :]

@@ -1,0 +1,235 @@
+"""RunSummary: what a list of runs says about one of them; SummaryReader reads it again and again, the new parts only.
+
+A part that cannot be read is None, and `problem` says why; everything else is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.runs import lock
+from agent_r1_core.runs.config_sections import read_sections
+from agent_r1_core.runs.directory import MARKER
+from agent_r1_core.runs.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
+from agent_r1_core.runs.metrics_tail import MetricsTail
+from agent_r1_core.runs.run_reader import RunReader
+from agent_r1_core.runs.state import RunState
+
+POINTS = 60
+"""Of the small curve."""
+_NUMBERED = re.compile(r"(?P<stem>.+)-\d+")
+"""The name of a run that was given none."""
+_NEEDED = ("algorithm", "checkpoint", "model", "training")
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True)
+class BestScore:
+    """The best evaluation of a run."""
+
+    metric: str
+    score: Score
+    step: int | None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run in a list."""
+
+    name: str
+    path: Path
+    state: str | None
+    """`training`, `finished`, `interrupted` or `failed`."""
+    sentence: str | None
+    """The state in words."""
+    recipe: str | None
+    """Of a run that does not say it, as far as the name tells."""
+    algorithm: str | None
+    model: str | None
+    step: int | None
+    """The newest recorded step."""
+    steps: int | None
+    """Planned steps."""
+    best: BestScore | None
+    curve: list[tuple[int, float]]
+    """Steps and their mean rewards: at most `POINTS`, evenly chosen, the newest among them."""
+    created: float | None
+    """Unix seconds, as `updated`."""
+    updated: float | None
+    seconds: float | None
+    """Of all recorded steps."""
+    problem: str | None
+    """What could not be read, and why."""
+
+    @classmethod
+    def of(cls, run: RunReader) -> RunSummary:
+        """The summary of a run that is looked at once."""
+        return SummaryReader(run).read()
+
+
+class SummaryReader:
+    """Keeps what it has read of a run's metrics, evaluations and configuration."""
+
+    def __init__(self, run: RunReader, check: Callable[[Path], object] = Path) -> None:
+        """Read nothing yet.
+
+        Args:
+            check: is called with every file before it is read, and raises a RunError if it must not be.
+        """
+        self.run = run
+        self.metrics = MetricsTail(run.path / "metrics.jsonl", only=(metric.REWARD_MEAN, metric.TIME_STEP))
+        self.evaluations = RecordedEvaluations(run.path / "evaluations", check)
+        self.check = check
+        self._config: tuple[int, Mapping[str, Any]] = (-1, {})
+        """When it was written, and what it holds."""
+        self._read: tuple[int, Mapping[str, Any]] = (-1, {})
+        """The same of the sections that a summary needs."""
+        self._problems: list[str] = []
+
+    def read(self) -> RunSummary:
+        """The run as it is now."""
+        self._problems = []
+        state = self._part("events.jsonl", self.state)
+        config = self._part("config.yaml", self._sections) or {}
+        self._part("metrics.jsonl", self.metrics.update)
+        about = self._part(MARKER, self._about) or {}
+        evaluations, damaged = self.evaluations.all()
+        self._problems += [*self.metrics.problems, *damaged]
+        seconds = [value for value in self.metrics.column(metric.TIME_STEP) if value is not None]
+        planned = _at(config, "training", "steps")
+        return RunSummary(
+            name=self.run.name,
+            path=self.run.path,
+            state=None if state is None else str(state.kind),
+            sentence=None if state is None else state.sentence,
+            recipe=_recipe(about, self.run.name),
+            algorithm=_text(_at(config, "algorithm", "name")),
+            model=_text(_at(config, "model", "name")),
+            step=self.metrics.last_step,
+            steps=planned if isinstance(planned, int) else None,
+            best=_best(evaluations, _text(_at(config, "checkpoint", "best"))),
+            curve=self._curve(),
+            created=_created(about),
+            updated=_updated(self.run.path),
+            seconds=sum(seconds) if seconds else None,
+            problem="; ".join(self._problems) or None,
+        )
+
+    def state(self) -> RunState:
+        """Whether the run is trained just now, and if not, how its training ended.
+
+        Raises:
+            RunError: its events are damaged.
+        """
+        for name in (lock.NAME, "events.jsonl"):
+            self.check(self.run.path / name)
+        return self.run.state()
+
+    def config(self) -> Mapping[str, Any]:
+        """The configuration, parsed again only when its file changed.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        try:
+            stamp = (self.run.path / "config.yaml").stat().st_mtime_ns
+        except OSError:
+            stamp = -1
+        if stamp == -1 or stamp != self._config[0]:
+            self._config = (stamp, self.run.config())
+        return self._config[1]
+
+    def _sections(self) -> Mapping[str, Any]:
+        """What the summary needs of the configuration, or all of it if that is known.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        path = self.run.path / "config.yaml"
+        stamp = path.stat().st_mtime_ns if path.is_file() else -1
+        if stamp == -1:
+            return self.config()
+        if stamp not in (self._config[0], self._read[0]):
+            self._read = (stamp, read_sections(path, _NEEDED))
+        return self._config[1] if stamp == self._config[0] else self._read[1]
+
+    def _part(self, name: str, read: Callable[[], _Part]) -> _Part | None:
+        try:
+            self.check(self.run.path / name)
+            return read()
+        except AgentR1Error as error:
+            self._problems.append(str(error))
+        except OSError as error:
+            self._problems.append(f"{error.filename or self.run.path} cannot be read ({error.strerror or error})")
+        return None
+
+    def _curve(self) -> list[tuple[int, float]]:
+        rewards = self.metrics.column(metric.REWARD_MEAN)
+        known = [(step, value) for step, value in zip(self.metrics.steps, rewards, strict=False) if value is not None]
+        if len(known) <= POINTS:
+            return known
+        last = len(known) - 1
+        return [known[round(place * last / (POINTS - 1))] for place in range(POINTS)]
+
+    def _about(self) -> dict[str, Any]:
+        try:
+            about = json.loads((self.run.path / MARKER).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            return {}
+        return about if isinstance(about, dict) else {}
+
+
+def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScore | None:
+    """The highest score of the metric that chooses checkpoints, or of the main one; of evaluations in training, unless
+    `agent-r1 eval` made all. The earliest wins a tie."""
+    trained = [one for one in evaluations if one.step is not None] or evaluations
+    found = [(one, one.score(measured)) for one in trained] if measured else []
+    name = (measured or "").removeprefix(metric.EVALUATION)
+    best = [BestScore(name, score, one.step) for one, score in found if score is not None]
+    if not best:
+        best = [BestScore(one.main, one.sets[""][one.main], one.step) for one in trained if one.sets[""]]
+        best = [one for one in best if one.metric == best[-1].metric]
+    return max(best, key=lambda one: one.score.value) if best else None
+
+
+def _recipe(about: Mapping[str, Any], name: str) -> str | None:
+    if "recipe" in about:
+        return _text(about["recipe"])
+    numbered = _NUMBERED.fullmatch(name)  # runs of before do not say it
+    return numbered["stem"] if numbered else None
+
+
+def _created(about: Mapping[str, Any]) -> float | None:
+    try:
+        return datetime.strptime(about["created"], "%Y-%m-%dT%H:%M:%S%z").timestamp()
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _updated(path: Path) -> float | None:
+    times = []
+    for name in ("metrics.jsonl", "events.jsonl", "evaluations", "config.yaml"):
+        try:
+            times.append((path / name).stat().st_mtime)
+        except OSError:
+            continue
+    return max(times, default=None)
+
+
+def _at(config: Mapping[str, Any], *keys: str) -> Any:
+    value: Any = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
