@@ -1,0 +1,91 @@
+// Where data comes from: the server, or in an exported page the data that it carries.
+
+const carried = readCarried();
+
+/** Whether this page is an export, which has no server. */
+export const isExport = carried !== null;
+
+export class ApiError extends Error {}
+
+/** The JSON at `/api/<parts>`, each part encoded: get(["runs", id, "metrics"], {after: 3}). Throws ApiError. */
+export async function get(parts, query = {}, options = {}) {
+  const path = address(parts, query);
+  if (carried) {
+    const found = (await carried)[path];
+    if (found === undefined) throw new ApiError("This exported page does not hold this part of the run.");
+    return found;
+  }
+  let response;
+  try {
+    response = await fetch(`/api/${path}`, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The viewer does not answer; start `agent-r1 view` again.");
+  }
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new ApiError(body.error ?? `The viewer answered ${response.status}.`);
+  return body;
+}
+
+/**
+ * Call `changed({run, what})` whenever a run's files change, until the returned function is called; also once the server
+ * watches them, since they may have changed before. A page out of sight hears nothing: browsers keep six connections to a
+ * server, for all of its pages.
+ */
+export function follow(runs, changed) {
+  if (carried) return () => {};
+  const query = runs.map((run) => `run=${encodeURIComponent(run)}`).join("&");
+  let source = null;
+  const turn = () => {
+    source?.close();
+    source = document.hidden ? null : listen();
+  };
+  document.addEventListener("visibilitychange", turn);
+  turn();
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    source?.close();
+  };
+
+  function listen() {
+    const opened = new EventSource(`/api/live?${query}`);
+    opened.addEventListener("watching", () => (runs.length ? runs : [""]).forEach((run) => changed({ run, what: "episodes" })));
+    opened.addEventListener("changed", (event) => changed(JSON.parse(event.data)));
+    opened.addEventListener("open", () => delete document.documentElement.dataset.lost);
+    opened.addEventListener("error", () => (document.documentElement.dataset.lost = ""));
+    return opened;
+  }
+}
+
+/** The lines of a search as they come: objects with one of the keys hit, progress, problem, end. */
+export async function* stream(parts, query, signal) {
+  const response = await fetch(`/api/${address(parts, query)}`, { signal });
+  if (!response.ok) throw new ApiError((await response.json().catch(() => ({}))).error ?? `${response.status}`);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) if (line) yield JSON.parse(line);
+  }
+}
+
+export function address(parts, query = {}) {
+  const path = parts.map((part) => encodeURIComponent(part)).join("/");
+  const asked = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return asked.length ? `${path}?${new URLSearchParams(asked)}` : path;
+}
+
+function readCarried() {
+  const element = document.getElementById("carried");
+  return element ? unpacked(element.textContent.trim()) : null;
+}
+
+/** Base64 of gzipped JSON: an object from addresses to answers. */
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}

@@ -1,0 +1,90 @@
+// What the health monitor said, and what happened to the run.
+
+import { h } from "viewer/lib/dom.js";
+import { moment, number, plural } from "viewer/lib/format.js";
+import { table } from "viewer/lib/table.js";
+
+const SIGNS = {
+  started: "▶",
+  resumed: "▶",
+  note: "·",
+  finished: "✓",
+  stopped_early: "■",
+  interrupted: "‖",
+  failed: "✕",
+};
+
+export function healthNotes({ health, alarms }) {
+  const list = table({
+    columns: [
+      { key: "step", label: "step", number: true, value: (alarm) => alarm.step },
+      { key: "monitor", label: "monitor", value: (alarm) => alarm.monitor },
+      {
+        key: "event",
+        label: "alarm",
+        width: "84px",
+        value: (alarm) => alarm.event,
+        show: (alarm) =>
+          h(
+            "span",
+            { class: alarm.event === "begins" ? (alarm.severe ? "bad" : "warn") : "muted" },
+            alarm.event === "begins" ? "⚠ begins" : "ends",
+          ),
+      },
+      {
+        key: "value",
+        label: "value",
+        number: true,
+        value: (alarm) => alarm.value,
+        show: (alarm) => number(alarm.value),
+      },
+      {
+        key: "threshold",
+        label: "limit",
+        number: true,
+        value: (alarm) => alarm.threshold,
+        show: (alarm) => number(alarm.threshold),
+      },
+      { key: "sentence", label: "what it saw", width: "300px", value: (alarm) => alarm.sentence },
+    ],
+    rows: alarms,
+    label: "Alarms",
+  });
+  return h(
+    "section",
+    { class: "panel", "data-part": "health" },
+    h("h2", {}, "Health"),
+    h("p", {}, health),
+    alarms.length > 0 && list,
+  );
+}
+
+export function eventNotes({ events }) {
+  if (!events.length) return null;
+  const line = ({ time, step, event, text }) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "muted moment" }, moment(time)),
+      h("td", { class: "number" }, number(step)),
+      h("td", { class: event === "failed" ? "bad" : null }, `${SIGNS[event] ?? "·"} ${event.replace("_", " ")}`),
+      h("td", {}, text),
+    );
+  const head = h(
+    "tr",
+    {},
+    ["when", "step", "event", "what happened"].map((label, index) =>
+      h("th", { scope: "col", class: index === 1 && "number" }, label),
+    ),
+  );
+  return h(
+    "section",
+    { class: "panel", "data-part": "events" },
+    h("h2", {}, `Events (${plural(events.length, "line")})`),
+    h(
+      "div",
+      { class: "table scrolls" },
+      h("table", { class: "events" }, h("thead", {}, head), h("tbody", {}, events.map(line))),
+    ),
+  );
+}

@@ -1,0 +1,112 @@
+// From columns of metrics to the lines of a chart: the x axis, smoothing, and several runs over one x.
+
+export const AXES = {
+  step: "step",
+  time: "wall time (s)",
+  tokens: "sampled tokens",
+};
+
+/**
+ * A run's data for charts: {id, label, metrics: {steps, values}, evaluations: [{step, scores}], episodes: Set of steps}.
+ * Its line of one metric as {xs, steps, raw, low, high, odd}: points without a value are left out; one that is "NaN" or infinite is
+ * null in `raw` and a text in `odd`.
+ */
+export function line(run, name, by) {
+  const found = points(run, name);
+  const across = position(run.metrics, by);
+  const steps = [...found.keys()].sort((a, b) => a - b);
+  const column = (key) => steps.map((step) => found.get(step)[key] ?? null);
+  return {
+    xs: steps.map(across),
+    steps,
+    raw: column("value"),
+    low: column("low"),
+    high: column("high"),
+    odd: column("odd"),
+  };
+}
+
+/** Exponential smoothing, corrected for its start: each value counts 1 - weight, those before it decay. */
+export function smooth(values, weight) {
+  let mean = 0;
+  let counted = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = weight * mean + (1 - weight) * value;
+    counted = weight * counted + (1 - weight);
+    return mean / counted;
+  });
+}
+
+/** Several lines over the union of their x: {xs, lines: [{steps, raw, low, high, odd, smoothed}]}, with null where a line has no point. */
+export function aligned(lines, weight) {
+  const xs = [...new Set(lines.flatMap((one) => one.xs))].sort((a, b) => a - b);
+  const index = new Map(xs.map((x, place) => [x, place]));
+  const spread = (one, values) => {
+    const row = new Array(xs.length).fill(null);
+    values.forEach((value, place) => (row[index.get(one.xs[place])] = value));
+    return row;
+  };
+  const spreadAll = (one) => ({
+    steps: spread(one, one.steps),
+    raw: spread(one, one.raw),
+    low: spread(one, one.low),
+    high: spread(one, one.high),
+    odd: spread(one, one.odd),
+    smoothed: weight ? spread(one, smooth(one.raw, weight)) : null,
+  });
+  return { xs, lines: lines.map(spreadAll) };
+}
+
+/** Where a step stands on the x axis: a function of steps, also of those between and before the recorded ones. */
+export function position({ steps, values }, by) {
+  if (by === "step") return (step) => step;
+  let sum = 0;
+  const ends = steps.map((_, row) => (sum += amount(values, row, by)));
+  return (step) => {
+    const row = lastUpTo(steps, step);
+    return row < 0 ? 0 : ends[row];
+  };
+}
+
+/** What a step adds: its seconds, or the tokens that the policy sampled in it. */
+function amount(values, row, by) {
+  const at = (name) => numeric(values[name]?.[row]) ?? 0;
+  if (by === "time") return at("time/step");
+  return at("rollout/episodes") * at("episode/action_tokens");
+}
+
+/** The steps that have a number for a metric. Evaluations also know the interval, and the score before training. */
+function points(run, name) {
+  const found = new Map();
+  const column = run.metrics.values[name] ?? [];
+  run.metrics.steps.forEach((step, row) => {
+    const value = column[row] ?? null;
+    if (value !== null) found.set(step, numeric(value) === null ? { value: null, odd: String(value) } : { value });
+  });
+  if (!name.startsWith("eval/")) return found;
+  for (const { step, scores } of run.evaluations) {
+    for (const [set, metrics] of Object.entries(scores)) {
+      const prefix = set ? `eval/${set}/` : "eval/";
+      const score = name.startsWith(prefix) ? metrics[name.slice(prefix.length)] : null;
+      const value = numeric(score?.value);
+      if (value !== null) found.set(step, { value, low: numeric(score.low), high: numeric(score.high) });
+    }
+  }
+  return found;
+}
+
+function numeric(value) {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+function lastUpTo(steps, step) {
+  let low = 0;
+  let high = steps.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (steps[middle] <= step) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

@@ -1,0 +1,188 @@
+// Questions by evaluations: what the policy learnt and what it forgot, with links to the episodes.
+
+import { get } from "viewer/lib/api.js";
+import { fill, h } from "viewer/lib/dom.js";
+import { plural } from "viewer/lib/format.js";
+import { CHANGES, reading } from "viewer/lib/learnt.js";
+import { matrix } from "viewer/lib/matrix.js";
+import { refresher } from "viewer/lib/refresh.js";
+import { remember, to } from "viewer/lib/router.js";
+
+const ORDERS = { asked: "as they were asked", low: "lowest scores first", high: "highest scores first" };
+
+export async function show(place, { parts, query }) {
+  const id = parts[1];
+  const chosen = {
+    score: query.score ?? "",
+    text: query.text ?? "",
+    set: query.set ?? "",
+    change: query.change ?? "",
+    order: query.order in ORDERS ? query.order : "asked",
+  };
+  let answer = await get(parts, { score: chosen.score });
+  let questions = [];
+  let grid = null;
+
+  const text = h("input", {
+    type: "search",
+    value: chosen.text,
+    placeholder: "question, answer or task",
+    "aria-label": "Filter questions",
+  });
+  text.addEventListener("input", () => keep({ text: text.value }));
+  const score = select("Score", async (value) => {
+    try {
+      answer = await get(parts, { score: value });
+      keep({ score: value });
+    } catch (error) {
+      fill(body, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  });
+  const sets = select("Set", (value) => keep({ set: value }));
+  const order = select("Order", (value) => keep({ order: value }));
+  const buttons = h("div", {
+    class: "row changes",
+    role: "group",
+    "aria-label": "From the first to the last evaluation",
+  });
+  const body = h("div");
+  fill(
+    place,
+    h(
+      "div",
+      { class: "panel" },
+      h("div", { class: "row" }, h("h1", {}, "Evaluations"), score, sets, order, text),
+      buttons,
+    ),
+    body,
+  );
+  redraw();
+
+  /** Take a new answer over: other evaluations may mean other columns. */
+  function redraw() {
+    const { share, change } = reading(answer.cells);
+    questions = answer.questions.map((question, row) => ({
+      ...question,
+      cells: answer.cells[row],
+      rows: answer.rows[row],
+      predictions: answer.predictions[row],
+      change: change(answer.cells[row]),
+      mean: mean(answer.cells[row]),
+    }));
+    const scrolled = grid ? [grid.scrollTop, grid.scrollLeft] : null;
+    grid?.close();
+    grid = matrix({ evaluations: answer.evaluations, share, link });
+    fill(
+      score,
+      answer.scores.map((one) => option(one, one, answer.score)),
+    );
+    fill(
+      sets,
+      ["", ...new Set(questions.map((one) => one.set))].map((one) => option(one, one || "all sets", chosen.set)),
+    );
+    sets.hidden = new Set(questions.map((one) => one.set)).size < 2;
+    fill(
+      order,
+      Object.entries(ORDERS).map(([one, label]) => option(one, label, chosen.order)),
+    );
+    const problems = (answer.problems ?? []).map((problem) => h("p", { class: "problem" }, problem));
+    fill(
+      body,
+      problems,
+      answer.questions.length
+        ? grid
+        : !problems.length && h("p", { class: "empty" }, "This run has no evaluations yet."),
+    );
+    arrange();
+    if (scrolled) [grid.scrollTop, grid.scrollLeft] = scrolled;
+  }
+
+  function arrange() {
+    const words = chosen.text.toLowerCase().split(/\s+/).filter(Boolean);
+    const asked = questions.filter(
+      (one) => (!chosen.set || one.set === chosen.set) && words.every((word) => textOf(one).includes(word)),
+    );
+    const count = (change) => asked.filter((one) => one.change === change).length;
+    const button = (change, label, title) =>
+      h(
+        "button",
+        {
+          "aria-pressed": String(chosen.change === change),
+          title,
+          "data-change": change || "all",
+          onclick: () => keep({ change: chosen.change === change ? "" : change }),
+        },
+        label,
+      );
+    fill(
+      buttons,
+      button("", plural(asked.length, "question"), "all of them"),
+      Object.entries(CHANGES).map(([change, [sign, meaning]]) =>
+        button(change, `${sign} ${change} ${count(change)}`, meaning),
+      ),
+    );
+    const shown = asked.filter((one) => !chosen.change || one.change === chosen.change);
+    if (chosen.order !== "asked")
+      shown.sort((a, b) => (chosen.order === "low" ? 1 : -1) * ((a.mean ?? 0) - (b.mean ?? 0)));
+    grid.update(
+      shown,
+      answer.evaluations.map((_, column) => mean(asked.map((one) => one.cells[column]))),
+    );
+  }
+
+  function keep(change) {
+    Object.assign(chosen, change);
+    remember(parts, { ...chosen, order: chosen.order === "asked" ? "" : chosen.order });
+    if ("score" in change) redraw();
+    else arrange();
+  }
+
+  function link(question, column) {
+    const row = question.rows[column];
+    return row === null
+      ? null
+      : to([...parts, answer.evaluations[column].name, "episodes", row], { set: question.set });
+  }
+
+  return {
+    title: `Evaluations of ${id}`,
+    crumbs: [
+      ["runs", to([])],
+      [id, to(["runs", id])],
+      ["evaluations", to(parts)],
+    ],
+    runs: [id],
+    changed: refresher(async () => {
+      const before = JSON.stringify(answer);
+      answer = await get(parts, { score: chosen.score });
+      if (JSON.stringify(answer) !== before) redraw();
+    }),
+    shown: () => grid.shown(),
+    close: () => grid.close(),
+    keys: {
+      "/": ["filter questions", () => text.focus()],
+      l: ["learnt", () => keep({ change: chosen.change === "learnt" ? "" : "learnt" })],
+      f: ["forgotten", () => keep({ change: chosen.change === "forgotten" ? "" : "forgotten" })],
+      g: ["to the cells; arrows lead on", () => grid.querySelector("tbody a")?.focus()],
+    },
+  };
+}
+
+function select(label, changed) {
+  const element = h("select", { "aria-label": label });
+  element.addEventListener("change", () => changed(element.value));
+  return element;
+}
+
+function option(value, label, chosen) {
+  return h("option", { value, selected: value === chosen }, label);
+}
+
+function textOf({ question, task, answers }) {
+  return [question, task, ...answers].join(" ").toLowerCase();
+}
+
+function mean(values) {
+  const known = values.filter((value) => value !== null);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+}

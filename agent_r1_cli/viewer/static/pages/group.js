@@ -1,0 +1,70 @@
+// The samples of one task side by side: what each earned, and where their texts part.
+
+import { goldAnswers } from "viewer/lib/answer.js";
+import { get } from "viewer/lib/api.js";
+import { fill, h } from "viewer/lib/dom.js";
+import { folded } from "viewer/lib/folded.js";
+import { plural } from "viewer/lib/format.js";
+import { parting, pieces } from "viewer/lib/parting.js";
+import { carrier, crumbs, episodeParts, groupParts, neighbour, stepParts } from "viewer/lib/places.js";
+import { to } from "viewer/lib/router.js";
+import { sampleColumn } from "viewer/lib/sample_column.js";
+import { question } from "viewer/lib/visible.js";
+
+export async function show(place, { parts, query }) {
+  const run = parts[1];
+  const { step, group, groups, task, episodes } = await get(parts);
+  const links = carrier(() => ({ view: query.view, colour: query.colour }));
+  const [previous, next] = [group - 1, group + 1].map((one) => (one >= 0 && one < groups ? groupParts(run, step, one) : null));
+  const texts = episodes.map(pieces);
+  const at = parting(texts.filter((_, index) => !episodes[index].baseline));
+  const columns = episodes.map((one, index) =>
+    sampleColumn(one, task, texts[index], at, links, episodeParts(run, step, one.row)),
+  );
+  const samples = h("div", { class: "samples", tabindex: 0, role: "group", "aria-label": "Samples side by side" }, columns);
+  // A head, the turns, and what followed the last action: rows that all columns share.
+  samples.style.setProperty("--rows", Math.max(...episodes.map((one) => one.turns.length)) + 2);
+  fill(
+    place,
+    h(
+      "nav",
+      { class: "row places", "aria-label": "Other groups" },
+      links.link(stepParts(run, step), {}, `step ${step}`, " ", h("kbd", {}, "s")),
+      h(
+        "span",
+        { class: "row end" },
+        neighbour(links, previous, "previous", "k", "previous group"),
+        h("span", { class: "number" }, `group ${group + 1} of ${groups}`),
+        neighbour(links, next, "next", "j", "next group"),
+      ),
+    ),
+    h(
+      "section",
+      { class: "panel" },
+      h(
+        "div",
+        { class: "question", role: "heading", "aria-level": 1 },
+        folded(question(task.prompt), { letters: 400, lines: 5 }),
+      ),
+      h("p", { class: "answers" }, goldAnswers(task)),
+      h("p", { class: "muted" }, sentence(at, texts, episodes)),
+    ),
+    samples,
+  );
+  const keys = {
+    j: ["next group", () => links.visit(next)],
+    k: ["previous group", () => links.visit(previous)],
+    s: ["the step", () => links.visit(stepParts(run, step))],
+  };
+  const way = crumbs(run, [`step ${step}`, to(stepParts(run, step))], [`group ${group + 1}`, to(parts)]);
+  return { title: `group ${group + 1} of step ${step}, ${run}`, crumbs: way, keys };
+}
+
+function sentence(at, texts, episodes) {
+  const samples = episodes.filter((one) => !one.baseline).length;
+  if (samples < 2) return "There is one sample, so there is nothing to compare it with.";
+  if (at === null) return `All ${plural(samples, "sample")} say the same from beginning to end.`;
+  const { kind, turn } = texts.find((one) => one[at.piece])[at.piece];
+  const where = kind === "action" ? `in the action of turn ${turn + 1}` : `in what they read before turn ${turn + 1}`;
+  return `The ${plural(samples, "sample")} say the same until they part ${where}; what they share is muted.`;
+}
