@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,14 @@ def recipe_arguments(ctx: typer.Context, incomplete: str) -> list[Offer]:
 def models(incomplete: str) -> list[Offer]:
     """For `--model`: the bundled models, and runs."""
     return [("tiny", "bundled; searches"), ("tiny-worlds", "bundled; plays worlds"), *_runs()]
+
+
+def places(incomplete: str) -> list[Offer]:
+    """For `runs`: the folder of runs, those in it, and other folders."""
+    offers = [("runs", "all runs"), *_runs()] if Path("runs").is_dir() else []
+    known = {name for name, _ in offers}
+    folders = (str(path) for path in Path().glob(f"{glob.escape(incomplete)}*") if path.is_dir())
+    return [*offers, *((folder, "folder") for folder in sorted(folders) if folder not in known)]
 
 
 def tables() -> list[Offer]:

@@ -1,21 +1,23 @@
-"""Shows a running training on stderr: a live bar on a terminal, else one plain line per step."""
+"""Shows a running training or evaluation on stderr: a live bar on a terminal, else one plain line per step."""
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
+from agent_r1_cli.bar import Bar, fitting
+from agent_r1_cli.time_shares import TimeShares
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.sparkline import span_text, sparkline
 from agent_r1_core.terminal import shown
+from agent_r1_core.work import LINE_SECONDS, Work, duration, is_terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from rich.console import RenderableType
 
     from agent_r1_core.evaluation.report import EvaluationResult
 
@@ -47,7 +49,14 @@ class TrainDisplay:
         self.live = is_terminal(self.stream) if live is None else live
         self._waiting = waiting
         self._seconds: deque[float] = deque(maxlen=_RECENT)
-        self._figures = ""
+        self._rewards: dict[int, float] = {}
+        """By step."""
+        self._shares = TimeShares()
+        self._figures: list[str] = []
+        self._playing: Work | None = None
+        """The episodes of the current rollout or evaluation."""
+        self._told = 0.0
+        """When a plain line last told of them."""
         self._bar: Bar | None = None
         self._stack = ExitStack()
 
@@ -62,34 +71,52 @@ class TrainDisplay:
         self._stack.close()
         self._bar = None
 
+    def recall(self, metrics: Sequence[Mapping[str, float]]) -> None:
+        """Show the rewards of the steps of earlier attempts, too, up to where training begins."""
+        self._rewards = {int(line["step"]): line[metric.REWARD_MEAN] for line in metrics if metric.REWARD_MEAN in line}
+
     def begin(self, done: int, steps: int) -> None:
         """Training starts: `steps` in total, of which an earlier attempt completed `done`."""
         self.done, self.total = done, steps
-        if self._bar is not None:
-            self._bar.show(done, steps, "starting", "")
+        self._rewards = {step: reward for step, reward in self._rewards.items() if step <= done}
+        self._show(done, "starting")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """A step is complete."""
-        self.done = step
+        self.done, self._playing = step, None
         if metric.TIME_STEP in metrics:
             self._seconds.append(metrics[metric.TIME_STEP])
-        self._figures = "  ".join(summary(metrics))
-        if self._bar is not None:
-            self._bar.show(step, self.total, self._left(), self._figures)
-        else:
-            self._print("  ".join(part for part in (f"step {step}/{self.total}", self._figures, self._left()) if part))
+        if metric.REWARD_MEAN in metrics:
+            self._rewards = {**self._rewards, step: metrics[metric.REWARD_MEAN]}  # another thread draws the old one
+        self._shares.add(metrics)
+        self._figures = summary(metrics)
+        if self._bar is None:
+            self._print("  ".join(filter(None, (f"step {step}/{self.total}", *self._figures, self._left()))))
+        self._show(step, self._left())
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Show the episodes of the current rollout or evaluation; a plain display skips them."""
+        """Show the episodes of the current rollout or evaluation; a plain display tells of an evaluation now and then,
+        and only if it is all there is."""
+        playing = self._playing
+        if playing is None or playing.what != of or playing.total != total or done < playing.done:
+            playing = self._playing = Work(of, total, done=done, unit="episodes")
+            self._told = time.monotonic()
+        playing.done = done
         if self._bar is None:
+            if not self.total and time.monotonic() - self._told >= LINE_SECONDS:
+                self._told = time.monotonic()
+                self._print(playing.line())
             return
+        left = "" if playing.left is None else duration(playing.left)
         if not self.total:
-            self._bar.show(done, total, f"{of}, episodes", "")
+            self._bar.show(done, total, "  ".join(filter(None, (left and f"{left} left", of))), ())
             return
         training = of == "rollout"
         share = done / total / 2 if training else 0.0
         activity = "learning" if training and done == total else f"{of} {done}/{total}"
-        self._bar.show(self.done + share, self.total, "  ".join(filter(None, (self._left(), activity))), self._figures)
+        if not training and left:
+            activity += f" ({left})"
+        self._show(self.done + share, "  ".join(filter(None, (self._left(), activity))))
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
         """An evaluation is complete."""
@@ -121,64 +148,30 @@ class TrainDisplay:
             return ""
         return f"{duration(sum(self._seconds) / len(self._seconds) * (self.total - self.done))} left"
 
+    def _show(self, done: float, activity: str) -> None:
+        if self._bar is not None:
+            self._bar.show(done, self.total, activity, (self._reward_line, self._figure_line, self._time_line))
+
+    def _reward_line(self, width: int) -> str:
+        """The last reward, the curve of all, and its range."""
+        values = [self._rewards[step] for step in sorted(self._rewards)]
+        if not values:
+            return ""
+        last, span = f"reward {values[-1]:.3f}", span_text(values)
+        curve = sparkline(values, width - len(last) - len(span) - 2, self.stream.encoding)
+        return f"{last} {curve} {span}" if curve else last
+
+    def _figure_line(self, width: int) -> str:
+        """The other figures, without what the lines around them say."""
+        others = (text for text in self._figures if not text.startswith("reward "))
+        return fitting((text.partition(" (")[0] for text in others), width)
+
+    def _time_line(self, width: int) -> str:
+        texts = self._shares.texts()
+        return fitting(("time", *texts), width) if texts else ""
+
     def _print(self, text: str) -> None:
         print(shown(text, self.stream.encoding), file=self.stream, flush=True)
-
-
-class Bar:
-    """A bar by rich, with the last step's figures on the line below; a spinner until there is progress."""
-
-    def __init__(self, waiting: str, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress import BarColumn, Progress, TextColumn
-        from rich.spinner import Spinner
-
-        self._progress = Progress(
-            TextColumn("{task.fields[step]}/{task.total:.0f}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[activity]}", markup=False),
-        )
-        self._task = self._progress.add_task("", step=0, activity="")
-        self._waiting: RenderableType | None = Spinner("dots", waiting)
-        self._figures = ""
-        console = Console(file=stream, force_terminal=True, emoji=False)
-        self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8)
-
-    def __enter__(self) -> Bar:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.transient = self._waiting is not None
-        self._live.stop()
-
-    def pause(self) -> None:
-        """Leave the terminal to a question."""
-        self._live.transient = True
-        self._live.stop()
-
-    def resume(self) -> None:
-        """Draw again."""
-        self._live.start()
-
-    def show(self, done: float, total: int, activity: str, figures: str) -> None:
-        """Move the bar; `done` includes the fraction of the current step."""
-        self._waiting = None
-        self._progress.update(self._task, completed=done, step=int(done), activity=shown(activity), total=total)
-        self._figures = figures
-
-    def note(self, text: str) -> None:
-        """Print above the bar."""
-        self._live.console.print(text, markup=False, highlight=False)
-
-    def _drawn(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        if self._waiting is not None:
-            return self._waiting
-        return Group(self._progress, Text(self._figures)) if self._figures else self._progress
 
 
 def summary(metrics: Mapping[str, float]) -> list[str]:
@@ -200,18 +193,3 @@ def _seconds(metrics: Mapping[str, float]) -> list[str]:
         return []
     seconds = metrics[metric.TIME_ROLLOUT] + metrics[metric.TIME_UPDATE] + metrics[metric.TIME_WEIGHTS]
     return [f"s/step {seconds:.1f} (update {metrics[metric.TIME_UPDATE]:.1f})"]
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `3:05`, `2:10:00`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, rest = divmod(whole, 3600)
-    minutes, rest = divmod(rest, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that supports colours and live lines."""
-    return stream.isatty() and os.environ.get("TERM", "") != "dumb"

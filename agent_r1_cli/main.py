@@ -21,7 +21,9 @@ from agent_r1_cli import (
     plugins_show,
     reproduce_command,
     rollout_command,
+    runs_command,
     train_command,
+    view_command,
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
@@ -32,6 +34,8 @@ from agent_r1_core import __version__
 EPILOG = """\b
 Where to begin:
   agent-r1 train                teach the bundled model to search, in minutes
+  agent-r1 runs                 list what you have trained
+  agent-r1 view                 see curves and episodes in a browser
   agent-r1 rollout              watch that model before training
   agent-r1 play                 take its place yourself
   agent-r1 train --dry-run      see every setting of the default recipe
@@ -68,6 +72,8 @@ def build_app() -> typer.Typer:
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
     _add(app, "reproduce", reproduce_command.reproduce)
+    _add(app, "runs", runs_command.runs)
+    _add(app, "view", view_command.view)
     _add(app, "metrics", metrics_command.metrics)
     _add(app, "new", new_command.new)
     plugins = _group("List, show and check plugins and their components.")

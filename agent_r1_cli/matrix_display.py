@@ -6,8 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from agent_r1_cli.display import Bar, duration, is_terminal
+from agent_r1_cli.bar import Bar
 from agent_r1_core.terminal import shown
+from agent_r1_core.work import duration, is_terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -54,7 +55,8 @@ class MatrixDisplay:
         if self._bar is None:
             return
         left = "" if self._left is None else f"about {duration(max(0.0, self._left - self._seconds()))} left, "
-        self._bar.show(self._number - 1, self._total, f"{left}{self._cell}", shown(line))
+        text = shown(line)
+        self._bar.show(self._number - 1, self._total, f"{left}{self._cell}", (lambda width: text,))
 
     def skip(self, cell: Cell, reason: str) -> None:
         """A cell is left out."""

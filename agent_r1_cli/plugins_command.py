@@ -69,16 +69,19 @@ def _examined(registry: Registry) -> list[Findings]:
     """What is wrong with each plugin; those of other distributions are checked in processes of their own."""
     from agent_r1_core.plugins.checks import Findings, check_plugin
     from agent_r1_core.plugins.elsewhere import check_elsewhere
+    from agent_r1_core.work import WorkDisplay, working
 
     others = [record for record in registry.plugins if record.status == "ok" and not record.is_expected]
-    elsewhere = iter(check_elsewhere(others))
     reports = []
-    for record in registry.plugins:
-        if record.status != "ok":
-            reports.append(Findings([] if record.status == "disabled" else [record.reason], []))
-            continue
-        findings = check_plugin(registry, record) if record.is_expected else next(elsewhere)
-        reports.append(Findings([*findings.problems, *_ambiguous(registry, record)], findings.unavailable))
+    with WorkDisplay(), working("checking plugins", len(registry.plugins), unit="plugins") as work:
+        elsewhere = iter(check_elsewhere(others))
+        for record in registry.plugins:
+            if record.status != "ok":
+                reports.append(Findings([] if record.status == "disabled" else [record.reason], []))
+            else:
+                findings = check_plugin(registry, record) if record.is_expected else next(elsewhere)
+                reports.append(Findings([*findings.problems, *_ambiguous(registry, record)], findings.unavailable))
+            work.advance()
     return reports
 
 

@@ -66,6 +66,7 @@ async def _play(
     from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.training.assembly import assemble
     from agent_r1_core.training.task_sets import set_names
+    from agent_r1_core.work import working
 
     name = set_names(resolved.config, task_set)[0]
     assembly = assemble(resolved, learning=False, splits=(name,), note=say)
@@ -75,7 +76,9 @@ async def _play(
         raise TaskError(f"there are {len(split.tasks)} tasks, so none has the index {first}; give a lower --task")
     try:
         await assembly.start()
-        return assembly, await assembly.rollouts.collect(RolloutRequest(chosen, samples, "look", greedy, name))
+        with working("playing", len(chosen) * samples, unit="episodes") as work:
+            request = RolloutRequest(chosen, samples, "look", greedy, name)
+            return assembly, await assembly.rollouts.collect(request, lambda _: work.advance())
     finally:
         await assembly.close()
 

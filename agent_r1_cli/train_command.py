@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,12 +51,27 @@ def train(
 
         options["trust"] = trust_as(trust, display)
         resolved = resolve(recipe, overrides, resume=resume, force=force, dry_run=dry_run, **options)
+        if resume and not dry_run:
+            display.recall(_earlier_metrics(resolved))
         if not dry_run:
             run = train_resolved(resolved, resume=resume, force=force, listener=display)
     if dry_run:
         _show(resolved)
     else:
         _finish(run, resolved)
+
+
+def _earlier_metrics(resolved: ResolvedConfig) -> list[dict[str, Any]]:
+    """The metrics that the run's earlier attempts recorded.
+
+    Raises:
+        RunError: they are damaged.
+    """
+    from agent_r1_core.runs.run import Run
+
+    settings = resolved.config.run
+    path = None if settings.name is None else Path(settings.dir, settings.name)
+    return Run.open(path).metrics() if path is not None and Run.is_run(path) else []
 
 
 def _show(resolved: ResolvedConfig) -> None:
@@ -96,7 +112,7 @@ def _finish(run: Run, resolved: ResolvedConfig) -> None:
 
 def _what_next(run: Run, resolved: ResolvedConfig) -> list[str]:
     """Commands that show a run."""
-    commands: list[str | None] = [f"agent-r1 eval {run.path}", f"agent-r1 rollout {run.path}"]
+    commands: list[str | None] = [f"agent-r1 {command} {run.path}" for command in ("view", "eval", "rollout")]
     for block in resolved.config.trackers:
         try:
             commands.append(resolved.make("tracker", block).how_to_look(str(run.path)))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from agent_r1_cli.display import is_terminal
 from agent_r1_core.terminal import shown, shown_in_line
+from agent_r1_core.work import is_terminal
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Trajectory, Turn

@@ -1,0 +1,124 @@
+"""`agent-r1 view`: shows runs in a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_r1_cli.completion import places as places_offered
+from agent_r1_cli.output import say, show
+from agent_r1_core.errors import ConfigError, RunError
+
+Places = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN or FOLDER]...",
+        help="Runs, or folders with runs (default: runs).",
+        show_default=False,
+        autocompletion=places_offered,
+    ),
+]
+
+
+def view(
+    places: Places = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="The port (default: 8700, or the next free one).", show_default=False
+        ),
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="Write one page that needs no server.", show_default=False),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps",
+            metavar="STEPS",
+            help="Whose episodes the exported page holds (default: first,last).",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the exported page if it exists.")] = False,
+) -> None:
+    """Show runs in a browser: curves, groups, episodes token by token.
+
+    \b
+    agent-r1 view                       all runs in the folder runs
+    agent-r1 view runs/default-1        one run
+    agent-r1 view /data/runs --port 9000 --no-open
+    agent-r1 view runs/default-1 --export page.html --steps 1,10,last
+
+    Reads the runs as they are, also while they train, and writes nothing. The page is served on this machine alone;
+    from another one, open it through a tunnel: ssh -L 8700:localhost:8700 MACHINE.
+    """
+    if export is not None:
+        _refuse(port is not None or no_open, "--port and --no-open belong to the server", "--export")
+        return _export(places or ["runs"], export, steps, force)
+    _refuse(steps is not None or force, "--steps and --force belong to an exported page", "a server")
+    _serve(places, port, no_open)
+
+
+def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
+    from agent_r1_cli.viewer.serving import HOST, listen, serve
+    from agent_r1_core.runs.found_runs import FoundRuns
+
+    found, opened = FoundRuns(places or ["runs"]), listen(port)
+    address = f"http://{HOST}:{opened.getsockname()[1]}/"
+    runs = list(found.all())
+    if places and len(places) == len(runs) == 1:
+        from urllib.parse import quote
+
+        address += f"#/runs/{quote(runs[0], safe='')}"
+
+    def ready() -> None:
+        show(f"{len(runs)} run{'' if len(runs) == 1 else 's'} at {address}")
+        say("Ctrl-C ends it")
+        sys.stdout.flush()
+        if not no_open and _has_display():
+            _open(address)
+
+    serve(found, opened, ready)
+
+
+def _export(places: list[str], file: Path, steps: str | None, force: bool) -> None:
+    from agent_r1_cli.viewer.exported_page import STEPS, export
+    from agent_r1_core.runs.files import write_text
+
+    if file.is_dir() or not file.parent.is_dir():
+        raise RunError(f"{file} cannot be written: it needs the name of a file in a folder that exists")
+    if file.exists() and not force:
+        raise RunError(f"{file} exists already; replace it with --force, or choose another name")
+    page = export(places, steps or STEPS)
+    write_text(file, page.html)
+    runs = f"{len(page.runs)} runs" if len(page.runs) > 1 else f"run {page.runs[0]}"
+    shown = f"{page.episodes} episodes, of the steps {', '.join(map(str, page.steps))}" if page.steps else "no episodes"
+    show(f"{file}: {len(page.html) / 1e6:.1f} MB; {runs} with curves, configuration and evaluations, and {shown}")
+    if steps is None and page.steps:
+        say("--steps chooses whose episodes it holds")
+
+
+def _refuse(given: bool, what: str, beside: str) -> None:
+    """Refuse options that would do nothing."""
+    if given:
+        raise ConfigError(f"{what}, and do nothing for {beside}; leave them out")
+
+
+def _has_display() -> bool:
+    """Whether a browser can appear here."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(address)

@@ -1,0 +1,209 @@
+"""Answers: the viewer's API as a function from an address to data, for the server and for pages without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_r1_cli.viewer.episode_answer import episode_answer, task_answer, text_part, tokens_answer
+from agent_r1_cli.viewer.opened_runs import OpenedRun, OpenedRuns
+from agent_r1_cli.viewer.run_answer import run_answer, summary_answer
+from agent_r1_cli.viewer.search_answer import search_lines
+from agent_r1_cli.viewer.shown_text import cut, messages, shortened, to_json
+from agent_r1_core import __version__
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.episode import read_episode, read_trajectory_rows
+from agent_r1_core.runs.episode_rows import read_places, read_rows
+from agent_r1_core.runs.evaluation_matrix import read_matrix
+from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.group_rows import read_groups
+from agent_r1_core.trajectory import Trajectory
+
+Query = Mapping[str, str]
+
+
+class NotFound(RunError):
+    """There is nothing at an address."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """An answer that is text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """An answer that comes in parts of whole lines, each one JSON."""
+
+    parts: Iterator[str]
+
+
+Answer = dict[str, Any] | Text | Lines
+
+
+class Answers:
+    """Answers about the runs in some folders; used by several threads."""
+
+    def __init__(self, found: FoundRuns) -> None:
+        self.runs = OpenedRuns(found)
+
+    def answer(self, parts: Sequence[str], query: Query) -> Answer:
+        """The answer at `/api/<parts>?<query>`.
+
+        Raises:
+            NotFound: there is nothing at this address.
+            RunError: what is there cannot be read.
+        """
+        match list(parts):
+            case ["runs"]:
+                return self._list()
+            case ["runs", name]:
+                return run_answer(self._run(name))
+            case ["runs", name, *rest]:
+                return self._part(self._run(name), rest, query)
+        raise NotFound("there is no such answer; begin at api/runs")
+
+    def _part(self, run: OpenedRun, parts: list[str], query: Query) -> Answer:
+        match parts:
+            case ["metrics"]:
+                steps, values = self.runs.metrics(run, _number(query, "after"))
+                return {"steps": steps, "values": values}
+            case ["search"]:
+                return Lines(_by_step(search_lines(run, query)))
+            case ["evaluations"]:
+                return _matrix(run, query.get("score"))
+            case ["evaluations", name, "episodes", *rest]:
+                where = {"evaluation": name, "set": query.get("set", "")}
+                return self._episode(run, run.evaluation_file(name, where["set"]), rest, query, where)
+            case ["steps", step]:
+                return _step(run, _step_of(run, step))
+            case ["steps", step, "groups", group]:
+                return _group(run, _step_of(run, step), group)
+            case ["steps", step, "episodes", *rest]:
+                number = _step_of(run, step)
+                return self._episode(run, run.step_file(number), rest, query, {"step": number, "set": ""})
+        raise NotFound(f"there is no such answer about run {run.id}; begin at api/runs")
+
+    def _list(self) -> Answer:
+        runs = [summary_answer(run) for run in self.runs.all()]
+        return {"runs": runs, "folders": list(map(str, self.runs.found.folders)), "version": __version__}
+
+    def _run(self, name: str) -> OpenedRun:
+        try:
+            return self.runs.run(name)
+        except RunError as error:
+            raise NotFound(str(error)) from error
+
+    def _episode(self, run: OpenedRun, path: Path, parts: list[str], query: Query, where: Mapping[str, Any]) -> Answer:
+        if not parts or not parts[0].isdecimal():
+            raise NotFound("an episode has a number; choose one from its step")
+        episode = read_episode(path, int(parts[0]))
+        match parts[1:]:
+            case []:
+                answer = episode_answer(episode, self.runs.texts(run))
+                alone = {} if "step" in where else {"group": None}
+                return {"run": run.id, **where, **answer, **alone}
+            case ["tokens"]:
+                start = _number(query, "from") or 0
+                texts = self.runs.texts(run)
+                return {"from": start, "tokens": tokens_answer(episode, _number(query, "segment") or 0, start, texts)}
+            case ["text"]:
+                return Text(text_part(episode.trajectory, query.get("part", "")))
+        raise NotFound("there is no such answer about an episode; it has tokens and text")
+
+
+def _by_step(lines: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """The lines up to every progress together: to hand each one over would take longer than to find it."""
+    part = ""
+    for line in lines:
+        part += f"{to_json(line)}\n"
+        if "hit" not in line:
+            yield part
+            part = ""
+
+
+def _step(run: OpenedRun, step: int) -> Answer:
+    groups, dropped = read_groups(run.step_file(step))
+    steps = run.reader.trajectory_steps()
+    return {
+        "step": step,
+        "previous": max((other for other in steps if other < step), default=None),
+        "next": min((other for other in steps if other > step), default=None),
+        "groups": [group.to_json() for group in groups],
+        "dropped": [row.to_json() for row in dropped],
+    }
+
+
+def _group(run: OpenedRun, step: int, place: str) -> Answer:
+    path = run.step_file(step)
+    groups = read_places(path)
+    if not place.isdecimal() or int(place) >= len(groups):
+        raise NotFound(f"step {step} has no group {place}: it has {len(groups)}, counted from 0; choose one of these")
+    found = groups[int(place)]
+    rows = [*found.rows, *([] if found.baseline is None else [found.baseline])]
+    episodes = list(zip(read_rows(path, rows), read_trajectory_rows(path, rows), strict=True))
+    return {
+        "step": step,
+        "group": found.index,
+        "groups": len(groups),
+        "task": task_answer(episodes[0][1].task),
+        "episodes": [row.to_json() | _conversation(one) for row, one in episodes],
+    }
+
+
+def _conversation(one: Trajectory) -> dict[str, Any]:
+    turns = [
+        {
+            **cut("text", turn.text),
+            "reward": turn.reward,
+            "rewards": turn.rewards,
+            "errors": shortened(turn.errors),
+            "calls": [shortened(vars(call)) for call in turn.calls],
+            "purpose": turn.purpose,
+        }
+        for turn in one.turns
+    ]
+    return {"turns": turns, "messages": messages(one.messages())}
+
+
+def _matrix(run: OpenedRun, score: str | None) -> Answer:
+    with run.lock:
+        evaluations, damaged = run.summary.evaluations.all()
+    found = read_matrix(run.file("evaluations"), evaluations, score, run.summary.check)
+    return {
+        "score": found.score,
+        "scores": found.scores,
+        "evaluations": [
+            {"name": one.name, "step": one.step, "headline": one.headline, "n": one.n} for one in evaluations
+        ],
+        "questions": [asdict(question) for question in found.questions],
+        "cells": found.cells,
+        "rows": found.rows,
+        "predictions": [[shortened(text) for text in texts] for texts in found.predictions],
+        "problems": [*damaged, *found.problems],
+    }
+
+
+def _step_of(run: OpenedRun, text: str) -> int:
+    if not text.isdecimal():
+        raise NotFound(f"{text!r} is no step; choose one from the run's page")
+    step = int(text)
+    if not run.step_file(step).is_file():
+        raise NotFound(f"run {run.id} keeps no episodes of step {step}; its page names those that have some")
+    return step
+
+
+def _number(query: Query, name: str) -> int | None:
+    """A whole number of a query; None: it has none.
+
+    Raises:
+        NotFound: it has something else.
+    """
+    text = query.get(name, "")
+    if text and not text.lstrip("-").isdecimal():
+        raise NotFound(f"{name}={text} is no whole number; give one, such as {name}=0")
+    return int(text) if text else None

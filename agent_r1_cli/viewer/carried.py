@@ -1,0 +1,206 @@
+"""Carried: the answers that a page without a server takes with it, of some steps or as far as one address needs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus, unquote
+
+from agent_r1_cli.viewer.answers import Answers
+from agent_r1_cli.viewer.shown_text import to_json
+from agent_r1_core.errors import AgentR1Error, RunError
+
+MOST = 250_000_000
+"""Bytes of answers, before they are compressed."""
+MOST_EVALUATED = 100
+"""Episodes of the last evaluation."""
+_NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}, "plugins": []}
+_UNRESERVED = "-_.!~*'()"
+"""What `encodeURIComponent` leaves as it is, beside letters and digits."""
+
+
+class Carried:
+    """Answers by address, compressed as they come."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._buffer = io.BytesIO()
+        self._packed = gzip.GzipFile(fileobj=self._buffer, mode="wb", mtime=0)
+        self._addresses: set[str] = set()
+        self._bytes = 0
+        self.episodes = 0
+        """How many are carried."""
+
+    def run(self, name: str, steps: Sequence[int]) -> None:
+        """A run with the groups and episodes of some of its steps.
+
+        Raises:
+            RunError: it is more than a page can hold, or the run is not there.
+        """
+        about = self._ask("runs", name)
+        kept = [step for step in steps if step in about["episode_steps"]]
+        self._put(["runs", name], {}, _without_places(about) | {"episode_steps": kept})
+        self._curves(name)
+        self._evaluations(name)
+        for place, step in enumerate(kept):
+            beside = {
+                "previous": kept[place - 1] if place else None,
+                "next": next(iter(kept[place + 1 :]), None),
+            }
+            try:
+                groups = self._ask("runs", name, "steps", step)
+            except AgentR1Error:  # its page says that the step is damaged as one that is not carried
+                continue
+            self._put(["runs", name, "steps", step], {}, groups | beside)
+            rows = [row["row"] for row in groups["dropped"]]
+            for group in groups["groups"]:
+                self._add("runs", name, "steps", step, "groups", group["group"])
+                rows += [*group["rows"], *([] if group["baseline"] is None else [group["baseline"]])]
+            for row in rows:
+                self._episode(name, "steps", step, "episodes", row)
+
+    def runs(self, names: Sequence[str]) -> None:
+        """The list of runs."""
+        listed = self._ask("runs")
+        kept = [{**run, "path": run["name"]} for run in listed["runs"] if run["id"] in names]
+        self._put(["runs"], {}, {**listed, "runs": kept, "folders": []})
+
+    def needed(self, address: str) -> None:
+        """What the page at an address such as `#/runs/first/steps/3/episodes/7` shows.
+
+        Raises:
+            RunError: there is nothing at this address.
+        """
+        path, _, search = address.removeprefix("#").strip("/").partition("?")
+        query = dict(parse_qsl(search))
+        match [unquote(part) for part in path.split("/") if part]:
+            case []:
+                self.runs([run["id"] for run in self._ask("runs")["runs"]])
+            case ["compare"]:
+                for name in query.get("runs", "").split(","):
+                    self._run_page(name)
+            case ["plot"]:
+                for name in query.get("runs", "").split(","):
+                    self._plot(unquote(name), query.get("metrics", "").split(","))
+            case ["runs", name]:
+                self._run_page(name)
+            case ["runs", name, "evaluations"]:
+                self._evaluations(name)
+            case ["runs", name, "evaluations", evaluation, "episodes", row]:
+                self._episode(name, "evaluations", evaluation, "episodes", row, set=query.get("set", ""))
+            case ["runs", name, "steps", step]:
+                self._add("runs", name, "steps", step)
+            case ["runs", name, "steps", step, "groups", group]:
+                self._add("runs", name, "steps", step)
+                self._add("runs", name, "steps", step, "groups", group)
+            case ["runs", name, "steps", step, "episodes", row]:
+                self._add("runs", name, "steps", step)
+                self._episode(name, "steps", step, "episodes", row)
+            case _:
+                raise RunError(f"{address} is no page that can be carried; give one such as #/runs/NAME/steps/1")
+
+    def packed(self) -> bytes:
+        """The answers as gzipped JSON, an object by address; nothing can be added afterwards."""
+        self._packed.write(b"}" if self._addresses else b"{}")
+        self._packed.close()
+        return self._buffer.getvalue()
+
+    def _run_page(self, name: str) -> None:
+        self._put(["runs", name], {}, _without_places(self._ask("runs", name)))
+        self._curves(name)
+
+    def _curves(self, name: str) -> None:
+        try:
+            self._add("runs", name, "metrics")
+        except AgentR1Error:  # the run's page names it among its problems
+            self._put(["runs", name, "metrics"], {}, {"steps": [], "values": {}})
+
+    def _plot(self, name: str, metrics: Sequence[str]) -> None:
+        """A run with these metrics alone."""
+        self._put(["runs", name], {}, _without_places(self._ask("runs", name)) | dict(_NO_PART_OF_A_PLOT))
+        found = self._ask("runs", name, "metrics")
+        values = {metric: column for metric, column in found["values"].items() if metric in metrics}
+        self._put(["runs", name, "metrics"], {}, found | {"values": values})
+
+    def _evaluations(self, name: str) -> None:
+        """The matrix by every score; its cells lead to the episodes of the last evaluation."""
+        matrix = self._ask("runs", name, "evaluations")
+        last, carried = len(matrix["evaluations"]) - 1, set[tuple[str, int]]()
+        for question, rows in zip(matrix["questions"], matrix["rows"], strict=True):
+            if rows[last] is not None and len(carried) < MOST_EVALUATED:
+                carried.add((question["set"], rows[last]))
+        evaluation = matrix["evaluations"][last]["name"] if carried else ""
+        for group, row in sorted(carried):
+            self._episode(name, "evaluations", evaluation, "episodes", row, set=group)
+        rows = [
+            [row if place == last and (question["set"], row) in carried else None for place, row in enumerate(found)]
+            for question, found in zip(matrix["questions"], matrix["rows"], strict=True)
+        ]
+        self._put(["runs", name, "evaluations"], {}, matrix | {"rows": rows})
+        for score in matrix["scores"]:
+            scored = self._ask("runs", name, "evaluations", score=score)
+            self._put(["runs", name, "evaluations"], {"score": score}, scored | {"rows": rows})
+
+    def _episode(self, name: str, *place: object, **query: str) -> None:
+        self._add("runs", name, *place, **query)
+        self.episodes += 1
+
+    def _add(self, *parts: object, **query: str) -> None:
+        self._put(parts, query, self._ask(*parts, **query))
+
+    def _ask(self, *parts: object, **query: str) -> dict[str, Any]:
+        answer = self._answers.answer([str(part) for part in parts], query)
+        assert isinstance(answer, dict)
+        return answer
+
+    def _put(self, parts: Sequence[object], query: Mapping[str, str], answer: Mapping[str, Any]) -> None:
+        place = address(parts, query)
+        if place in self._addresses:
+            return
+        text = f"{',' if self._addresses else '{'}{json.dumps(place)}:{to_json(answer)}".encode()
+        self._addresses.add(place)
+        self._bytes += len(text)
+        if self._bytes > MOST:
+            raise RunError(
+                f"the page would hold more than {MOST / 1e6:.0f} MB of episodes; choose fewer steps with --steps"
+            )
+        self._packed.write(text)
+
+
+def address(parts: Sequence[object], query: Mapping[str, str]) -> str:
+    """An answer's address as the page's own scripts write it."""
+    path = "/".join(quote(str(part), safe=_UNRESERVED) for part in parts)
+    asked = "&".join(f"{_form(name)}={_form(value)}" for name, value in query.items() if value != "")
+    return f"{path}?{asked}" if asked else path
+
+
+def _form(text: str) -> str:
+    """As `URLSearchParams` writes it."""
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+def chosen_steps(wanted: str, known: Sequence[int]) -> list[int]:
+    """Steps from a text such as `1,10,last`, in ascending order; those that a run does not have are left out.
+
+    Raises:
+        RunError: a part is neither a number nor `first` nor `last`.
+    """
+    chosen: set[int] = set()
+    for part in wanted.split(","):
+        name = part.strip()
+        if name in ("first", "last"):
+            chosen |= set(known[:1] if name == "first" else known[-1:])
+        elif re.fullmatch(r"\d+", name):
+            chosen |= {int(name)} & set(known)
+        else:
+            raise RunError(f"--steps {wanted} names no steps; give numbers, first or last, such as 1,10,last")
+    return sorted(chosen)
+
+
+def _without_places(about: dict[str, Any]) -> dict[str, Any]:
+    """A run without the folder that it is in: a page is shown to others."""
+    return about | {"summary": {**about["summary"], "path": about["summary"]["name"]}}

@@ -1,0 +1,102 @@
+"""What the API says about one run and about the list of runs; a part that cannot be read is null, and a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from agent_r1_cli.viewer.opened_runs import OpenedRun
+from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.health.verdict import verdict
+from agent_r1_core.runs.evaluation_file import damaged_file
+from agent_r1_core.runs.evaluation_scores import EvaluationScores
+from agent_r1_core.runs.summary import RunSummary
+
+_Part = TypeVar("_Part")
+
+
+def summary_answer(run: OpenedRun) -> dict[str, Any]:
+    """A run in the list."""
+    return _summary(run, _read(run))
+
+
+def run_answer(run: OpenedRun) -> dict[str, Any]:
+    """All of a run but its metrics and episodes."""
+    parts, summary = _Parts(run), _read(run)
+    with run.lock:
+        evaluations, damaged = run.summary.evaluations.all()
+    config = dict(parts.read("config.yaml", run.summary.config) or {})
+    sources = config.pop("sources", None)
+    alarms = parts.read("health.jsonl", run.reader.alarms) or []
+    catalogue = parts.read("metric_catalogue.json", lambda: _list(run, "metric_catalogue.json"))
+    events = parts.read("events.jsonl", run.reader.events) or []
+    return {
+        "summary": _summary(run, summary),
+        "config": config or None,
+        "sources": sources if isinstance(sources, dict) else {},
+        "catalogue": catalogue or [],
+        "alarms": [alarm.to_json() for alarm in alarms],
+        "events": [asdict(event) for event in events],
+        "health": verdict(alarms, summary.step or 0),
+        "plugins": parts.read("plugins.json", lambda: _list(run, "plugins.json")) or [],
+        "evaluations": [evaluation_answer(one) for one in evaluations],
+        "episode_steps": parts.read("trajectories", run.reader.trajectory_steps) or [],
+        "problems": list(dict.fromkeys([*parts.problems, *damaged, *([summary.problem] if summary.problem else [])])),
+    }
+
+
+def evaluation_answer(one: EvaluationScores) -> dict[str, Any]:
+    """An evaluation, without its episodes."""
+    scores = {group: {name: asdict(score) for name, score in found.items()} for group, found in one.sets.items()}
+    about = {"name": one.name, "step": one.step, "headline": one.headline}
+    return about | {"scores": scores, "episodes": bool(one.trajectories)}
+
+
+class _Parts:
+    """Reads the parts of a run, and notes what is wrong with them."""
+
+    def __init__(self, run: OpenedRun) -> None:
+        self._run = run
+        self.problems: list[str] = []
+
+    def read(self, name: str, read: Callable[[], _Part]) -> _Part | None:
+        """A part, given the file that it is in; None if it cannot be read."""
+        try:
+            self._run.file(name)
+            return read()
+        except AgentR1Error as error:
+            self.problems.append(str(error))
+        except OSError as error:
+            self.problems.append(f"{error.filename or name} cannot be read ({error.strerror or error})")
+        return None
+
+
+def _read(run: OpenedRun) -> RunSummary:
+    with run.lock:
+        return run.summary.read()
+
+
+def _summary(run: OpenedRun, summary: RunSummary) -> dict[str, Any]:
+    best = summary.best
+    score: Mapping[str, Any] = {} if best is None else {"metric": best.metric, **asdict(best.score), "step": best.step}
+    return {"id": run.id} | asdict(summary) | {"path": str(summary.path), "best": score or None}
+
+
+def _list(run: OpenedRun, name: str) -> list[Any]:
+    """The list in a JSON file; an absent one is empty.
+
+    Raises:
+        RunError: it is damaged.
+    """
+    path = run.file(name)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(path) from error
+    if not isinstance(found, list):
+        raise damaged_file(path)
+    return found

@@ -1,0 +1,54 @@
+"""Text of runs in answers: long ones are cut, and the rest is asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LONGEST = 20_000
+"""Characters of a text in an answer."""
+
+
+def to_json(value: Any) -> str:
+    """JSON that every browser reads: numbers that are none are the strings "NaN", "Infinity" and "-Infinity"."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+
+
+def message(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A message; one that is cut says its full length."""
+    content = one.get("content", "")
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    names = {"name": str(one["name"])} if one.get("name") is not None else {}
+    return {"role": str(one.get("role", "")), **names, **cut("content", text)}
+
+
+def messages(several: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages in order."""
+    return [message(one) for one in several]
+
+
+def cut(name: str, text: str) -> dict[str, Any]:
+    """A text under its name; with its full length as `cut` if it is too long."""
+    return {name: text} if len(text) <= LONGEST else {name: text[:LONGEST], "cut": len(text)}
+
+
+def shortened(value: Any) -> Any:
+    """Nested data whose texts are not too long."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]} … ({len(value):,} characters)"
+    if isinstance(value, Mapping):
+        return {str(key): shortened(inner) for key, inner in value.items()}
+    return [shortened(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,83 @@
+"""The page of a group: its samples side by side, and the place where their texts part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+Open = Callable[..., Any]
+Arrive = Callable[[Any, str], None]
+
+
+def columns(page: Any) -> Any:
+    return page.locator(".sample-column")
+
+
+def test_the_texts_part_where_the_actions_do(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0")
+    assert "they part in the action of turn 2" in page.locator("section.panel").inner_text()
+    for sample, rest in enumerate(("\U0001f600", "\U0001f601 and dig", "\U0001f602")):
+        cells = columns(page).nth(sample).locator(".cell")
+        assert cells.nth(0).locator(".did .shared").inner_text() == "look at the map"
+        assert cells.nth(1).locator(".did .shared").text_content() == "sail to "
+        assert cells.nth(1).locator(".did .rest").inner_text() == rest
+        assert cells.nth(2).locator(".did .shared").count() == 0, "after they part, nothing is shared"
+        assert columns(page).nth(sample).locator(".parts").count() == 1
+
+
+def test_samples_that_never_part_say_so(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/1")
+    assert "All 2 samples say the same from beginning to end." in page.locator("section.panel").inner_text()
+    assert page.locator(".parts").count() == 0
+
+
+def test_recorded_samples_part_where_the_files_say(open_page: Open, recorded: Path) -> None:
+    rows = pq.read_table(
+        recorded / "grpo/trajectories/step_000001.parquet", columns=["messages", "task_id"]
+    ).to_pylist()
+    groups = list(dict.fromkeys(row["task_id"] for row in rows))
+    for group, task in enumerate(groups):
+        texts = [row["messages"] for row in rows if row["task_id"] == task]
+        page = open_page(f"#/runs/grpo/steps/1/groups/{group}")
+        assert columns(page).count() == len(texts)
+        assert (page.locator(".parts").count() > 0) == (len(set(texts)) > 1)
+        page.context.close()
+
+
+def test_a_column_tells_return_status_answer_and_rewards(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0")
+    head = columns(page).nth(1).locator("header").inner_text()
+    for part in ("sample 1", "0.25", "truncated", "none", "outcome 0 (exact_match 0), process +0.25", "no ink left"):
+        assert part in head
+    assert columns(page).nth(1).locator(".cell .mark").all_inner_texts() == ["reward +0.5", "reward −0.25"]
+    assert columns(page).nth(3).locator("header h2").inner_text().startswith("greedy baseline")
+
+
+def test_answers_of_tools_are_folded_but_there(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0")
+    answer = columns(page).nth(0).locator(".cell").nth(1).locator("details")
+    assert not answer.locator("pre").is_visible()
+    answer.locator("summary").click()
+    assert answer.locator("pre").inner_text() == "Islands: Tortuga, Hispaniola."
+
+
+def test_keys_and_links_lead_on(open_planted: Open, arrive: Arrive) -> None:
+    page = open_planted("steps/2/groups/0?view=tokens")
+    page.keyboard.press("j")
+    arrive(page, "group 2")
+    page.keyboard.press("k")
+    arrive(page, "group 1")
+    page.get_by_role("link", name="sample 2").click()
+    arrive(page, "episode 3 of step 2")
+    assert page.evaluate("location.hash") == "#/runs/planted/steps/2/episodes/2?view=tokens", "the view is kept"
+
+
+def test_on_a_phone_samples_stand_below_one_another(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    boxes = [columns(page).nth(sample).bounding_box() for sample in range(3)]
+    assert all(first["y"] + first["height"] <= second["y"] for first, second in pairwise(boxes))

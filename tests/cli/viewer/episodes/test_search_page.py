@@ -1,0 +1,97 @@
+"""The search: it finds what is there and nothing else, and says how far it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
+
+Open = Callable[..., Any]
+Arrive = Callable[[Any, str], None]
+
+
+def hits(page: Any) -> list[str]:
+    from playwright.sync_api import expect
+
+    expect(page.locator(".search-state [role=status]")).to_have_text(re.compile("^searched"), timeout=30_000)
+    return page.locator(".hits a").all_inner_texts()
+
+
+def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: Arrive) -> None:
+    page = open_planted("search")
+    page.get_by_label("Text", exact=True).fill("AND DIG")
+    page.keyboard.press("Enter")
+    assert hits(page) == ["step 2, episode 2"]
+    assert page.locator(".hits mark").inner_text() == "and dig", "as it is written there"
+    assert page.locator(".hits .snippet").inner_text() == "…sail to \U0001f601 and dig…"
+    assert page.locator(".search-state [role=status]").inner_text() == "searched 3 of 3 steps, 1 hit"
+    assert page.evaluate("location.hash") == "#/runs/planted/search?text=AND+DIG"
+    page.get_by_role("link", name="step 2, episode 2").click()
+    arrive(page, "episode 2 of step 2")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("status=failed", ["step 2, episode 7"]),
+        ("status=truncated&text=sail", ["step 2, episode 2"]),
+        ("tool_error=yes&text=sail", ["step 2, episode 2"]),
+        ("low=0.2&high=0.3&text=sail", ["step 2, episode 2"]),
+        (
+            "text=Hispaniola&turns_low=3&tool_error=no&low=1.75&status=terminated",
+            [f"step 2, episode {one}" for one in (1, 4, 5, 6)],
+        ),
+        ("text=Hispaniola&turns_low=4", []),
+        ("text=no such words", []),
+    ],
+)
+def test_an_address_holds_a_search(open_planted: Open, query: str, found: list[str]) -> None:
+    assert hits(open_planted(f"search?{query}")) == found
+
+
+def test_a_new_search_ends_the_one_before(open_planted: Open) -> None:
+    page = open_planted("search?text=e")
+    page.get_by_label("Text", exact=True).fill("and dig")
+    page.keyboard.press("Enter")
+    assert hits(page) == ["step 2, episode 2"]
+
+
+def test_half_a_file_is_said_and_the_search_goes_on(open_planted: Open) -> None:
+    page = open_planted("search?text=sail")
+    assert len(hits(page)) == 7
+    assert "step_000001.parquet is not a whole file" in page.locator(".page p.problem").inner_text()
+
+
+@pytest.fixture(scope="module")
+def crowded(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps, of which the second alone has more hits than one answer of the search holds."""
+    run = tmp_path_factory.mktemp("crowded") / "planted"
+    shutil.copytree(planted, run)
+    for step, count in ((2, 3), (3, 520)):
+        tales = [make_trajectory(task=make_task(f"{one}"), texts=("a barnacle", "none")) for one in range(count)]
+        write_trajectories(run / f"trajectories/step_{step:06d}.parquet", step, tales)
+    (run / "trajectories/step_000001.parquet").unlink()
+    return run
+
+
+def test_a_search_goes_on_where_it_stopped(open_page: Open, crowded: Path, serve: Any) -> None:
+    with serve(crowded) as address:
+        page = open_page("#/runs/planted/search?text=barnacle", at=address)
+        assert len(hits(page)) == 520
+        onward = page.get_by_role("button", name="go on")
+        onward.click()
+        assert len(hits(page)) == 523
+        assert onward.is_disabled()
+
+
+def test_a_phone_does_not_scroll_sideways(open_planted: Open) -> None:
+    page = open_planted("search?text=sail", width=390)
+    assert len(hits(page)) > 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

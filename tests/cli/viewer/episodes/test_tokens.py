@@ -1,0 +1,239 @@
+"""The tokens of an episode: the numbers of every one equal the file, and its colour follows them."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.testing.trajectories import make_trajectory
+
+Open = Callable[..., Any]
+Arrive = Callable[[Any, str], None]
+
+EVERY_TOKEN = """(count) => {
+  const tokens = document.querySelector(".tokens");
+  const found = [];
+  for (let index = 0; index < count; index += 1) {
+    tokens.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    const facts = [...document.querySelectorAll(".token-panel dd")].map((one) =>
+      [one.dataset.name, one.querySelector("data")?.value ?? one.textContent]);
+    found.push({ ...Object.fromEntries(facts), text: document.querySelector(".shown-token").textContent });
+  }
+  return found;
+}"""
+"""Goes through the tokens with the arrow key, and reads the panel of each."""
+NONE = "–"
+
+
+def rows_of(run: Path, step: int) -> list[dict[str, Any]]:
+    return pq.read_table(run / f"trajectories/step_{step:06d}.parquet").to_pylist()
+
+
+def richest(rows: Sequence[dict[str, Any]]) -> int:
+    """The episode with the most segments, numbers and tokens."""
+
+    def riches(place: int) -> tuple[int, bool, int]:
+        row = rows[place]
+        return len(row["segment_lengths"]), row["learner_logprobs"] is not None, len(row["ids"])
+
+    return max(range(len(rows)), key=riches)
+
+
+def versions_of(row: dict[str, Any]) -> list[str]:
+    """The version of the weights by token; a dash where it was not sampled."""
+    starts = [sum(row["segment_lengths"][:segment]) for segment in range(len(row["segment_lengths"]))]
+    found = [NONE] * len(row["ids"])
+    for turn in json.loads(row["turns"]):
+        place = starts[turn["segment"]] + turn["start"]
+        for version, count in turn["versions"]:
+            found[place : place + count] = [str(version)] * count
+            place += count
+    return found
+
+
+def number(shown: str) -> float | None:
+    return None if shown == NONE else float(shown)
+
+
+def check_tokens(shown: Sequence[dict[str, str]], row: dict[str, Any]) -> None:
+    """Hold what the panel said of every token against the file."""
+    count = len(row["ids"])
+    columns = {name: row[name] or [None] * count for name in ("advantages", "learner_logprobs", "values")}
+    versions = versions_of(row)
+    for place, token in enumerate(shown):
+        sampled = row["mask"][place] == 1
+        known = {name: values[place] if sampled else None for name, values in columns.items()}
+        known = {name: None if value is None or math.isnan(value) else value for name, value in known.items()}
+        engine, learner = row["logprobs"][place] if sampled else None, known["learner_logprobs"]
+        assert int(token["id"]) == row["ids"][place]
+        assert token["action mask"].startswith(str(row["mask"][place]))
+        assert number(token["log-prob"]) == engine
+        assert number(token["advantage"]) == known["advantages"]
+        assert number(token["value"]) == known["values"]
+        assert number(token["learner's"]) == learner
+        assert number(token["gap"]) == (None if learner is None or engine is None else learner - engine)
+        assert token["version"] == versions[place]
+    assert len(shown) == count
+
+
+@pytest.mark.parametrize("name", ["grpo", "ppo", "summary"])
+def test_every_token_shows_what_the_file_holds(open_page: Open, recorded: Path, name: str) -> None:
+    from transformers import AutoTokenizer
+
+    rows = rows_of(recorded / name, 3)
+    number_of_row = richest(rows)
+    row = rows[number_of_row]
+    page = open_page(f"#/runs/{name}/steps/3/episodes/{number_of_row}?view=tokens")
+    shown = page.evaluate(EVERY_TOKEN, len(row["ids"]))
+    check_tokens(shown, row)
+    tokenizer = AutoTokenizer.from_pretrained(recorded / name / "model")
+    decoded = [tokenizer.decode([token]) for token in row["ids"]]
+    whole = [(text, token["text"]) for text, token in zip(decoded, shown, strict=True) if "\ufffd" not in text]
+    assert [text.replace("\n", "↵") for text, _ in whole] == [text.replace("·", " ") for _, text in whole]
+    assert len(whole) > len(decoded) / 2
+    assert page.locator(".segment").count() == len(row["segment_lengths"])
+    assert (name == "summary") == (len(row["segment_lengths"]) > 1)
+    assert (name == "ppo") == (row["values"] is not None)
+    assert name == "summary" or row["learner_logprobs"] is not None
+
+
+def test_numbers_of_the_learner_and_the_critic_are_shown(open_planted: Open, planted: Path) -> None:
+    page = open_planted("steps/2/episodes/0?view=tokens")
+    row = rows_of(planted, 2)[0]
+    check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
+    assert row["learner_logprobs"]
+    assert row["values"]
+
+
+def test_keys_and_pointer_choose_tokens(open_planted: Open, planted: Path) -> None:
+    page = open_planted("steps/2/episodes/0?view=tokens")
+    ids = rows_of(planted, 2)[0]["ids"]
+
+    def shown() -> int:
+        return int(page.locator(".token-panel dd[data-name=id] data").get_attribute("value"))
+
+    for key, place in (("ArrowRight", 0), ("ArrowRight", 1), ("End", -1), ("ArrowLeft", -2), ("Home", 0)):
+        page.keyboard.press(key)
+        assert shown() == ids[place]
+    page.keyboard.press("ArrowDown")
+    assert shown() == ids[3], "the token below the first is the first action's"
+    page.locator(".tokens .token").nth(6).hover()
+    assert shown() == ids[6]
+    page.locator(".tabs").hover()
+    assert shown() == ids[3], "without a pointer the chosen token is shown again"
+    page.locator(".tokens .token").nth(7).click()
+    assert shown() == ids[7]
+
+
+def test_rewards_stand_at_their_turns(open_planted: Open) -> None:
+    page = open_planted("steps/2/episodes/1")
+    marks = [page.locator(f".turn[data-turn='{turn}'] header .mark").all_inner_texts() for turn in range(3)]
+    assert marks == [["reward +0.5"], ["reward −0.25"], []], "a turn that nothing scores has no mark"
+    assert "= outcome 0 + process +0.25" in page.locator(".returns").inner_text()
+    page.keyboard.press("t")
+    actions = page.locator(".run.action")
+    assert [actions.nth(turn).locator(".mark").all_inner_texts() for turn in range(3)] == [
+        ["reward +0.5"],
+        ["reward −0.25"],
+        ["outcome 0"],
+    ]
+    shown = page.evaluate(EVERY_TOKEN, 15)
+    paid = {place: token["reward here"] for place, token in enumerate(shown) if token["reward here"] != NONE}
+    assert paid == {4: "process +0.5", 9: "process −0.25", 12: "outcome 0"}
+
+
+def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path, arrive: Arrive) -> None:
+    page = open_planted("evaluations/step_000003/episodes/0?set=sea&view=tokens")
+    row = pq.read_table(planted / "evaluations/step_000003.sea.parquet").to_pylist()[0]
+    check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
+    page.keyboard.press("j")
+    arrive(page, "episode 2 of step_000003")
+    assert page.evaluate("location.hash") == "#/runs/planted/evaluations/step_000003/episodes/1?set=sea&view=tokens"
+
+
+def test_more_than_20000_tokens_come_on_demand(open_page: Open, planted: Path, tmp_path: Path, serve: Any) -> None:
+    run = tmp_path / "planted"
+    shutil.copytree(planted, run)
+    path = run / "trajectories/step_000003.parquet"
+    write_trajectories(path, 3, [make_trajectory([([33] * 19_990, [40] * 20), ([50] * 400, [60] * 100)])])
+    row = rows_of(run, 3)[0]
+    with serve(run) as address:
+        page = open_page("#/runs/planted/steps/3/episodes/0?view=tokens", at=address)
+        tokens = page.locator(".tokens .token")
+        assert tokens.count() == 20_000
+        page.get_by_role("button", name="show 510 more of 510 tokens").click()
+        page.locator(".tokens .token[data-i='20509']").wait_for(state="attached")
+        assert tokens.count() == 20_510
+        assert tokens.evaluate_all("all => all.map((one) => Number(one.classList.contains('sampled')))") == row["mask"]
+        page.locator(".tokens").focus()
+        page.keyboard.press("End")
+        assert page.locator(".token-panel dd[data-name='log-prob'] data").get_attribute("value") == "-1"
+        assert page.locator(".token-panel dd[data-name=place]").inner_text() == "20,510 of 20,510"
+
+
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d");
+  const rgb = (colour, under) => {
+    for (const one of [under, colour]) { canvas.fillStyle = one; canvas.fillRect(0, 0, 1, 1); }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (parts) => parts.map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+  const panel = getComputedStyle(document.querySelector(".panel")).backgroundColor;
+  const token = document.querySelector(".tokens .token.sampled");
+  const found = [];
+  for (const below of [false, true]) for (const at of [0, 50, 100]) {
+    token.classList.toggle("below", below);
+    token.style.setProperty("--at", `${at}%`);
+    const style = getComputedStyle(token);
+    const pair = [light(rgb(style.backgroundColor, panel)), light(rgb(style.color, panel))].sort((a, b) => b - a);
+    found.push({ below, at, contrast: (pair[0] + 0.05) / (pair[1] + 0.05), rgb: rgb(style.backgroundColor, panel) });
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_can_be_read_on_every_colour(open_planted: Open, theme: str) -> None:
+    page = open_planted("steps/2/episodes/0?view=tokens&colour=advantage", color_scheme=theme)
+    shades = page.evaluate(CONTRAST)
+    assert min(shade["contrast"] for shade in shades) >= 4.5
+    (blue_red, _, blue), (orange, _, orange_blue) = (shade["rgb"] for shade in shades if shade["at"] == 100)
+    assert blue > blue_red + 50, "above zero"
+    assert orange > orange_blue + 50, "below zero"
+
+
+POSITIONS = """(all) => all.map((one) =>
+  [one.classList.contains("below"), parseFloat(one.style.getPropertyValue("--at"))])"""
+
+
+def test_colours_follow_the_numbers_and_leave_given_tokens_plain(open_planted: Open, planted: Path) -> None:
+    page = open_planted("steps/2/episodes/0?view=tokens")
+    row = rows_of(planted, 2)[0]
+    given = [bit == 0 for bit in row["mask"]]
+    tokens = page.locator(".tokens .token")
+    for key, ends in (
+        ("logprob", ["0 (certain)", "−0.69 (1 in 2)", "−∞ (never)"]),
+        ("advantage", ["-2", "0", "+2"]),
+        ("value", ["0.3", "1.2"]),
+        ("gap", ["-0.01", "0", "+0.01"]),
+        ("version", ["4", "5"]),
+    ):
+        page.locator(f".legend button[data-key={key}]").click()
+        assert page.locator(".ramp .labels span").all_inner_texts() == ends
+        backgrounds = tokens.evaluate_all("all => all.map((one) => getComputedStyle(one).backgroundColor)")
+        assert [background == "rgba(0, 0, 0, 0)" for background in backgrounds] == given
+    page.locator(".legend button[data-key=advantage]").click()
+    found = tokens.evaluate_all(POSITIONS)
+    for (below, at), advantage, bit in zip(found, row["advantages"], row["mask"], strict=True):
+        if bit:
+            assert (below, at) == (advantage < 0, pytest.approx(50 * abs(advantage), abs=0.06))

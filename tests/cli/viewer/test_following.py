@@ -1,0 +1,69 @@
+"""Pages follow a run that trains: its steps appear, and its end does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+Open = Callable[..., Any]
+Changed = Callable[..., list[str]]
+AT_LEAST_2 = re.compile(r"step ([2-9]|\d\d+): ")
+
+
+@pytest.mark.slow
+def test_steps_of_a_run_that_trains_appear_and_a_killed_one_shows_as_interrupted(
+    open_page: Open, show: Callable[[Path], str], changed: Changed, jumps: Callable[[Any], float], tmp_path: Path
+) -> None:
+    keys = changed("training.steps=100000", f"run.dir={tmp_path}", "run.name=live", "evaluation.every=2")
+    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
+    page = open_page(at=show(tmp_path))
+    child = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        page.wait_for_selector(".badge:has-text('training')")
+        page.locator("tbody a").click()
+        head = page.locator("[data-part=head]")
+        step = page.locator("[data-metric='reward/mean'] .readout")
+        expect(step).to_have_text(AT_LEAST_2)
+        assert jumps(page) < 0.02
+        page.get_by_label("Filter metrics").fill("reward/mean")
+        page.get_by_label("Smoothing").fill("0.5")
+        expect(step).not_to_have_text(step.inner_text())
+        expect(page.locator("[data-part=evaluations] tbody tr").nth(1)).to_be_visible()
+        assert page.get_by_label("Smoothing").input_value() == "0.5"
+        assert page.get_by_label("Filter metrics").input_value() == "reward/mean"
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    expect(head.locator(".badge")).to_contain_text("interrupted")
+    expect(head).to_contain_text("killed")
+    last = (tmp_path / "live" / "metrics.jsonl").read_text().splitlines()[-1]
+    expect(step).to_contain_text(f"step {json.loads(last)['step']}: ")
+
+
+def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(recorded / "grpo", tmp_path / "grpo")
+    page = open_page("#/runs/grpo", at=show(tmp_path))
+    step = page.locator("[data-metric='reward/mean'] .readout")
+    expect(step).to_contain_text("step 3: ")
+    turn = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+    turn += " document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(turn, True)
+    metrics = tmp_path / "grpo" / "metrics.jsonl"
+    with metrics.open("a") as file:
+        file.write(json.dumps(json.loads(metrics.read_text().splitlines()[-1]) | {"step": 4}) + "\n")
+    with page.expect_request("**/api/live?*"):
+        page.evaluate(turn, False)
+    expect(step).to_contain_text("step 4: ")

@@ -1,0 +1,222 @@
+"""The page of a run, and of several: its numbers equal the files, and its controls stay in the address."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from agent_r1_core.config.yaml_text import parse
+
+Open = Callable[..., Any]
+ENDS = re.compile(r"eval/.*_(low|high)$")
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def evaluations(run: Path) -> dict[str, dict[str, Any]]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted((run / "evaluations").glob("*.json"))}
+
+
+def shown(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def readouts(page: Any) -> dict[str, tuple[int, float, str]]:
+    """Step, number and interval of all charts, which are drawn as they come into sight."""
+    for chart in page.locator(".chart").all():
+        chart.scroll_into_view_if_needed()
+        chart.locator("canvas").wait_for()
+    found = {}
+    for chart in page.locator(".chart").all():
+        step, number, ends = re.match(
+            r"step (\d+): (\S+)(?: (\[.*\]))?", chart.locator(".readout").inner_text()
+        ).groups()
+        found[chart.get_attribute("data-metric")] = (int(step), shown(number), ends or "")
+    return found
+
+
+@pytest.mark.parametrize("name", ["grpo", "ppo", "summary"])
+def test_every_metric_has_a_chart_whose_numbers_equal_the_files(open_page: Open, recorded: Path, name: str) -> None:
+    page = open_page(f"#/runs/{name}")
+    found, lines = readouts(page), metrics(recorded / name)
+    last = {key: (line["step"], value) for line in lines for key, value in line.items() if key != "step"}
+    assert set(found) == {key for key in last if not ENDS.match(key)}
+    for key, (step, value) in last.items():
+        if not ENDS.match(key):
+            assert found[key][0] == step, key
+            assert found[key][1] == pytest.approx(value, rel=1e-3, abs=1e-12), key
+    score = evaluations(recorded / name)["step_000003"]["metrics"]["exact_match"]
+    assert [shown(end) for end in re.findall(r"[\d.]+", found["eval/exact_match"][2])] == pytest.approx(
+        [score["low"], score["high"]], rel=5e-3
+    )
+    meanings = {
+        one["name"]: one["meaning"] for one in json.loads((recorded / name / "metric_catalogue.json").read_text())
+    }
+    for key, declared in (
+        ("reward/mean", "reward/mean"),
+        ("reward/format", "reward/<name>"),
+        ("time/step", "time/step"),
+    ):
+        assert meanings[declared] in page.locator(f"[data-metric='{key}'] figcaption").get_attribute("title")
+
+
+def test_evaluations_configuration_and_events_equal_the_files(open_page: Open, recorded: Path) -> None:
+    page = open_page("#/runs/ppo")
+    rows = [row.split("\t") for row in page.locator("[data-part=evaluations] tbody").inner_text().splitlines()]
+    expected = []
+    for name, evaluation in evaluations(recorded / "ppo").items():
+        score = evaluation["metrics"]["exact_match"]
+        interval = f"{score['mean']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"
+        expected.append([name, str(evaluation["step"]), "exact_match", interval, "12"])
+    assert rows == expected
+    settings = page.locator("[data-part=configuration]")
+    shown_settings = dict(row.split("\t")[:2] for row in settings.locator("tbody").inner_text().splitlines())
+    config = parse((recorded / "ppo" / "config.yaml").read_text(), "config.yaml").value
+    assert shown_settings["algorithm.name"] == config["algorithm"]["name"] == "ppo"
+    assert shown_settings["training.steps"] == str(config["training"]["steps"])
+    assert float(shown_settings["training.lr"]) == config["training"]["lr"]
+    settings.get_by_role("searchbox").fill("override training.steps")
+    assert settings.locator("tbody tr").all_inner_texts() == ["training.steps\t3\toverride 'training.steps=3'"]
+    events = [json.loads(line) for line in (recorded / "ppo" / "events.jsonl").read_text().splitlines()]
+    told = page.locator("[data-part=events] tbody tr").all_inner_texts()
+    assert [row.split("\t")[-1] for row in told] == [event["text"] for event in events]
+    steps = page.locator("[data-part=steps] a")
+    assert steps.all_inner_texts() == ["1", "2", "3"]
+    assert steps.nth(1).get_attribute("href") == "#/runs/ppo/steps/2"
+
+
+def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "<b>ill"
+    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
+    over = {"monitor": "repeated_calls", "since": 1, "threshold": 0.3, "severe": False}
+    alarms = [
+        {**over, "step": 1, "event": "begins", "value": 0.43, "sentence": "calls <i>repeat</i>"},
+        {**over, "step": 2, "event": "ends", "value": 0.2, "sentence": "it is over"},
+        {
+            **over,
+            "step": 3,
+            "event": "begins",
+            "value": 0.5,
+            "since": 3,
+            "severe": True,
+            "monitor": "nonfinite",
+            "sentence": "a loss is NaN",
+        },
+    ]
+    (run / "health.jsonl").write_text("".join(json.dumps(alarm) + "\n" for alarm in alarms))
+    lines = metrics(run)
+    lines[-1]["update/loss"] = float("nan")
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = open_page("#/runs/%3Cb%3Eill?filter=loss", at=show(run))
+    page.wait_for_selector(".chart canvas")
+    health = page.locator("[data-part=health]")
+    assert [row.split("\t") for row in health.locator("tbody tr").all_inner_texts()] == [
+        ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "calls <i>repeat</i>"],
+        ["2", "repeated_calls", "ends", "0.2", "0.3", "it is over"],
+        ["3", "nonfinite", "⚠ begins", "0.5", "0.3", "a loss is NaN"],
+    ]
+    assert "alarms stand after 3 steps: nonfinite since step 3" in page.locator("[data-part=head]").inner_text()
+    assert page.locator("h1").inner_text() == "<b>ill"
+    assert page.locator("[data-metric='update/loss'] .readout").inner_text().startswith("step 3: NaN")
+    drawn = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("[data-metric='update/loss'] canvas");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const seen = new Set();
+          for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
+          return [...seen];
+        }"""
+    )
+    assert {"122,89,0", "179,71,0"} <= set(drawn)  # a warning that is over, and a severe one that stands
+
+
+def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open) -> None:
+    page = open_page("#/runs/grpo")
+    page.get_by_label("Filter metrics").fill("exact reward")
+    charts = page.locator(".chart")
+    assert [chart.get_attribute("data-metric") for chart in charts.all()] == [
+        "reward/exact_match",
+        "eval/reward/exact_match",
+    ]
+    page.get_by_label("Smoothing").fill("0.9")
+    page.get_by_label("x axis").select_option("tokens")
+    page.reload()
+    page.wait_for_selector(".chart canvas")
+    assert charts.count() == 2
+    assert page.get_by_label("Smoothing").input_value() == "0.9"
+    assert page.get_by_label("x axis").input_value() == "tokens"
+    page.get_by_label("x axis").select_option("step")
+    plot = charts.first.locator(".u-over")
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 50)
+    assert [text.partition(":")[0] for text in page.locator(".readout").all_inner_texts()] == ["step 1", "step 1"]
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60, steps=4)
+    page.mouse.up()
+    out = page.get_by_role("button", name="Zoom out")
+    assert "zoom=1." in page.url
+    assert out.is_enabled()
+    out.click()
+    assert "zoom" not in page.url
+    plot.click(position={"x": box["width"] / 2, "y": 60})
+    page.wait_for_url("**/#/runs/grpo/steps/2")
+
+
+def test_lines_are_smoothed_and_laid_over_steps_seconds_and_tokens(open_page: Open, recorded: Path) -> None:
+    page = open_page("#/runs/grpo")
+    lines = metrics(recorded / "grpo")
+    drawn = page.evaluate(
+        """async (lines) => {
+          const { line, smooth } = await import("viewer/lib/series.js");
+          const names = Object.keys(lines[0]);
+          const values = Object.fromEntries(names.map((name) => [name, lines.map((line) => line[name] ?? null)]));
+          const run = { metrics: { steps: lines.map((line) => line.step), values }, evaluations: [] };
+          const xs = Object.fromEntries(["step", "time", "tokens"].map((by) => [by, line(run, "reward/mean", by).xs]));
+          values["odd/one"] = lines.map((line, row) => (row === 1 ? "NaN" : 0.5));
+          const { raw, odd } = line(run, "odd/one", "step");
+          return { ...xs, raw, odd, smooth: smooth([1, null, 3, 2], 0.5), gaps: line(run, "reward/mean", "step").raw };
+        }""",
+        lines,
+    )
+    sampled = [line["rollout/episodes"] * line["episode/action_tokens"] for line in lines]
+    assert drawn["step"] == [1, 2, 3]
+    assert drawn["time"] == pytest.approx(list(itertools.accumulate(line["time/step"] for line in lines)))
+    assert drawn["tokens"] == pytest.approx(list(itertools.accumulate(sampled)))
+    assert drawn["smooth"] == pytest.approx([1, None, (0.25 * 1 + 0.5 * 3) / 0.75, (0.125 + 0.75 + 1) / 0.875])
+    assert drawn["raw"] == [0.5, None, 0.5]
+    assert drawn["odd"] == [None, "NaN", None]
+    assert drawn["gaps"] == pytest.approx([line["reward/mean"] for line in lines])
+
+
+def test_several_runs_are_drawn_over_one_another_with_their_differences(open_page: Open, recorded: Path) -> None:
+    page = open_page("#/compare?runs=grpo,ppo&filter=reward/mean")
+    page.wait_for_selector(".chart canvas")
+    last = {name: metrics(recorded / name)[-1]["reward/mean"] for name in ("grpo", "ppo")}
+    readout = page.locator("[data-metric='reward/mean'] .readout")
+    said = re.findall(r"(\w+) ([\d.]+)", readout.inner_text())
+    assert {name: float(value) for name, value in said} == pytest.approx(last, rel=1e-3)
+    page.locator(".lines").get_by_label("ppo").uncheck()
+    assert "ppo" not in readout.inner_text()
+    page.reload()
+    page.wait_for_selector(".chart canvas")
+    assert not page.locator(".lines").get_by_label("ppo").is_checked()
+
+
+def test_pages_that_do_not_exist_say_so_in_a_sentence(open_page: Open, watched: Any) -> None:
+    watched.expected.append("404")
+    page = open_page("#/runs/nothing")
+    assert "nothing" in page.get_by_role("alert").inner_text()
+    page.goto(page.url.split("#")[0] + "#/no/such/page")
+    expect(page.get_by_role("alert")).to_contain_text("no such page")

@@ -1,0 +1,133 @@
+"""The list of runs: what it says of each equals the files, and it sorts, filters and chooses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+Open = Callable[..., Any]
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def best_exact_match(run: Path) -> str:
+    scores = [json.loads(path.read_text())["metrics"]["exact_match"] for path in (run / "evaluations").glob("*.json")]
+    best = max(scores, key=lambda score: score["mean"])
+    return f"{best['mean']:.3f} [{best['low']:.3f}, {best['high']:.3f}] exact_match"
+
+
+def rows(page: Any) -> list[str]:
+    return page.locator("tbody tr.link a.first").all_inner_texts()
+
+
+def cells(page: Any, name: str) -> dict[str, str]:
+    heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+    row = page.locator("tbody tr.link", has=page.get_by_role("link", name=name, exact=True))
+    return dict(zip(heads, (text.strip() for text in row.locator("td").all_inner_texts()), strict=True))
+
+
+@pytest.fixture(scope="module")
+def damaged(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded run `ppo` beside one whose configuration is damaged and whose name is hostile."""
+    folder = tmp_path_factory.mktemp("damaged")
+    shutil.copytree(recorded / "ppo", folder / "ppo", ignore=shutil.ignore_patterns("checkpoints", "model"))
+    (folder / "ppo" / "model").mkdir()
+    hostile = folder / "<img src=x onerror=alert(1)>"
+    hostile.mkdir()
+    shutil.copy(recorded / "ppo" / "run.json", hostile)
+    (hostile / "config.yaml").write_text("}{")
+    return folder
+
+
+def test_every_run_is_listed_with_what_its_files_say(page: Any, recorded: Path) -> None:
+    assert sorted(rows(page)) == ["grpo", "ppo", "summary"]
+    for name in ("grpo", "ppo", "summary"):
+        shown, lines = cells(page, name), metrics(recorded / name)
+        assert shown["state"] == "✓ finished"
+        assert shown["algorithm"] == ("ppo" if name == "ppo" else "grpo")
+        assert shown["recipe"] == ("ppo" if name == "ppo" else "default")
+        assert shown["model"] == "tiny"
+        assert shown["steps"] == "3 / 3"
+        assert shown["best score"] == best_exact_match(recorded / name)
+        seconds = sum(line["time/step"] for line in lines)
+        assert float(shown["time"].removesuffix(" s")) == pytest.approx(seconds, rel=0.06)
+        row = page.locator("tbody tr.link", has=page.get_by_role("link", name=name, exact=True))
+        curve = row.get_by_role("img").get_attribute("aria-label")
+        said = [float(number) for number in re.findall(r"[\d.]+", curve)]
+        assert said == pytest.approx([lines[place]["reward/mean"] for place in (0, -1)], rel=2e-3)
+
+
+def test_it_sorts_and_filters_and_keeps_both_in_the_address(open_page: Open, recorded: Path) -> None:
+    page = open_page()
+    scores = {name: best_exact_match(recorded / name) for name in ("grpo", "ppo", "summary")}
+    page.get_by_role("button", name="best score").click()
+    assert [scores[name] for name in rows(page)] == sorted(scores.values(), reverse=True)
+    page.get_by_role("button", name="name").press("Enter")
+    assert rows(page) == ["grpo", "ppo", "summary"]
+    assert page.locator("th[aria-sort=ascending]").inner_text() == "name"
+    page.get_by_role("searchbox").fill("GRPO tiny")
+    assert rows(page) == ["grpo", "summary"]
+    page.reload()
+    page.wait_for_selector("tbody tr.link")
+    assert rows(page) == ["grpo", "summary"]
+    page.get_by_label("State").select_option("training")
+    assert rows(page) == []
+    assert page.get_by_role("status").inner_text() == "0 of 3 runs"
+
+
+def test_keys_lead_through_the_list_and_choose_runs_to_compare(page: Any, recorded: Path) -> None:
+    page.get_by_role("button", name="name").click()
+    compare = page.get_by_role("button", name="Compare", exact=True)
+    assert compare.is_disabled()
+    page.locator("h1").click()
+    for key in "jxjx":
+        page.keyboard.press(key)
+    assert page.get_by_role("button", name="Compare 2").is_enabled()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    assert "compare the ticked runs" in keys.inner_text()
+    page.keyboard.press("Escape")
+    assert not keys.is_visible()
+    page.keyboard.press("c")
+    page.wait_for_selector(".chart canvas")
+    assert page.url.endswith("#/compare?runs=grpo%2Cppo")
+    differences = page.locator("[data-part=configuration] table").first
+    found = {row.split("\t")[0]: row.split("\t")[1:] for row in differences.inner_text().splitlines()[1:]}
+    assert found["algorithm.name"] == ["grpo", "ppo"]
+    assert "training.steps" not in found
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Runs")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".chart canvas")
+    assert page.locator("h1").inner_text() in ("grpo", "ppo", "summary")
+
+
+def test_a_run_that_cannot_be_read_shows_its_sentence_and_a_hostile_name_is_text(
+    open_page: Open, show: Callable[[Path], str], damaged: Path
+) -> None:
+    page = open_page(at=show(damaged))
+    text = page.locator("tbody").inner_text()
+    assert "<img src=x onerror=alert(1)>" in text
+    assert "config.yaml is damaged" in text
+    assert page.locator("tbody img[src]").count() == 0
+    assert cells(page, "ppo")["steps"] == "3 / 3"
+
+
+def test_an_empty_folder_says_what_to_do(
+    open_page: Open, show: Callable[[Path], str], tmp_path: Path, recorded: Path
+) -> None:
+    page = open_page(at=show(tmp_path))
+    assert "agent-r1 train makes one" in page.locator(".empty").inner_text()
+    shutil.copytree(recorded / "grpo", tmp_path / "later", ignore=shutil.ignore_patterns("checkpoints"))
+    page.wait_for_selector("tbody tr.link")
+    assert rows(page) == ["later"]

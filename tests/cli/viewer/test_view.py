@@ -1,0 +1,29 @@
+"""`agent-r1 view` from the command line, but for serving: other commands know nothing of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_a_place_without_runs_is_named(
+    agent_r1: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, missing in (((), "runs"), (("nowhere",), "nowhere")):
+        asked = agent_r1("view", *arguments, "--no-open")
+        assert (asked.exit_code, asked.stdout) == (1, "")  # type: ignore[attr-defined]
+        assert asked.stderr.startswith(f"error: there is no {missing}; give a run or a folder")  # type: ignore[attr-defined]
+
+
+def test_other_commands_import_no_server_and_the_viewer_no_torch() -> None:
+    build = "from agent_r1_cli.main import build_app; build_app()"
+    viewer = "import agent_r1_cli.viewer.serving"
+    for more, names in ((build, {"starlette", "uvicorn", "pyarrow"}), (viewer, {"torch", "transformers"})):
+        code = f"{more}; import sys; print(sorted({names} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
