@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from agent_r1_cli.display import TrainDisplay, duration, summary
+from agent_r1_cli import display as display_module
+from agent_r1_cli.display import TrainDisplay, summary
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing import make_trajectory
@@ -22,6 +23,8 @@ METRICS = {
     "time/update": 1.4,
     "time/weights": 0.1,
     "time/step": 6.0,
+    "time/learner_waits": 4.6 / 6,
+    "time/rollouts_wait": 2.5 / 6,
     "loss": 0.1,
 }
 
@@ -116,6 +119,69 @@ def test_a_live_display_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) 
     assert "rollout" not in stream.getvalue()
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+def screen(columns: int, monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8", earlier: int = 0) -> list[str]:
+    """The last lines of a live display in the third of 30 steps; an earlier attempt recorded some more steps."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    with TrainDisplay(stream=stream, live=True) as display:
+        display.recall([{"step": step, "reward/mean": -float(step)} for step in range(1, earlier + 1)])
+        display.begin(0 if not earlier else 2, 30)
+        for step, reward in enumerate((0.25, 1.0, 0.5123), start=1 + 2 * bool(earlier)):
+            display.step(step, {**METRICS, "reward/mean": reward, "time/evaluation": 0.6})
+        display.episodes(12, 128, "rollout")
+    stream.seek(0)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.read()).replace("\r", "\n")
+    lines = [line.rstrip() for line in text.split("\n")]
+    assert max(map(len, lines)) <= columns
+    return [line for line in lines if line][-4:]
+
+
+def test_a_terminal_shows_the_curve_of_the_reward_and_where_the_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar, *lines = screen(100, monkeypatch)
+    assert re.fullmatch(r"3/30 [━╸╺]{24} 2:42 left  rollout 12/128", bar)
+    assert lines == [
+        "reward 0.512 ▁█▃ 0.25 to 1",
+        "exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200  s/step 5.0",
+        "time  rollout 58 %  update 23 %  weights 2 %  evaluation 10 %  other 7 %  learner waits 77 %",
+    ]
+
+
+def test_a_narrow_terminal_shows_what_fits_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar, *lines = screen(40, monkeypatch)
+    assert re.fullmatch(r"3/30 [━╸╺]{9} 2:42 left  rollout 12/128", bar)
+    assert lines == [
+        "reward 0.512 ▁█▃ 0.25 to 1",
+        "exact match 0.500  turns 2.9  tokens 131",
+        "time  rollout 58 %  update 23 %",
+    ]
+
+
+def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert screen(100, monkeypatch, "ascii")[1] == "reward 0.512 _#: 0.25 to 1"
+
+
+def test_the_curve_goes_on_where_the_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, reward, *_ = screen(100, monkeypatch, earlier=9)
+    assert reward == "reward 0.512 ▃▁▆█▇ -2 to 1", "steps that are repeated do not count twice"
+
+
+def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock, stream, lines = Clock(), io.StringIO(), io.StringIO()
+    monkeypatch.setattr(display_module, "time", clock)
+    monkeypatch.setattr("agent_r1_core.work.work.time", clock)
+    with TrainDisplay(stream=stream, live=True) as display, TrainDisplay(stream=lines, live=False) as plain:
+        for done in range(1, 78):
+            clock.now += 1
+            display.episodes(done, 200, "evaluation")
+            plain.episodes(done, 200, "evaluation")
+    assert "2:03 left  evaluation" in stream.getvalue()
+    assert lines.getvalue().splitlines() == [
+        "evaluation: 31 of 200 episodes, 16 %, 2:49 left",
+        "evaluation: 61 of 200 episodes, 30 %, 2:19 left",
+    ]

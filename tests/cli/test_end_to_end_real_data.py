@@ -75,7 +75,8 @@ def test_search_over_a_corpus_of_thousands_of_passages(
     )
     assert done.exit_code == 0, done.stderr
     titles = {passage["title"] for passage in json.loads(corpus.read_text())}
-    asked = [trajectory.messages()[0]["content"] for trajectory in Run.open("runs/rag").read_trajectories(0)]
+    played = Run.open("runs/rag").read_evaluation_trajectories("eval_1")
+    asked = [trajectory.messages()[0]["content"] for trajectory in played]
     assert len(asked) == 4
     for prompt in asked:
         assert sum(line in titles for line in prompt.splitlines()) >= 2, prompt

@@ -106,7 +106,7 @@ def test_a_cell_that_fails_is_reported_with_its_sentence_and_its_log(agent_r1: I
     done = agent_r1("reproduce", "table4", *gone, "model.name=./gone", "--seeds", 1, "--row", "ppo", "--dir", "m")
     assert done.exit_code == 1
     begins, failed, *rest = done.stderr.splitlines()
-    assert begins == "ppo-0 begins, 1 of 1"
+    assert begins.startswith("ppo-0 begins, 1 of 1, about ")
     assert failed.startswith("ppo-0 failed after ")
     assert failed.endswith("give the folder that holds config.json (see m/logs/ppo-0.log)")
     assert rest[-1] == "1 of 1 cells have not run; repeat the command with --resume"

@@ -46,7 +46,7 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, 
     assert narration[1].startswith("evaluation before training: exact_match")
     assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
     assert narration[-2].startswith("another run with this seed will differ slightly")
-    assert narration[-1] == "next: agent-r1 eval runs/small | agent-r1 rollout runs/small"
+    assert narration[-1] == "next: agent-r1 view runs/small | agent-r1 eval runs/small | agent-r1 rollout runs/small"
     run = Run.open("runs/small")
     assert {"config.yaml", "plugins.json", "metrics.jsonl", "model", "run.json"} <= {p.name for p in run.path.iterdir()}
     assert run.trajectory_steps() == [1, 2]

@@ -162,6 +162,8 @@ COMMANDS = [
     ("rollout",),
     ("play",),
     ("reproduce",),
+    ("runs",),
+    ("view",),
     ("metrics",),
     ("new",),
     ("plugins",),
@@ -185,7 +187,7 @@ def test_help_reads_well_in_eighty_columns(
 
 def test_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
     listed = agent_r1("--help").stdout.partition("Commands:")[2].partition("\n\n")[0]
-    assert [line.split()[0] for line in listed.splitlines() if line] == [c[0] for c in COMMANDS[:9]]
+    assert [line.split()[0] for line in listed.splitlines() if line] == [c[0] for c in COMMANDS[:11]]
     usage = agent_r1("train", "--help").stdout.splitlines()
     assert usage[0] == "Usage: root train [OPTIONS] [RECIPE] [KEY=VALUE]..."
     assert "  agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do" in usage
@@ -212,6 +214,7 @@ def test_the_tab_key_completes_commands_recipes_runs_and_components(
     assert offered("agent-r1 train calc") == ["calculator"]
     assert offered("agent-r1 train paper/miniwiki-p") == ["paper/miniwiki-ppo"]
     assert offered("agent-r1 train ru") == offered("agent-r1 eval --model ru") == ["runs/mine"]
+    assert offered("agent-r1 view ru") == ["runs", "runs/mine"]
     assert "algorithm=grpo" in offered("agent-r1 train default algo")
     assert offered("agent-r1 train default algorithm = pp") == ["ppo"], "bash splits words at ="
     assert offered("agent-r1 train default pp") == [], "a recipe stands first"

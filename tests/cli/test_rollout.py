@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.work import watched_by
 
 SETTINGS = ("calculator", "engine.max_new_tokens=8", "env.max_turns=2", "threads=1")
 
@@ -41,6 +42,17 @@ def test_off_a_terminal_the_episodes_are_marked_text(agent_r1: Callable[..., Any
     assert "\nepisode sum." in done.stdout
     assert "  turn 1: reward 0.000" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_whoever_watches_is_told_what_takes_long(agent_r1: Callable[..., Any], model: Path) -> None:
+    ended: dict[str, str] = {}
+    with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
+        done = agent_r1("rollout", *SETTINGS, "--model", model, "-n", 2, "-s", 2)
+    assert done.exit_code == 0, done.stderr
+    loading = f"loading {model}"
+    assert list(ended) == [loading, "starting tools and engine", "playing"]
+    assert ended[loading].endswith(" tensors")
+    assert ended["playing"] == "4 episodes"
 
 
 def test_the_same_seed_plays_the_same_episode(agent_r1: Callable[..., Any], model: Path) -> None:

@@ -1,0 +1,127 @@
+"""`agent-r1 runs`: what a row says, in which order, and what is said where there is nothing to say."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_cli import runs_command
+from agent_r1_cli.completion import places
+from agent_r1_cli.runs_command import age
+from agent_r1_core.runs.files import write_json
+from agent_r1_core.runs.run import Run
+
+Command = Callable[..., Any]
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Three runs in the current folder's `runs`: an old one that has ended, one that trains, one that is damaged."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs_command.time, "time", lambda: NOW)
+    config = {"training": {"steps": 25}, "algorithm": {"name": "ppo"}, "tasks": {"x": 1}, "sources": {}}
+    for name, began in (("old", "2023-11-12T10:00:00+0000"), ("new", "2023-11-14T22:03:20+0000")):
+        run = Run.create("runs", name, config, [])
+        for step, reward in enumerate((0.25, math.nan, 1.0), start=1):
+            run.append_metrics(step, {"reward/mean": reward, "time/step": 30.0})
+        _date(run.path, began)
+        if name == "old":
+            estimate = {"mean": 0.96, "low": 0.923, "high": 0.979, "method": "wilson", "n": 200}
+            run.write_evaluation("step_000003", {"metrics": {"exact_match": estimate}}, 3)
+            run.append_event(3, "finished", "done")
+            run.close()
+    damaged = Run.create("runs/more", "bad", config, [])
+    damaged.close()
+    _date(damaged.path, "2023-11-13T22:13:20+0000")
+    (damaged.path / "config.yaml").write_text("training: [")
+    damaged.path.rename(damaged.path.with_name("bad\x1b[2J"))
+    with run:  # it holds its lock
+        yield tmp_path
+
+
+def _date(run: Path, began: str) -> None:
+    write_json(run / "run.json", json.loads((run / "run.json").read_text()) | {"created": began})
+
+
+def test_the_newest_come_first_each_on_a_line(agent_r1: Command, home: Path) -> None:
+    result = agent_r1("runs")
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split("  ") for line in result.stdout.splitlines()]
+    assert [[cell.strip() for cell in line if cell] for line in lines[:4]] == [
+        ["run", "state", "step", "best", "reward", "time", "age"],
+        ["new", "training", "3/25", "-", "▁ █", "1:30", "10 min"],
+        [r"bad\x1b[2J", "interrupted", "-/-", "-", "-", "24 h"],
+        ["old", "finished", "3/25", "exact_match 0.960 [0.923, 0.979]", "▁ █", "1:30", "2 days"],
+    ]
+    assert result.stdout.splitlines()[4].startswith(r"bad\x1b[2J: ")
+    assert "config.yaml is damaged" in result.stdout.splitlines()[4]
+
+
+def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
+    answer = json.loads(agent_r1("runs", "runs/old", "--json").stdout, parse_constant=pytest.fail)
+    (run,) = answer["runs"]
+    assert (answer["schema"], run["id"], run["algorithm"], run["steps"]) == (1, "old", "ppo", 25)
+    assert run["best"] == {"metric": "exact_match", "value": 0.96, "low": 0.923, "high": 0.979, "n": 200, "step": 3}
+    assert run["curve"] == [[1, 0.25], [2, "NaN"], [3, 1.0]]
+    assert run["path"] == str(home / "runs" / "old")
+
+
+def test_a_narrow_terminal_loses_columns_and_not_the_end_of_lines(
+    agent_r1: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.StringIO()
+    shown.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdout", shown)
+    monkeypatch.setenv("COLUMNS", "70")
+    runs_command.runs()
+    header, *lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert header.split() == ["run", "state", "best", "age"]
+    assert "exact_match 0.960 [0.923, 0.979]  2 days" in lines[2]
+
+
+def test_without_runs_it_says_how_to_get_one(agent_r1: Command, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = agent_r1("runs")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("there are no runs in runs; `agent-r1 train` makes one")
+    assert json.loads(agent_r1("runs", "--json").stdout) == {"schema": 1, "runs": []}
+    missing = agent_r1("runs", "gone")
+    assert missing.exit_code != 0
+    assert missing.stderr == (
+        "error: there is no gone; give a run or a folder with runs, such as the run.dir of a training\n"
+    )
+
+
+def test_a_list_needs_nothing_heavy(home: Path) -> None:
+    code = (
+        "import sys; from agent_r1_cli.main import build_app\n"
+        "try: build_app()(['runs'])\n"
+        "except SystemExit: print(sorted({'torch', 'transformers', 'pyarrow', 'tokenizers', 'ray'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_the_tab_key_offers_runs_and_folders(home: Path) -> None:
+    (home / "runs-of-others").mkdir()
+    runs = [("runs", "all runs"), ("runs/new", "run"), ("runs/old", "run")]
+    assert places("run") == [*runs, ("runs-of-others", "folder")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (2 * 86400, "2 days")]
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert age(seconds) == text
