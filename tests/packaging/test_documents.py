@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +59,22 @@ def shell(with_agent_r1, tmp_path: Path):
         done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"$ {line}\nexited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
 
-    run.folder = folder  # type: ignore[attr-defined]
+    def open_page(line: str) -> None:
+        """Run a command that serves a page until Ctrl-C."""
+        quiet = {name: value for name, value in environment.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        served = subprocess.Popen(line.split(), cwd=folder, env=quiet, stdout=subprocess.PIPE, text=True)
+        try:
+            assert served.stdout is not None
+            address = re.search(r"http://\S+", served.stdout.readline())
+            assert address is not None, f"$ {line}\nsays no address"
+            with urllib.request.urlopen(address[0].partition("#")[0]) as page:
+                assert b"<title>agent-r1</title>" in page.read()
+            served.send_signal(signal.SIGINT)
+            assert served.wait() == 0, f"$ {line}\ndoes not end at Ctrl-C"
+        finally:
+            served.kill()
+
+    run.folder, run.open_page = folder, open_page  # type: ignore[attr-defined]
     return run
 
 
@@ -67,6 +84,7 @@ DOCUMENTS = [
     "docs/evaluation.md",
     "docs/paper.md",
     "docs/search.md",
+    "docs/viewer.md",
     "docs/worlds.md",
 ]
 """Those whose commands are run."""
@@ -83,7 +101,9 @@ def test_everything_that_a_document_shows_runs(shell, root: Path, document: str)
             shell("python snippet.py")
         elif block.language == "console":
             for line in commands(block):
-                if not line.startswith("make"):
+                if line.startswith("agent-r1 view") and "--export" not in line:
+                    shell.open_page(line)
+                elif not line.startswith("make"):
                     shell(line)
 
 
@@ -105,6 +125,7 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
         "docs/paper.md",
         "docs/scaling.md",
         "docs/search.md",
+        "docs/viewer.md",
         "docs/worlds.md",
     ],
 )
