@@ -71,6 +71,10 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
     from agent_r1_cli.viewer.serving import HOST, listen, serve
     from agent_r1_core.runs.found_runs import FoundRuns
 
+    if not places and not Path("runs").is_dir():
+        raise RunError(
+            "there is no folder runs here; `agent-r1 train` makes one, or name the folder that holds your runs"
+        )
     found, opened = FoundRuns(places or ["runs"]), listen(port)
     address = f"http://{HOST}:{opened.getsockname()[1]}/"
     runs = list(found.all())
@@ -81,6 +85,8 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
 
     def ready() -> None:
         show(f"{len(runs)} run{'' if len(runs) == 1 else 's'} at {address}")
+        if not runs:
+            say("a run appears when its training starts; `agent-r1 train` makes one")
         say("Ctrl-C ends it")
         sys.stdout.flush()
         if not no_open and _has_display():
@@ -100,8 +106,11 @@ def _export(places: list[str], file: Path, steps: str | None, force: bool) -> No
     page = export(places, steps or STEPS)
     write_text(file, page.html)
     runs = f"{len(page.runs)} runs" if len(page.runs) > 1 else f"run {page.runs[0]}"
-    shown = f"{page.episodes} episodes, of the steps {', '.join(map(str, page.steps))}" if page.steps else "no episodes"
-    show(f"{file}: {len(page.html) / 1e6:.1f} MB; {runs} with curves, configuration and evaluations, and {shown}")
+    shown = (
+        f"{page.episodes} episodes of step {', '.join(map(str, page.steps))}" if page.steps else "no episodes of steps"
+    )
+    evaluated = f" and {page.evaluated} of the first and the last evaluation" if page.evaluated else ""
+    show(f"{file}: {len(page.html) / 1e6:.1f} MB; {runs} with curves, configuration, evaluations, {shown}{evaluated}")
     if steps is None and page.steps:
         say("--steps chooses whose episodes it holds")
 

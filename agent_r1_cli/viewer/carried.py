@@ -17,7 +17,7 @@ from agent_r1_core.errors import AgentR1Error, RunError
 MOST = 250_000_000
 """Bytes of answers, before they are compressed."""
 MOST_EVALUATED = 100
-"""Episodes of the last evaluation."""
+"""Episodes of the first evaluation, and of the last."""
 _NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}, "plugins": []}
 _UNRESERVED = "-_.!~*'()"
 """What `encodeURIComponent` leaves as it is, beside letters and digits."""
@@ -33,7 +33,9 @@ class Carried:
         self._addresses: set[str] = set()
         self._bytes = 0
         self.episodes = 0
-        """How many are carried."""
+        """How many of training are carried."""
+        self.evaluated = 0
+        """How many of evaluations."""
 
     def run(self, name: str, steps: Sequence[int]) -> None:
         """A run with the groups and episodes of some of its steps.
@@ -127,19 +129,17 @@ class Carried:
         self._put(["runs", name, "metrics"], {}, found | {"values": values})
 
     def _evaluations(self, name: str) -> None:
-        """The matrix by every score; its cells lead to the episodes of the last evaluation."""
+        """The matrix by every score; its cells lead to the episodes of the first evaluation and of the last."""
         matrix = self._ask("runs", name, "evaluations")
-        last, carried = len(matrix["evaluations"]) - 1, set[tuple[str, int]]()
-        for question, rows in zip(matrix["questions"], matrix["rows"], strict=True):
-            if rows[last] is not None and len(carried) < MOST_EVALUATED:
-                carried.add((question["set"], rows[last]))
-        evaluation = matrix["evaluations"][last]["name"] if carried else ""
-        for group, row in sorted(carried):
-            self._episode(name, "evaluations", evaluation, "episodes", row, set=group)
-        rows = [
-            [row if place == last and (question["set"], row) in carried else None for place, row in enumerate(found)]
-            for question, found in zip(matrix["questions"], matrix["rows"], strict=True)
-        ]
+        rows = [[None] * len(matrix["evaluations"]) for _ in matrix["questions"]]
+        for place in sorted({0, len(matrix["evaluations"]) - 1} if matrix["evaluations"] else ()):
+            evaluation = matrix["evaluations"][place]["name"]
+            kept = [line for line, found in enumerate(matrix["rows"]) if found[place] is not None]
+            for line in kept[:MOST_EVALUATED]:
+                row, group = matrix["rows"][line][place], matrix["questions"][line]["set"]
+                self._add("runs", name, "evaluations", evaluation, "episodes", row, set=group)
+                rows[line][place] = row
+                self.evaluated += 1
         self._put(["runs", name, "evaluations"], {}, matrix | {"rows": rows})
         for score in matrix["scores"]:
             scored = self._ask("runs", name, "evaluations", score=score)

@@ -34,6 +34,9 @@ class ExportedPage:
     runs: list[str]
     steps: list[int]
     episodes: int
+    """Of training."""
+    evaluated: int
+    """Episodes of evaluations."""
 
 
 def export(places: Sequence[Path | str], steps: str = STEPS) -> ExportedPage:
@@ -61,7 +64,7 @@ def export(places: Sequence[Path | str], steps: str = STEPS) -> ExportedPage:
     if not shown and steps != STEPS:
         raise RunError(f"no run has episodes of the steps {steps}; choose others with --steps")
     start = "#/" if len(names) > 1 else f"#/runs/{quote(names[0], safe='')}"
-    return ExportedPage(_html(carried.packed(), start), names, sorted(shown), carried.episodes)
+    return ExportedPage(_html(carried.packed(), start), names, sorted(shown), carried.episodes, carried.evaluated)
 
 
 def page(places: Sequence[Path | str], address: str) -> str:

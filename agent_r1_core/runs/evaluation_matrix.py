@@ -44,7 +44,8 @@ class EvaluationMatrix:
     """Where the question's first episode is in the evaluation's file of episodes."""
     predictions: list[list[str | None]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """A sentence for every evaluation without readable episodes; its column is empty."""
+    """A sentence for every evaluation whose records cannot be read, so that its column is empty, and for every file of
+    episodes that cannot."""
 
 
 def read_matrix(
@@ -64,6 +65,7 @@ def read_matrix(
     for evaluation in evaluations:
         try:
             columns.append(_Column(folder, evaluation, check))
+            problems += columns[-1].problems
         except RunError as error:
             problems.append(str(error))
             columns.append(None)
@@ -85,8 +87,7 @@ class _Column:
 
     def __init__(self, folder: Path, evaluation: EvaluationScores, check: Callable[[Path], object]) -> None:
         path = folder / f"{evaluation.name}.json"
-        files = [path.with_suffix(".jsonl"), *(folder / name for name in evaluation.trajectories.values())]
-        for file in (path, *files):
+        for file in (path, path.with_suffix(".jsonl")):
             check(file)
         self.episodes: dict[Key, list[dict[str, Any]]] = {}
         self.scores: dict[str, None] = {}
@@ -98,8 +99,13 @@ class _Column:
             raise damaged_file(path.with_suffix(".jsonl")) from error
         self.scores[metric.REWARD_MEAN] = None
         self.rows: dict[Key, int] = {}
+        self.problems: list[str] = []
         for group, name in evaluation.trajectories.items():
-            self.rows |= {(group, task): row for task, row in _first_rows(folder / name).items()}
+            try:
+                check(folder / name)
+                self.rows |= {(group, task): row for task, row in _first_rows(folder / name).items()}
+            except RunError as error:  # its scores are known without them
+                self.problems.append(str(error))
 
 
 def _first_rows(path: Path) -> dict[str, int]:

@@ -274,9 +274,9 @@ class RunReader:
         except UnicodeDecodeError as error:
             raise damaged_file(self.path / name) from error
         except FileNotFoundError as error:
-            raise RunError(
-                f"run {self.path} has no {name}; it was stopped too early, start it again with --force"
-            ) from error
+            recorded = (self.path / "metrics.jsonl").exists() or any(self.path.glob("evaluations/*.json"))
+            advice = "restore it from a copy" if recorded else "it was stopped too early, start it again with --force"
+            raise RunError(f"run {self.path} has no {name}; {advice}") from error
 
 
 def _parsed(path: Path, text: str, kind: type) -> Any:

@@ -103,6 +103,10 @@ class SummaryReader:
         about = self._part(MARKER, self._about) or {}
         evaluations, damaged = self.evaluations.all()
         self._problems += [*self.metrics.problems, *damaged]
+        if self.metrics.last_step is None and self._played():
+            self._problems.append(
+                f"run {self.run.path} has episodes of training, but no metrics.jsonl; restore it from a copy"
+            )
         seconds = [value for value in self.metrics.column(metric.TIME_STEP) if value is not None]
         planned = _at(config, "training", "steps")
         return RunSummary(
@@ -178,6 +182,11 @@ class SummaryReader:
             return known
         last = len(known) - 1
         return [known[round(place * last / (POINTS - 1))] for place in range(POINTS)]
+
+    def _played(self) -> bool:
+        """Whether the metrics are missing that belong to the episodes of its steps."""
+        missing = not (self.run.path / "metrics.jsonl").exists()
+        return missing and any(step > 1 for step in self.run.trajectory_steps())
 
     def _about(self) -> dict[str, Any]:
         try:

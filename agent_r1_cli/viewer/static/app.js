@@ -37,7 +37,7 @@ async function open() {
   let page;
   try {
     if (!name) throw new ApiError("There is no such page; begin at the list of runs.");
-    page = await (await import(`viewer/pages/${name}.js`)).show(place, here);
+    page = await (await module(name)).show(place, here);
   } catch (error) {
     page = { title: "not found", crumbs: [] };
     fill(place, h("p", { class: "problem", role: "alert" }, error instanceof ApiError ? error.message : String(error)));
@@ -54,6 +54,16 @@ async function open() {
   page.shown?.();
   // Back to a page: to where it was left.
   scrollTo(0, history.state?.top ?? 0);
+}
+
+async function module(name) {
+  try {
+    return await import(`viewer/pages/${name}.js`);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // the page itself is at fault
+    console.warn(error.message);
+    throw new ApiError("The viewer does not answer; start `agent-r1 view` again, and load this page anew.");
+  }
 }
 
 function fits(form, parts) {

@@ -32,7 +32,7 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     exported = export([tmp_path], "1,last")
     found, answers = answers_in(exported.html), Answers(FoundRuns([tmp_path]))
     assert (exported.runs, exported.steps) == (["small"], [1, 3])
-    assert exported.episodes == 2 * 8 + 2
+    assert (exported.episodes, exported.evaluated) == (2 * 8, 2 * 2)
     for path in ("metrics", "steps/1/groups/1", "steps/3/episodes/7", "evaluations/step_000003/episodes/1"):
         asked = answers.answer(["runs", "small", *path.split("/")], {})
         assert found[f"runs/small/{path}"] == json.loads(json.dumps(asked).replace("NaN", '"NaN"'))
@@ -40,7 +40,7 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     assert (found["runs/small/steps/1"]["next"], found["runs/small/steps/3"]["previous"]) == (3, 1)
     assert "runs/small/steps/2" not in found
     matrix = found["runs/small/evaluations?score=reward%2Fmean"]
-    assert (matrix["cells"], matrix["rows"]) == ([[0.25, 1.25], [0.25, 0.25]], [[None, 0], [None, 1]])
+    assert (matrix["cells"], matrix["rows"]) == ([[0.25, 1.25], [0.25, 0.25]], [[0, 0], [1, 1]])
     assert str(tmp_path) not in json.dumps(found), "a page for others names no folders"
 
 
@@ -103,9 +103,8 @@ def test_the_command_writes_one_file_and_keeps_what_is_there(
     record(tmp_path)
     done = agent_r1("view", "small", "--export", "page.html", "--steps", "2")
     assert done.exit_code == 0, done.stderr
-    said = (
-        r"page.html: 0\.\d MB; run small with curves, configuration and evaluations, and 10 episodes, of the steps 2\n"
-    )
+    said = r"page.html: 0\.\d MB; run small with curves, configuration, evaluations, 8 episodes of step 2 and 4 of "
+    said += r"the first and the last evaluation\n"
     assert re.fullmatch(said, done.stdout)
     written = (tmp_path / "page.html").read_text()
     again = agent_r1("view", "small", "--export", "page.html")

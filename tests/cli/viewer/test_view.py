@@ -14,10 +14,14 @@ def test_a_place_without_runs_is_named(
     agent_r1: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for arguments, missing in (((), "runs"), (("nowhere",), "nowhere")):
+    said = {
+        (): "there is no folder runs here; `agent-r1 train`",
+        ("nowhere",): "there is no nowhere; give a run or a folder",
+    }
+    for arguments, sentence in said.items():
         asked = agent_r1("view", *arguments, "--no-open")
         assert (asked.exit_code, asked.stdout) == (1, "")  # type: ignore[attr-defined]
-        assert asked.stderr.startswith(f"error: there is no {missing}; give a run or a folder")  # type: ignore[attr-defined]
+        assert asked.stderr.startswith(f"error: {sentence}")  # type: ignore[attr-defined]
 
 
 def test_other_commands_import_no_server_and_the_viewer_no_torch() -> None:

@@ -3,7 +3,7 @@
 import { answer, goldAnswers } from "viewer/lib/answer.js";
 import { h } from "viewer/lib/dom.js";
 import { folded } from "viewer/lib/folded.js";
-import { number, plural, seconds } from "viewer/lib/format.js";
+import { number, plural, seconds, turnsAndSummaries } from "viewer/lib/format.js";
 import { components, process, signed } from "viewer/lib/rewards.js";
 import { state } from "viewer/lib/state.js";
 import { verdictList } from "viewer/lib/verdict.js";
@@ -72,7 +72,7 @@ function facts(episode) {
   const segments = episode.segments.length > 1 ? ` in ${episode.segments.length} segments` : "";
   const tools = episode.tool_seconds ? `, tools ${seconds(episode.tool_seconds)}` : "";
   const items = [
-    plural(episode.turns.length, "turn"),
+    turnsAndSummaries(episode.turns),
     `${plural(all, "token")}${segments}, ${number(sampled)} sampled`,
     `${seconds(episode.seconds)}${tools}`,
     versions(episode),

@@ -62,3 +62,10 @@ function parts(whole, size, large, small) {
   const rest = whole % size;
   return `${Math.floor(whole / size)} ${large}${rest ? ` ${rest} ${small}` : ""}`;
 }
+
+/** "7 turns and 2 summaries": a summary of the context is no turn, though it is sampled like one. */
+export function turnsAndSummaries(turns) {
+  const summaries = turns.filter((turn) => turn.purpose === "summary").length;
+  const answered = plural(turns.length - summaries, "turn");
+  return summaries ? `${answered} and ${summaries === 1 ? "1 summary" : `${summaries} summaries`}` : answered;
+}

@@ -7,9 +7,11 @@ import { to } from "viewer/lib/router.js";
 import { state } from "viewer/lib/state.js";
 import { beginning } from "viewer/lib/visible.js";
 
-export function groupColumns(run, step) {
+export function groupColumns(run, step, groups) {
+  const prompts = groups.map((one) => one.prompt);
+  const again = new Set(prompts.filter((prompt, place) => prompts.indexOf(prompt) !== place));
   return [
-    { key: "task", label: "task", value: (row) => row.prompt, show: (row) => beginning(row.prompt, 90), width: "220px" },
+    { key: "task", label: "task", value: (row) => row.prompt, show: (row) => named(row, again), width: "220px" },
     {
       key: "returns",
       label: "returns",
@@ -89,4 +91,9 @@ function statuses(counts) {
     { class: "statuses" },
     Object.entries(counts).map(([status, count]) => [state(status), String(count)]),
   );
+}
+
+/** The beginning of the task's prompt, with the task's id where several tasks ask the same. */
+function named(row, again) {
+  return [beginning(row.prompt, 90), again.has(row.prompt) && h("span", { class: "muted" }, ` ${beginning(row.task, 40)}`)];
 }

@@ -20,7 +20,7 @@ export function process(turns) {
 export function turnReward(turn) {
   if (!Object.keys(turn.rewards ?? {}).length && !turn.reward) return null;
   const title = `process reward of turn ${turn.index + 1}, weighted; before weighting: ${components(turn.rewards) || "none"}`;
-  return h("span", { class: `mark ${sign(turn.reward)}`, title }, `reward ${signed(turn.reward)}`);
+  return h("span", { class: `mark ${sign(turn.reward)}`, title }, `process reward ${signed(turn.reward)}`);
 }
 
 /** +0.5, −1, 0. */

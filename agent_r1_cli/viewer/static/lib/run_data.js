@@ -10,7 +10,6 @@ export async function runData(id) {
   run.readDetail = async () => {
     const before = run.detail;
     run.detail = await get(["runs", id]);
-    run.label = run.detail.summary.name ?? id;
     // Evaluations that training made; one that `agent-r1 eval` added later belongs to no step of the curve.
     run.evaluations = run.detail.evaluations.filter(({ name, step }) => step !== null && /^step_\d+$/.test(name));
     run.spans = spans(run.detail.alarms);

@@ -29,8 +29,8 @@ export function runHead({ id, detail }) {
     ["folder", h("span", { class: "mono" }, summary.path)],
   ];
   const ways = [
-    steps.length && h("a", { href: to(["runs", id, "steps", steps.at(-1)]) }, `Episodes of step ${steps.at(-1)}`),
-    evaluations.length && h("a", { href: to(["runs", id, "evaluations"]) }, `Evaluations (${evaluations.length})`),
+    steps.length > 0 && h("a", { href: to(["runs", id, "steps", steps.at(-1)]) }, `Episodes of step ${steps.at(-1)}`),
+    evaluations.length > 0 && h("a", { href: to(["runs", id, "evaluations"]) }, `Evaluations (${evaluations.length})`),
   ];
   return h(
     "section",
@@ -38,7 +38,7 @@ export function runHead({ id, detail }) {
     h(
       "div",
       { class: "row" },
-      h("h1", {}, summary.name),
+      h("h1", {}, id),
       state(summary.state ?? "unreadable", summary.sentence),
       h("span", { class: "muted" }, summary.sentence),
       h("span", { class: "end row" }, ways),

@@ -3,7 +3,7 @@
 import { answer } from "viewer/lib/answer.js";
 import { h } from "viewer/lib/dom.js";
 import { folded, wholeText } from "viewer/lib/folded.js";
-import { number, plural, seconds } from "viewer/lib/format.js";
+import { number, plural, seconds, turnsAndSummaries } from "viewer/lib/format.js";
 import { components, process, signed, turnReward } from "viewer/lib/rewards.js";
 import { state } from "viewer/lib/state.js";
 import { verdict } from "viewer/lib/verdict.js";
@@ -49,7 +49,7 @@ function head(sample, task, link) {
       h(
         "span",
         { class: "muted" },
-        ` ${plural(sample.turns.length, "turn")}, ${plural(sample.action_tokens, "sampled token")}, ${seconds(sample.seconds)}`,
+        ` ${turnsAndSummaries(sample.turns)}, ${plural(sample.action_tokens, "sampled token")}, ${seconds(sample.seconds)}`,
       ),
     ),
     h("p", {}, "answer ", answer(sample)),

@@ -16,6 +16,7 @@ export function tokenPanel(episode) {
   const element = h("aside", { class: "panel token-panel", "aria-label": "The token" }, text, facts);
   element.show = (token) => {
     const tokens = token && episode.segments[token.segment].tokens;
+    element.classList.toggle("empty", !token);
     fill(text, token ? h("bdi", { class: "mono" }, spelled(tokens, token.index)) : h("span", { class: "muted" }, HINT));
     fill(
       facts,
@@ -44,7 +45,7 @@ function rows(episode, token, tokens) {
     ["action mask", token ? (sampled ? "1, sampled" : "0, given") : "–"],
     ["probability", sampled && isNumber(tokens.logprob[index]) ? number(Math.exp(tokens.logprob[index]), 4) : "–"],
     ["log-prob", of("logprob")],
-    ["learner's", of("learner")],
+    ["learner's log-prob", of("learner")],
     ["gap", sampled ? exact(gap(tokens, index)) : "–"],
     ["advantage", of("advantage")],
     ["value", of("value")],

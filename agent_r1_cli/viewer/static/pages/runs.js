@@ -116,7 +116,7 @@ export async function show(place, { query }) {
 
 function columns(picked, selected) {
   const pick = (run) => {
-    const box = h("input", { type: "checkbox", "aria-label": `Compare ${run.name}`, disabled: !run.state });
+    const box = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, disabled: !run.state });
     box.checked = picked.has(run.id);
     box.addEventListener("change", () => {
       if (box.checked) picked.add(run.id);
@@ -134,7 +134,7 @@ function columns(picked, selected) {
   });
   return [
     { key: "pick", label: "", show: pick },
-    { key: "name", label: "name", value: (run) => run.name, width: "120px" },
+    { key: "name", label: "name", value: (run) => run.id, width: "120px" },
     {
       key: "state",
       label: "state",

@@ -18,7 +18,7 @@ export async function show(place, { parts, query }) {
   const nav = h("nav", { class: "row places", "aria-label": "Other steps" });
   const list = table({
     label: "Groups",
-    columns: groupColumns(run, step),
+    columns: groupColumns(run, step, groups),
     rows: groups,
     sort: sort.chosen,
     onsort: (chosen) => {
@@ -71,7 +71,7 @@ export async function show(place, { parts, query }) {
 
 function summary(groups, dropped) {
   const flat = groups.filter((one) => one.returns.length > 1 && one.std === 0).length;
-  const without = flat ? `; ${flat} of them without spread, which teach nothing to a group baseline` : "";
+  const without = flat ? `; ${flat} of them without spread, which a group baseline learns nothing from` : "";
   return `${plural(groups.length, "group")}${without}${dropped.length ? `; ${plural(dropped.length, "episode")} dropped` : ""}.`;
 }
 

@@ -21,7 +21,7 @@ GREEDY = "steps/2/episodes/5"
 
 def test_a_reward_of_zero_is_shown_as_zero(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/0")
-    assert page.locator(".turn[data-turn='1'] header .mark").all_inner_texts() == ["reward 0"]
+    assert page.locator(".turn[data-turn='1'] header .mark").all_inner_texts() == ["process reward 0"]
 
 
 def test_segments_and_what_went_wrong_are_told(open_planted: Open) -> None:

@@ -53,7 +53,10 @@ def test_a_column_tells_return_status_answer_and_rewards(open_planted: Open) -> 
     head = columns(page).nth(1).locator("header").inner_text()
     for part in ("sample 1", "0.25", "truncated", "none", "outcome 0 (exact_match 0), process +0.25", "no ink left"):
         assert part in head
-    assert columns(page).nth(1).locator(".cell .mark").all_inner_texts() == ["reward +0.5", "reward −0.25"]
+    assert columns(page).nth(1).locator(".cell .mark").all_inner_texts() == [
+        "process reward +0.5",
+        "process reward −0.25",
+    ]
     assert columns(page).nth(3).locator("header h2").inner_text().startswith("greedy baseline")
 
 

@@ -78,7 +78,7 @@ def check_tokens(shown: Sequence[dict[str, str]], row: dict[str, Any]) -> None:
         assert number(token["log-prob"]) == engine
         assert number(token["advantage"]) == known["advantages"]
         assert number(token["value"]) == known["values"]
-        assert number(token["learner's"]) == learner
+        assert number(token["learner's log-prob"]) == learner
         assert number(token["gap"]) == (None if learner is None or engine is None else learner - engine)
         assert token["version"] == versions[place]
     assert len(shown) == count
@@ -136,13 +136,13 @@ def test_keys_and_pointer_choose_tokens(open_planted: Open, planted: Path) -> No
 def test_rewards_stand_at_their_turns(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/1")
     marks = [page.locator(f".turn[data-turn='{turn}'] header .mark").all_inner_texts() for turn in range(3)]
-    assert marks == [["reward +0.5"], ["reward −0.25"], []], "a turn that nothing scores has no mark"
+    assert marks == [["process reward +0.5"], ["process reward −0.25"], []], "a turn that nothing scores has no mark"
     assert "= outcome 0 + process +0.25" in page.locator(".returns").inner_text()
     page.keyboard.press("t")
     actions = page.locator(".run.action")
     assert [actions.nth(turn).locator(".mark").all_inner_texts() for turn in range(3)] == [
-        ["reward +0.5"],
-        ["reward −0.25"],
+        ["process reward +0.5"],
+        ["process reward −0.25"],
         ["outcome 0"],
     ]
     shown = page.evaluate(EVERY_TOKEN, 15)
