@@ -33,8 +33,9 @@ export async function show(place, { parts, query }) {
   draw();
 
   function draw() {
-    const now = JSON.stringify(runs.map((run) => run.detail));
+    const now = JSON.stringify(runs.map((run) => [run.detail, run.metrics.steps.length]));
     if (now === shown) return;
+    if (shown !== null) charts.update();
     shown = now;
     fill(head, several ? comparedHead(runs) : runHead(runs[0]));
     if (several)
@@ -60,7 +61,6 @@ export async function show(place, { parts, query }) {
   async function read(run) {
     await run.readMetrics();
     await run.readDetail();
-    charts.update();
     draw();
   }
 
