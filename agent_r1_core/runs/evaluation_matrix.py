@@ -61,11 +61,12 @@ def read_matrix(
         check: is called with every file before it is read, and raises a RunError if it must not be.
     """
     columns: list[_Column | None] = []
-    problems = []
+    problems: list[str] = []
     for evaluation in evaluations:
         try:
-            columns.append(_Column(folder, evaluation, check))
-            problems += columns[-1].problems
+            column = _Column(folder, evaluation, check)
+            columns.append(column)
+            problems += column.problems
         except RunError as error:
             problems.append(str(error))
             columns.append(None)
