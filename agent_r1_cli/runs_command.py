@@ -7,9 +7,8 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -67,7 +66,8 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
     if as_json:
         from agent_r1_cli.viewer.shown_text import to_json
 
-        print_json({"runs": json.loads(to_json([_plain(name, summary) for name, summary in listed.items()]))})
+        plain = [{"id": name, **summary.to_json()} for name, summary in listed.items()]
+        print_json({"runs": json.loads(to_json(plain))})
         return
     if not listed:
         where = ", ".join(map(str, folders or [Path(HOME)]))
@@ -124,9 +124,3 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{max(0, seconds):.0f} s"
-
-
-def _plain(name: str, summary: RunSummary) -> dict[str, Any]:
-    best = summary.best
-    score = None if best is None else {"metric": best.metric, **asdict(best.score), "step": best.step}
-    return {"id": name, **asdict(summary), "path": str(summary.path), "best": score}

@@ -40,6 +40,13 @@ class Task:
     """Anything that a reward, an environment or a report needs; JSON-able."""
 
 
+def question(prompt: str | Sequence[Message]) -> str:
+    """The text of a task's prompt, or what its user said last."""
+    if isinstance(prompt, str):
+        return prompt
+    return next((str(one.get("content", "")) for one in reversed(prompt) if one.get("role") == "user"), "")
+
+
 class EndStatus(StrEnum):
     """How an episode ended; three different things (LAW 5)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -89,9 +89,7 @@ def _read(run: OpenedRun) -> RunSummary:
 
 
 def _summary(run: OpenedRun, summary: RunSummary) -> dict[str, Any]:
-    best = summary.best
-    score: Mapping[str, Any] = {} if best is None else {"metric": best.metric, **asdict(best.score), "step": best.step}
-    return {"id": run.id} | asdict(summary) | {"path": str(summary.path), "best": score or None}
+    return {"id": run.id, **summary.to_json()}
 
 
 def _list(run: OpenedRun, name: str) -> list[Any]:

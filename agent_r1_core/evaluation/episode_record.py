@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
-from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory, question
 
 LONGEST_QUESTION = 2000
 """Characters of a question that a record keeps; it is there for people, and to tell questions apart."""
@@ -78,7 +78,7 @@ class EpisodeRecord:
         return cls(
             task=encodable(task.id),
             sample=trajectory.sample,
-            question=encodable(_question(asked or task)[:LONGEST_QUESTION]),
+            question=encodable(question((asked or task).prompt)[:LONGEST_QUESTION]),
             answers=tuple(map(encodable, task.answers)),
             prediction=None if trajectory.answer is None else encodable(trajectory.answer),
             status=trajectory.status.value,
@@ -129,13 +129,6 @@ def episode_records(
     """
     everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
     return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
-
-
-def _question(task: Task) -> str:
-    if isinstance(task.prompt, str):
-        return str(task.prompt)
-    users = [message["content"] for message in task.prompt if message.get("role") == "user"]
-    return str(users[-1]) if users else ""
 
 
 def _text(value: Any) -> str | None:

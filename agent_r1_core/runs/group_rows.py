@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_r1_core.runs.episode_rows import COLUMNS, EpisodeGroup, EpisodeRow, groups_of, read_columns, rows_of
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
-from agent_r1_core.trajectory import EndStatus
+from agent_r1_core.trajectory import EndStatus, question
 
 LONGEST = 500
 """Characters of a question in a table."""
@@ -81,13 +81,6 @@ def _group(group: EpisodeGroup, rows: Sequence[EpisodeRow], tasks: Any, turns: A
         rows=group.rows,
         baseline=group.baseline,
     )
-
-
-def question(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a prompt, or what its user said last."""
-    if isinstance(prompt, str):
-        return prompt
-    return next((str(one.get("content", "")) for one in reversed(prompt) if one.get("role") == "user"), "")
 
 
 def _process(turns: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +73,12 @@ class RunSummary:
     def of(cls, run: RunReader) -> RunSummary:
         """The summary of a run that is looked at once."""
         return SummaryReader(run).read()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the best score is one object."""
+        best = self.best
+        score = None if best is None else {"metric": best.metric, **asdict(best.score), "step": best.step}
+        return {**asdict(self), "path": str(self.path), "best": score}
 
 
 class SummaryReader:
