@@ -17,7 +17,7 @@ from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson
 
 if TYPE_CHECKING:
-    from agent_r1_core.runs.summary import RunSummary
+    from agent_r1_core.runs.reading.summary import RunSummary
 
 HOME = "runs"
 """Where runs are unless a recipe says otherwise."""
@@ -50,9 +50,9 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
     BEST is the best evaluation with its interval (95 %), REWARD the mean reward of the steps from the run's lowest to
     its highest, TIME that of all steps, AGE how long ago the run began.
     """
-    from agent_r1_core.runs.found_runs import FoundRuns
+    from agent_r1_core.runs.reading.found_runs import FoundRuns
+    from agent_r1_core.runs.reading.summary import RunSummary
     from agent_r1_core.runs.run_reader import RunReader
-    from agent_r1_core.runs.summary import RunSummary
     from agent_r1_core.work import WorkDisplay, working
 
     chosen = folders or ([Path(HOME)] if Path(HOME).exists() else [])

@@ -69,7 +69,7 @@ def view(
 
 def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
     from agent_r1_cli.viewer.serving import HOST, listen, serve
-    from agent_r1_core.runs.found_runs import FoundRuns
+    from agent_r1_core.runs.reading.found_runs import FoundRuns
 
     if not places and not Path("runs").is_dir():
         raise RunError(

@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_r1_cli.viewer.serving import HOST, Viewer, listen
 from agent_r1_core import train
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 
 NAME = "default-recipe"

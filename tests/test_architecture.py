@@ -131,7 +131,7 @@ def test_the_viewer_is_asked_for_html_in_one_place(root: Path) -> None:
     """So that the core works without the command line, but for what a notebook shows."""
     files = (root / "agent_r1_core").rglob("*.py")
     asking = [file for file in files if any(name.split(".")[0] == "agent_r1_cli" for name in run_time_imports(file))]
-    assert asking == [root / "agent_r1_core" / "runs" / "inline.py"]
+    assert asking == [root / "agent_r1_core" / "runs" / "notebook" / "inline.py"]
 
 
 def test_the_map_names_every_room(root: Path) -> None:

@@ -14,11 +14,11 @@ from agent_r1_cli.viewer.search_answer import search_lines
 from agent_r1_cli.viewer.shown_text import cut, messages, shortened, to_json
 from agent_r1_core import __version__
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode import read_episode, read_trajectory_rows
-from agent_r1_core.runs.episode_rows import read_places, read_rows
-from agent_r1_core.runs.evaluation_matrix import read_matrix
-from agent_r1_core.runs.found_runs import FoundRuns
-from agent_r1_core.runs.group_rows import read_groups
+from agent_r1_core.runs.reading.episode import read_episode, read_trajectory_rows
+from agent_r1_core.runs.reading.episode_rows import read_places, read_rows
+from agent_r1_core.runs.reading.evaluation_matrix import read_matrix
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_core.runs.reading.group_rows import read_groups
 from agent_r1_core.trajectory import Trajectory
 
 Query = Mapping[str, str]

@@ -8,8 +8,8 @@ from typing import Any
 
 from agent_r1_cli.viewer.shown_text import cut, messages, shortened
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode import Episode
-from agent_r1_core.runs.token_texts import TokenTexts
+from agent_r1_core.runs.reading.episode import Episode
+from agent_r1_core.runs.reading.token_texts import TokenTexts
 from agent_r1_core.trajectory import Segment, Task, Trajectory, Turn
 
 TOKENS = 20_000

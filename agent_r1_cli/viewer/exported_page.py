@@ -17,7 +17,7 @@ from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.carried import Carried, chosen_steps
 from agent_r1_cli.viewer.front_page import IMPORT_MAP, STATIC, digest, front_page
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 
 STEPS = "first,last"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/(?P<file>[^"]+)">')

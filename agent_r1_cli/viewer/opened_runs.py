@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
-from agent_r1_core.runs.metrics_tail import MetricsTail
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_core.runs.reading.metrics_tail import MetricsTail
+from agent_r1_core.runs.reading.summary import SummaryReader
+from agent_r1_core.runs.reading.token_texts import TokenTexts
 from agent_r1_core.runs.run_reader import RunReader
-from agent_r1_core.runs.summary import SummaryReader
-from agent_r1_core.runs.token_texts import TokenTexts
 
 SUMMARIES, METRICS, TOKENIZERS = 500, 16, 2
 """How many of each are kept."""

@@ -12,8 +12,8 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.health.verdict import verdict
 from agent_r1_core.runs.evaluation_file import damaged_file
-from agent_r1_core.runs.evaluation_scores import EvaluationScores
-from agent_r1_core.runs.summary import RunSummary
+from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
+from agent_r1_core.runs.reading.summary import RunSummary
 
 _Part = TypeVar("_Part")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_r1_cli.viewer.opened_runs import OpenedRun
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode_search import End, Filters, Hit, Progress, search
+from agent_r1_core.runs.reading.episode_search import End, Filters, Hit, Progress, search
 
 
 def search_lines(run: OpenedRun, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:

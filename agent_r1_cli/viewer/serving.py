@@ -14,7 +14,7 @@ from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.app import build
 from agent_r1_cli.viewer.live import Live
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 
 HOST = "127.0.0.1"
 PORT = 8700

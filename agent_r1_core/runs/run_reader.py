@@ -34,7 +34,7 @@ from agent_r1_core.runs.trajectory_file import (
 from agent_r1_core.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from agent_r1_core.runs.inline import Inline
+    from agent_r1_core.runs.notebook.inline import Inline
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
 
@@ -206,7 +206,7 @@ class RunReader:
         Raises:
             RunError: no run has such a metric, or a file is damaged.
         """
-        from agent_r1_core.runs.plot import plot
+        from agent_r1_core.runs.notebook.plot import plot
 
         return plot((self, *others), metrics)
 
@@ -221,7 +221,7 @@ class RunReader:
         Raises:
             RunError: there is no such episode, or the file is damaged.
         """
-        from agent_r1_core.runs.shown_episode import show_episode
+        from agent_r1_core.runs.notebook.shown_episode import show_episode
 
         return show_episode(self, step, group, sample)
 

@@ -17,7 +17,7 @@ from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.carried import address, chosen_steps
 from agent_r1_cli.viewer.exported_page import export, page
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.testing.recorded_run import HOSTILE, record
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from agent_r1_cli.viewer.serving import Viewer, listen
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.recorded_run import evaluate, record, record_step
 

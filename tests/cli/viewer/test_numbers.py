@@ -12,7 +12,7 @@ import pytest
 from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.shown_text import to_json
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import read_token_numbers
 from agent_r1_core.trajectory import EndStatus, Trajectory

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.app import build
 from agent_r1_cli.viewer.live import Live
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
 

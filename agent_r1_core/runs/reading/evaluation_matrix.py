@@ -10,7 +10,7 @@ from typing import Any
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.runs.evaluation_file import damaged_file, read_episodes, read_evaluation
-from agent_r1_core.runs.evaluation_scores import EvaluationScores
+from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.inline import Inline, ids_of
+from agent_r1_core.runs.notebook.inline import Inline, ids_of
 from agent_r1_core.terminal import shown
 
 if TYPE_CHECKING:
-    from agent_r1_core.runs.group_rows import GroupRow
+    from agent_r1_core.runs.reading.group_rows import GroupRow
     from agent_r1_core.runs.run_reader import RunReader
     from agent_r1_core.trajectory import Message, Trajectory
 
@@ -32,8 +32,8 @@ def show_episode(run: RunReader, step: int | None, group: int, sample: int) -> I
     Raises:
         RunError: there is no such step, group or sample, or the file is damaged.
     """
-    from agent_r1_core.runs.episode import read_episode
-    from agent_r1_core.runs.group_rows import read_groups
+    from agent_r1_core.runs.reading.episode import read_episode
+    from agent_r1_core.runs.reading.group_rows import read_groups
 
     steps = run.trajectory_steps()
     if not steps:

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.runs.evaluation_scores import RecordedEvaluations
-from agent_r1_core.runs.inline import Inline, ids_of
+from agent_r1_core.runs.notebook.inline import Inline, ids_of
+from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
 from agent_r1_core.sparkline import span_text, sparkline
 
 if TYPE_CHECKING:

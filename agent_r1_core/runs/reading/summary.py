@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.config_sections import read_sections
 from agent_r1_core.runs.directory import MARKER
-from agent_r1_core.runs.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
-from agent_r1_core.runs.metrics_tail import MetricsTail
+from agent_r1_core.runs.reading.config_sections import read_sections
+from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
+from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.state import RunState
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.runs.episode_rows import COLUMNS, EpisodeGroup, EpisodeRow, groups_of, read_columns, rows_of
+from agent_r1_core.runs.reading.episode_rows import COLUMNS, EpisodeGroup, EpisodeRow, groups_of, read_columns, rows_of
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus, question
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.found_runs import FoundRuns
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode_rows import PLACES, groups_of, read_columns
+from agent_r1_core.runs.reading.episode_rows import PLACES, groups_of, read_columns
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.runs.trajectory_row import NUMBERS, trajectory_of
 from agent_r1_core.trajectory import Trajectory

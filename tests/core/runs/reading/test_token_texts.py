@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.token_texts import TokenTexts
+from agent_r1_core.runs.reading.token_texts import TokenTexts
 
 BUNDLED = Path(__file__).parents[3] / "agent_r1_core" / "bundled" / "tiny"
 

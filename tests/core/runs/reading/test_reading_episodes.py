@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode import read_episode, read_trajectory_rows
-from agent_r1_core.runs.episode_rows import read_rows
-from agent_r1_core.runs.episode_search import MOST_HITS, End, Filters, Hit, search
-from agent_r1_core.runs.group_rows import read_groups
+from agent_r1_core.runs.reading.episode import read_episode, read_trajectory_rows
+from agent_r1_core.runs.reading.episode_rows import read_rows
+from agent_r1_core.runs.reading.episode_search import MOST_HITS, End, Filters, Hit, search
+from agent_r1_core.runs.reading.group_rows import read_groups
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories, write_trajectories
 from agent_r1_core.testing.recorded_run import numbers, step_episodes
 from agent_r1_core.testing.trajectories import make_task, make_trajectory

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.episode_rows import COLUMNS, COUNTED, EpisodeRow, counted, read_columns, rows_of, taken
+from agent_r1_core.runs.reading.episode_rows import COLUMNS, COUNTED, EpisodeRow, counted, read_columns, rows_of, taken
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 
 MOST_HITS = 500

@@ -41,7 +41,7 @@ class Inline:
 
 def ids_of(runs: tuple[Path, ...]) -> list[str]:
     """What the viewer calls these runs."""
-    from agent_r1_core.runs.found_runs import FoundRuns
+    from agent_r1_core.runs.reading.found_runs import FoundRuns
 
     names = {path: name for name, path in FoundRuns(runs).all().items()}
     return [names[run.resolve()] for run in runs]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.runs.metrics_tail import MetricsTail
+from agent_r1_core.runs.reading.metrics_tail import MetricsTail
+from agent_r1_core.runs.reading.summary import POINTS, RunSummary, SummaryReader
 from agent_r1_core.runs.run import Run
-from agent_r1_core.runs.summary import POINTS, RunSummary, SummaryReader
 
 CONFIG = {
     "model": {"name": "tiny"},
