@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from agent_r1_cli.viewer.opened_runs import OpenedRun
 from agent_r1_core.errors import AgentR1Error
-from agent_r1_core.health.alarm import Alarm
-from agent_r1_core.health.verdict import verdict
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.reading.summary import RunSummary
 
 _Part = TypeVar("_Part")
+
+UNREADABLE = "health: not known, health.jsonl cannot be read"
 
 
 def summary_answer(run: OpenedRun) -> dict[str, Any]:
@@ -40,21 +40,12 @@ def run_answer(run: OpenedRun) -> dict[str, Any]:
         "catalogue": catalogue or [],
         "alarms": [alarm.to_json() for alarm in alarms],
         "events": [asdict(event) for event in events],
-        "health": _health(run, alarms, summary.step),
+        "health": parts.read("health.jsonl", lambda: run.reader.health(summary.step or 0)) or UNREADABLE,
         "plugins": parts.read("plugins.json", lambda: _list(run, "plugins.json")) or [],
         "evaluations": [evaluation_answer(one) for one in evaluations],
         "episode_steps": parts.read("trajectories", run.reader.trajectory_steps) or [],
         "problems": list(dict.fromkeys([*parts.problems, *damaged, *([summary.problem] if summary.problem else [])])),
     }
-
-
-def _health(run: OpenedRun, alarms: Sequence[Alarm], step: int | None) -> str:
-    """The verdict, unless nothing was watched."""
-    if step is None:
-        return "health: not known, no step is recorded"
-    if not (run.reader.path / "health.jsonl").is_file():
-        return "health: not known, the run has no health.jsonl"
-    return verdict(alarms, step)
 
 
 def evaluation_answer(one: EvaluationScores) -> dict[str, Any]:

@@ -10,13 +10,17 @@ _NAMED = 6
 """Alarms that a line names."""
 
 
-def verdict(alarms: Sequence[Alarm], steps: int) -> str:
+def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
     """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw.
 
     Args:
-        alarms: in the order of their steps.
+        alarms: in the order of their steps; None: nobody watched.
         steps: that the run has recorded.
     """
+    if not steps:
+        return "health: not known, no step is recorded"
+    if alarms is None:
+        return "health: not known, the run has no health.jsonl"
     standing: dict[str, Alarm] = {}
     ended: list[Alarm] = []
     for alarm in alarms:

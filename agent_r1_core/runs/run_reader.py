@@ -105,9 +105,15 @@ class RunReader:
         """What the health monitors said: every beginning and end of an alarm, in the order of the steps."""
         return self._alarms.read()
 
-    def health(self) -> str:
-        """The verdict on the run, one to three lines: healthy, or which alarms stand, since when."""
-        return verdict(self.alarms(), max(self._metrics.last_step(), 0))
+    def health(self, steps: int | None = None) -> str:
+        """The verdict on the run, one to three lines: healthy, or which alarms stand, since when; not known where
+        nobody watched.
+
+        Args:
+            steps: that the run has recorded; counted if left out.
+        """
+        alarms = self.alarms() if self._alarms.path.is_file() else None
+        return verdict(alarms, max(self._metrics.last_step(), 0) if steps is None else steps)
 
     def events(self) -> list[Event]:
         """How training began, what it told its user, and how it ended, in the order of time."""

@@ -62,6 +62,8 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     ]
     assert verdict(alarms[:2], 12) == "health: healthy now, with alarms that are over: prob_gap (steps 5 to 10)"
     assert verdict([], 1) == "health: healthy, no alarm in 1 step"
+    assert verdict([], 0) == "health: not known, no step is recorded"
+    assert verdict(None, 60) == "health: not known, the run has no health.jsonl"
 
 
 def test_spread_that_falls_while_the_reward_rises_is_no_sign() -> None:
