@@ -11,7 +11,7 @@ import pytest
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.token_texts import TokenTexts
 
-BUNDLED = Path(__file__).parents[3] / "agent_r1_core" / "bundled" / "tiny"
+BUNDLED = Path(__file__).parents[4] / "agent_r1_core" / "bundled" / "tiny"
 
 
 def texts(folder: Path, model: Any, decoder: Any = None, added: Any = None) -> TokenTexts:
