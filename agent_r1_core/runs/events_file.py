@@ -1,12 +1,13 @@
 """`events.jsonl`: how a run began, what its user was told, and how it ended; one JSON object a line.
 
 It is a log in the order of time: steps that a resume repeats are in it as often as they happened, and nothing is ever
-taken out. A run that was killed has no end.
+taken out. A run that was killed has no end until a resume finds out.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -35,6 +36,11 @@ class Event:
     event: Kind
     text: str
     """One sentence."""
+
+
+def turning_point(events: Sequence[Event]) -> Event | None:
+    """The newest event at which training began or ended."""
+    return next((one for one in reversed(events) if one.event in (*STARTS, *ENDS)), None)
 
 
 class EventsFile:

@@ -101,6 +101,10 @@ class RunReader:
         """One dictionary a step, with `step`, in ascending order."""
         return self._metrics.read()
 
+    def last_step(self) -> int:
+        """The newest recorded step; 0 before the first."""
+        return max(self._metrics.last_step(), 0)
+
     def alarms(self) -> list[Alarm]:
         """What the health monitors said: every beginning and end of an alarm, in the order of the steps."""
         return self._alarms.read()
@@ -113,7 +117,7 @@ class RunReader:
             steps: that the run has recorded; counted if left out.
         """
         alarms = self.alarms() if self._alarms.path.is_file() else None
-        return verdict(alarms, max(self._metrics.last_step(), 0) if steps is None else steps)
+        return verdict(alarms, self.last_step() if steps is None else steps)
 
     def events(self) -> list[Event]:
         """How training began, what it told its user, and how it ended, in the order of time."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent_r1_core.runs.events_file import ENDS, STARTS, Event
+from agent_r1_core.runs.events_file import ENDS, Event, turning_point
 
 RunKind = Literal["training", "finished", "interrupted", "failed"]
 _KINDS: dict[str, RunKind] = {
@@ -36,7 +36,7 @@ class RunState:
         Args:
             held: whether a process holds the run's lock.
         """
-        last = next((one for one in reversed(events) if one.event in (*STARTS, *ENDS)), None)
+        last = turning_point(events)
         if last is not None and last.event in ENDS:
             return cls(_KINDS[last.event], last.text)
         if last is None and (path / "model").is_dir():

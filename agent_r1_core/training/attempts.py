@@ -13,6 +13,7 @@ from agent_r1_core.training.resume import (
     hardware_choices,
     held_out_by,
     tell_irregularities,
+    tell_repeated,
 )
 from agent_r1_core.training.running import run_async
 
@@ -107,5 +108,6 @@ def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Sit
         site=site,
         note=listener.note,
     )
+    tell_repeated(run, done, listener.note)
     run.truncate_after(done)  # only now is it sure that the checkpoint can be used
     return assembly, done

@@ -7,10 +7,11 @@ told, once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.runs.events_file import STARTS, turning_point
 
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.report import EvaluationResult
@@ -34,7 +35,10 @@ class Recorder:
     def recording(self, run: Run, start: Start, step: int) -> Iterator[None]:
         """Record, in the run, that its training begins after `step`, what the listener is told meanwhile, and how it
         ends if an exception ends it."""
-        self._run, self._step, self._failed = run, step, False
+        self._run, self._failed = run, False
+        if start == "resumed":
+            self._end_killed(run)
+        self._step = step
         self._append(start, f"training {start}" + (f" after step {step}" if step else ""))
         try:
             yield
@@ -76,6 +80,13 @@ class Recorder:
         """Passed on and recorded."""
         self._listener.note(text)
         self._append("note", text)
+
+    def _end_killed(self, run: Run) -> None:
+        """Record the end of a training that was killed before it could."""
+        with suppress(RunError):  # whoever reads a damaged file says so
+            last, self._step = turning_point(run.events()), run.last_step()
+            if last is not None and last.event in STARTS:
+                self._append("interrupted", "the process was killed; nobody knew before this resume")
 
     def _append(self, event: Kind, text: str) -> None:
         if self._run is None or self._failed:

@@ -163,6 +163,15 @@ def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> Non
         note(f"trajectories/ has files of step {_listed(surplus)} without lines in metrics.jsonl: they are deleted")
 
 
+def tell_repeated(run: Run, done: int, note: Callable[[str], None]) -> None:
+    """Say which recorded steps came after step `done`, that of the checkpoint, and are repeated for it."""
+    last = run.last_step()
+    if last > done:
+        steps = "step {} is" if last == done + 1 else "steps {} to {} are"
+        newest = f"the newest checkpoint is of step {done}" if done else "no checkpoint was written before"
+        note(f"{steps.format(done + 1, last)} repeated: {newest}")
+
+
 def _listed(steps: Iterable[int]) -> str:
     """`3, 5-8`."""
     spans: list[list[int]] = []

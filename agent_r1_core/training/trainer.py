@@ -23,6 +23,7 @@ from agent_r1_core.training.evaluator import evaluate_splits, in_training, recor
 from agent_r1_core.training.information import information_metrics
 from agent_r1_core.training.listener import Listener
 from agent_r1_core.training.metric_catalogue import catalogue_of
+from agent_r1_core.training.step_notes import StepNotes
 from agent_r1_core.training.supply import Collected, Supply
 from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.trackers import Trackers
@@ -62,8 +63,7 @@ class Trainer:
     """Metrics of the last recorded step."""
     stopped: str | None = None
     """Why it stopped before its last step, with what to do; None: it did not."""
-    told: set[str] = field(default_factory=set)
-    """Warnings of the algorithm that were passed on."""
+    notes: StepNotes = field(init=False)
 
     def __post_init__(self) -> None:
         self.learned_step = self.done
@@ -71,6 +71,7 @@ class Trainer:
         self.supply = Supply(self.assembly, self.listener, self.order, self.done)
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
+        self.notes = StepNotes(self.listener, self.catalogue)
         self.health = Watch(self.assembly.config.health)
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))
@@ -143,7 +144,7 @@ class Trainer:
     async def _step(self, step: int) -> None:
         started = time.perf_counter()
         collected = await self.supply.take(step)
-        self._tell_failures(step, collected.rollout)
+        self.notes.failures(step, collected.rollout, bool(self.last.get(metric.ROLLOUT_EPISODES)))
         # Update and record belong together: an interruption waits for both.
         remainder = asyncio.ensure_future(self._learn_and_record(step, collected, started))
         try:
@@ -153,15 +154,6 @@ class Trainer:
             with suppress(LearnerLost):  # an interrupted run does not go on, and stops without the step
                 await remainder
             raise
-
-    def _tell_failures(self, step: int, rollout: RolloutResult) -> None:
-        if not rollout.dropped:
-            return
-        failed, reason = len(rollout.dropped), rollout.dropped[0].reason
-        if not rollout.groups and not self.last.get(metric.ROLLOUT_EPISODES):
-            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
-        total = failed + len(rollout.trajectories) + len(rollout.baselines)
-        self.listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     async def _learn_and_record(self, step: int, collected: Collected, started: float) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
@@ -197,9 +189,9 @@ class Trainer:
         metrics[metric.TIME_STEP] = seconds = time.perf_counter() - started
         metrics[metric.TIME_LEARNER_WAITS] = (seconds - metrics[metric.TIME_UPDATE]) / seconds
         metrics[metric.TIME_ROLLOUTS_WAIT] = min(1.0, self.supply.idle_seconds() / seconds)
-        self._tell_undeclared(step, metrics)
+        self.notes.undeclared(step, metrics)
         self._record(step, collected.order, metrics, rollout.trajectories[:_SHOWN])
-        self._tell_warnings(step, update.warnings)
+        self.notes.warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
             await self._checkpoint()
 
@@ -218,22 +210,6 @@ class Trainer:
         """What each of several training sets returned."""
         sets = self.assembly.config.tasks.train
         return set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}
-
-    def _tell_warnings(self, step: int, warnings: Sequence[str]) -> None:
-        """Pass on the warnings of the algorithm that are new."""
-        for warning in warnings:
-            if warning not in self.told:
-                self.listener.note(f"step {step}: {warning}")
-                self.told.add(warning)
-
-    def _tell_undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Name, once, in the first step, the metrics that no component declares."""
-        names = self.catalogue.undeclared(metrics) if step == 1 else []
-        if names:
-            self.listener.note(
-                f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
-                "meaning, in `metrics` of the component that reports it"
-            )
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation

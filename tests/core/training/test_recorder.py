@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,6 +72,23 @@ def test_from_the_start_over_an_interruption_to_the_end(model: Path, tmp_path: P
     assert f"resuming {run.path} after step 1 of 2" in heard
     assert heard == [text for text in notes.said if text in heard]
     assert run.state().kind == "finished"
+
+
+def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train("default", keys(model, tmp_path), listener=Notes(1, "is interrupted"))
+    run = Run.open(tmp_path / "run")
+    events = run.path / "events.jsonl"
+    lines = [line for line in events.read_bytes().splitlines(keepends=True) if b'"interrupted"' not in line]
+    events.write_bytes(b"".join(lines))
+    shutil.rmtree(run.path / "checkpoints")
+    assert run.state().sentence.startswith("its process was killed")
+    notes = Notes()
+    train("default", keys(model, tmp_path), resume=True, listener=notes)
+    after = told(run)[len(lines) :]
+    assert after[0] == (1, "interrupted", "the process was killed; nobody knew before this resume")
+    assert after[1] == (0, "resumed", "training resumed")
+    assert "step 1 is repeated: no checkpoint was written before" in notes.said
 
 
 def test_an_error_ends_a_run_with_its_sentence_but_a_refused_resume_does_not(model: Path, tmp_path: Path) -> None:

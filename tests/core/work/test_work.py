@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import Any
 
 import pytest
 
 from agent_r1_core.work import Work, duration, watched_by, working
-from agent_r1_core.work import work as work_module
 
 
-class Clock:
-    """Time that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(work_module, "time", clock)
-    return clock
-
-
-def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Clock) -> None:
+def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Any) -> None:
     work = Work("encoding", 1000, done=400, unit="passages")
     assert work.line() == "encoding: 400 of 1,000 passages, 40 %, for 0 s"
     clock.now += 10
@@ -40,14 +23,14 @@ def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Clock) -
     assert work.line() == "encoding: 1,000 passages in 10 s"
 
 
-def test_work_that_was_cut_short_does_not_say_that_all_is_done(clock: Clock) -> None:
+def test_work_that_was_cut_short_does_not_say_that_all_is_done(clock: Any) -> None:
     work = Work("encoding", 1000, unit="passages")
     work.advance(10)
     work.ended = True
     assert work.line() == "encoding: 10 of 1,000 passages in 0 s"
 
 
-def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(clock: Clock) -> None:
+def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(clock: Any) -> None:
     reading, loading = Work("reading a.jsonl", 14e9, unit="bytes"), Work("loading tiny")
     clock.now += 75
     reading.advance(7e9)
@@ -55,7 +38,7 @@ def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(cloc
     assert loading.line() == "loading tiny, for 1:15"
 
 
-def test_a_second_part_of_a_job_is_counted_anew(clock: Clock) -> None:
+def test_a_second_part_of_a_job_is_counted_anew(clock: Any) -> None:
     work = Work("loading", unit="tensors")
     work.restart(10)
     clock.now += 4
@@ -85,7 +68,7 @@ def test_a_watcher_is_told_of_the_beginning_and_the_end_in_every_thread() -> Non
     assert told[-3:] == [("indexing", 3, True), ("failing", 0, False), ("failing", 0, True)]
 
 
-def test_without_a_watcher_it_is_logged_every_half_minute(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_watcher_it_is_logged_every_half_minute(clock: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), working("indexing", 1000, unit="passages") as work:
         for _ in range(100):
             clock.now += 1

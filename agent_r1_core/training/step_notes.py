@@ -1,0 +1,56 @@
+"""StepNotes: what a step gives cause to tell the user, each thing once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agent_r1_core.errors import EpisodeError
+
+if TYPE_CHECKING:
+    from agent_r1_core.metrics import Catalogue
+    from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.training.listener import Listener
+
+
+class StepNotes:
+    """Tells a listener of failed episodes, of warnings of the algorithm and of metrics that nobody declares."""
+
+    def __init__(self, listener: Listener, catalogue: Catalogue) -> None:
+        self._listener = listener
+        self._catalogue = catalogue
+        self._told: set[str] = set()
+        """Warnings that were passed on."""
+
+    def failures(self, step: int, rollout: RolloutResult, played_before: bool) -> None:
+        """Tell of episodes that failed at every attempt.
+
+        Args:
+            played_before: whether the step before had episodes that did not fail.
+
+        Raises:
+            EpisodeError: all episodes failed, and those of the step before did too, or there was none.
+        """
+        if not rollout.dropped:
+            return
+        failed, reason = len(rollout.dropped), rollout.dropped[0].reason
+        if not rollout.groups and not played_before:
+            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
+        total = failed + len(rollout.trajectories) + len(rollout.baselines)
+        self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
+
+    def warnings(self, step: int, warnings: Sequence[str]) -> None:
+        """Pass on the warnings of the algorithm that are new."""
+        for warning in warnings:
+            if warning not in self._told:
+                self._listener.note(f"step {step}: {warning}")
+                self._told.add(warning)
+
+    def undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Name, once, in the first step, the metrics that no component declares."""
+        names = self._catalogue.undeclared(metrics) if step == 1 else []
+        if names:
+            self._listener.note(
+                f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
+                "meaning, in `metrics` of the component that reports it"
+            )
