@@ -36,7 +36,7 @@ train: $(READY)
 	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
 
 test: $(VLLM)
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-gpu:
 	$(PYTHON) scripts/test_gpu.py $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a GPU leave out the tests that need one; where they were asked for (`-m gpu`) skip them and say why."""
+    """Without a GPU leave out the tests that need one; where they were asked for (`-m gpu`) skip them and say why.
+
+    Several workers begin with the files that have slow tests, so that none of them has a long one when the others end.
+    """
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+        items.sort(key=lambda item: item.path not in slow)
     marked = [item for item in items if item.get_closest_marker("gpu") is not None]
     if not marked or config.getoption("--device") == "cpu":
         return
@@ -65,6 +72,18 @@ def _nothing_trusted_yet(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A command that takes what `python` takes and, on Linux, has imported the large libraries already."""
+    from warm_python import warm_python
+
+    if sys.platform != "linux":
+        yield Path(sys.executable)
+        return
+    with warm_python(tmp_path_factory.mktemp("warm")) as command:
+        yield command
 
 
 @pytest.fixture(scope="session")

@@ -243,7 +243,10 @@ def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None
     takes_context = "context" in inspect.signature(function).parameters
     if reward_range is not None and not takes_context:
         raise TypeError(f"tool {function.__name__} has a reward_range; add a parameter `context` and call its reward()")
-    arguments = create_model("Arguments", __base__=ToolArguments, **fields)
+    # It has no source, for which pydantic would search through every frame and module.
+    arguments = create_model(
+        "Arguments", __base__=ToolArguments, __cls_kwargs__={"use_attribute_docstrings": False}, **fields
+    )
     text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     return type(
         function.__name__,

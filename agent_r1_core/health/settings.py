@@ -48,5 +48,8 @@ if TYPE_CHECKING:
     HealthConfig = _HealthSection
 else:
     HealthConfig = create_model(
-        "HealthConfig", __base__=_HealthSection, **{monitor.name: _field(monitor.rule) for monitor in MONITORS}
+        "HealthConfig",
+        __base__=_HealthSection,
+        __cls_kwargs__={"use_attribute_docstrings": False},  # pydantic would search every frame and module for them
+        **{monitor.name: _field(monitor.rule) for monitor in MONITORS},
     )

@@ -41,8 +41,8 @@ def keys(noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     return [f"{key}={value}" for key, value in values.items()]
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "reproduce", *arguments]
+def start(python: Path, *arguments: str) -> subprocess.Popen[str]:
+    call = [python, "-c", "from agent_r1_cli.main import main; main()", "reproduce", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -62,20 +62,23 @@ def scores(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_matrix_that_is_killed_and_interrupted_ends_as_an_undisturbed_one(agent_r1: Invoke, keys: list[str]) -> None:
+def test_a_matrix_that_is_killed_and_interrupted_ends_as_an_undisturbed_one(
+    agent_r1: Invoke, keys: list[str], warm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm))
     asked = ["table3", *keys, "--seeds", "1", "--row", "ppo", "--row", "grpo"]
-    whole = start(*asked, "--dir", "whole")
+    whole = start(warm, *asked, "--dir", "whole")
     answer, narration = whole.communicate(timeout=PATIENCE)
     assert whole.returncode == 0, narration
     assert answer == Path("whole/table3.md").read_text()
 
-    killed = start(*asked, "--dir", "broken")
+    killed = start(warm, *asked, "--dir", "broken")
     wait_for_steps(Path("broken/runs/ppo-0"), 2, killed)
     killed.kill()
     killed.communicate()
     assert list(Path("broken/cells").glob("*.json")) == []
 
-    interrupted = start(*asked, "--dir", "broken", "--resume")
+    interrupted = start(warm, *asked, "--dir", "broken", "--resume")
     wait_for_steps(Path("broken/runs/grpo-0"), 2, interrupted)
     interrupted.send_signal(signal.SIGINT)
     _, narration = interrupted.communicate(timeout=PATIENCE)

@@ -6,6 +6,7 @@ Reads one JSON object a line, {"folder", "arguments", "output"}, and answers eac
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -46,6 +47,7 @@ def run(folder: str, arguments: list[str], output: str) -> int:
         own = [folder, os.path.join(folder, "plugins")]
         sys.path[:0] = own
         os.environ["PYTHONPATH"] = os.pathsep.join(own)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # of pytest itself
         os.chdir(folder)
         import pytest
 
@@ -59,6 +61,7 @@ def run(folder: str, arguments: list[str], output: str) -> int:
 def main() -> None:
     """Serve until the other side closes the pipe."""
     preload()
+    gc.freeze()  # pytest collects garbage several times a run, which would go through all of the libraries
     for line in sys.stdin:
         print(run(**json.loads(line)), flush=True)
 

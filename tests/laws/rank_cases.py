@@ -242,3 +242,5 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "loaded, one kernel": _one_kernel,
     "loaded, off-loaded": _offloaded,
 }
+COMPILED = "loaded, one kernel"
+"""Every rank compiles its kernels, for seconds; two ranks are enough."""

@@ -15,13 +15,14 @@ import torch
 from algorithms import NAMES, block_of
 from plain_algorithms import plain
 from plain_learner import PlainLearner
-from rank_cases import OTHERS, SEED, SETTINGS, TEMPERATURE, groups, learn
+from rank_cases import COMPILED, OTHERS, SEED, SETTINGS, TEMPERATURE, groups, learn
 from real_learner import Named, shape
 from several_ranks import SIZES, compute
 from torch import Tensor
 
 from agent_r1_core.learning.ranks import ONE_RANK
 
+pytestmark = pytest.mark.slow
 BOUND = 1e-5
 WAY = 1e-3
 """Of the way that the weights went: AdamW makes a step of a gradient that is nothing but rounding."""
@@ -32,8 +33,14 @@ UPDATES = [
 ]
 """Algorithms, some with other rollouts: of one group, and of two."""
 LOADED = [case for case in OTHERS if case.startswith("loaded")]
-several = pytest.mark.parametrize("size", [size for size in SIZES if size > 1])
+SEVERAL = [size for size in SIZES if size > 1]
+several = pytest.mark.parametrize("size", SEVERAL)
 every_size = pytest.mark.parametrize("size", SIZES)
+
+
+def on_several(cases: list[str]) -> list[tuple[str, int]]:
+    """The cases, each on every number of ranks that it is tried on."""
+    return [(case, size) for size in SEVERAL for case in cases if case != COMPILED or size < max(SIZES)]
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +111,7 @@ def compare_metrics(metrics: list[dict[str, float]], expected: list[dict[str, fl
             assert one[name] == pytest.approx(value, rel=tolerance, abs=tolerance), name
 
 
-@several
-@pytest.mark.parametrize("case", [case for case in OTHERS if case not in ("long run", "bfloat16")])
+@pytest.mark.parametrize(("case", "size"), on_several([one for one in OTHERS if one not in ("long run", "bfloat16")]))
 def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: Any) -> None:
     """Its gradient and scores everywhere; the weights after a step, and the saved folder, on the first rank alone."""
     alone, first = found[1][0][case], found[size][0][case]
@@ -125,8 +131,7 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
         assert all(torch.equal(rank[case]["half"][name], one.bfloat16()) for name, one in first["weights"].items())
 
 
-@several
-@pytest.mark.parametrize("case", LOADED)
+@pytest.mark.parametrize(("case", "size"), on_several(LOADED))
 def test_only_the_first_rank_loads_weights(case: str, size: int, found: Any) -> None:
     """The others get theirs, and what no file holds, from it; each decides for itself how its device attends."""
     (alone,) = found[1]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from warm_python import SITE
 
 from agent_r1_core.plugins import Registry
 
@@ -43,17 +44,25 @@ def commands(block: Block) -> list[str]:
 
 
 @pytest.fixture
-def shell(with_agent_r1, tmp_path: Path):
-    """Runs a command line as a reader would, in an activated environment and an empty folder."""
-    folder = tmp_path / "reader"
+def shell(with_agent_r1, warm: Path, tmp_path: Path):
+    """Runs a command line as a reader would, in an activated environment and an empty folder; its Python is warm."""
+    folder, warmed = tmp_path / "reader", tmp_path / "warmed"
     folder.mkdir()
+    warmed.mkdir()
     python, scripts = with_agent_r1.python, with_agent_r1.folder / "bin"
     (scripts / "agent-r1").write_text(f"#!{python}\nfrom agent_r1_cli.main import main\nmain()\n")
     offline = "--no-deps --no-build-isolation --no-index --quiet --disable-pip-version-check"
     (scripts / "pip").write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@" {offline}\n')
-    for name in ("agent-r1", "pip"):
-        (scripts / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "AGENT_R1_CACHE": str(tmp_path)}
+    (warmed / "agent-r1").write_text(f'#!/bin/sh\nexec {warm} {scripts / "agent-r1"} "$@"\n')
+    (warmed / "python").write_text(f'#!/bin/sh\nexec {warm} "$@"\n')
+    for program in (scripts / "agent-r1", scripts / "pip", warmed / "agent-r1", warmed / "python"):
+        program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(warmed), str(scripts), os.environ["PATH"]]),
+        "AGENT_R1_CACHE": str(tmp_path),
+        SITE: str(with_agent_r1.site_packages),
+    }
 
     def run(line: str) -> None:
         done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True)

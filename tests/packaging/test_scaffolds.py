@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import SITE
 
 from agent_r1_cli.scaffold import KINDS, write_project
 from agent_r1_core.testing import tiny_model_folder
@@ -16,8 +18,9 @@ from agent_r1_core.testing import tiny_model_folder
 pytestmark = [pytest.mark.installed, pytest.mark.slow]
 
 
-def succeed(*call: object, cwd: Path) -> None:
-    done = subprocess.run([str(part) for part in call], cwd=cwd, capture_output=True, text=True)
+def succeed(*call: object, cwd: Path, **environment: str) -> None:
+    words, variables = [str(part) for part in call], os.environ | environment
+    done = subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, f"{call} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
 
 
@@ -31,13 +34,13 @@ def test_every_kind_is_built_installed_and_found(tmp_path: Path, with_agent_r1: 
     assert {(kind, f"my_{kind}/my_{kind}") for kind in KINDS} <= found
 
 
-def test_an_editable_project_passes_its_tests_and_the_doctor(tmp_path: Path, with_agent_r1: Any) -> None:
+def test_an_editable_project_passes_its_tests_and_the_doctor(tmp_path: Path, with_agent_r1: Any, warm: Path) -> None:
     for kind in KINDS:
         write_project(kind, f"my_{kind}", tmp_path / kind)
     with_agent_r1.install(*(part for kind in KINDS for part in ("--editable", tmp_path / kind)))
     for kind in KINDS:
-        call = (with_agent_r1.python, "-P", "-m", "pytest", "-q", "-o", "pythonpath=", "-p", "no:cacheprovider")
-        succeed(*call, cwd=tmp_path / kind)
+        call = (warm, "-P", "-m", "pytest", "-q", "-o", "pythonpath=", "-p", "no:cacheprovider")
+        succeed(*call, cwd=tmp_path / kind, **{SITE: str(with_agent_r1.site_packages)})
     report = json.loads(with_agent_r1.agent_r1("plugins", "doctor", "--json"))
     findings = {plugin["name"]: plugin["problems"] for plugin in report["plugins"]}
     assert {f"my_{kind}": [] for kind in KINDS}.items() <= findings.items()

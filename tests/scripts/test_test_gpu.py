@@ -12,8 +12,8 @@ import pytest
 import torch
 
 
-def run(root: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, root / "scripts" / "test_gpu.py", *arguments]
+def run(root: Path, *arguments: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
+    command = [python, root / "scripts" / "test_gpu.py", *arguments]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, check=False)
 
 
@@ -24,8 +24,8 @@ def on_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_every_part_runs_and_is_in_the_report(root: Path, tmp_path: Path) -> None:
-    done = run(root, "--device", "cpu", "--tiny", "--out", tmp_path)
+def test_every_part_runs_and_is_in_the_report(root: Path, tmp_path: Path, warm: Path) -> None:
+    done = run(root, "--device", "cpu", "--tiny", "--out", tmp_path, python=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     report = (tmp_path / "report.md").read_text()
     parts = ("tests", "recipe", "learner", "head", "decoding", "step")

@@ -19,6 +19,8 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.listener import Silence
 
+pytestmark = pytest.mark.slow
+
 ONE_OF_EACH = {"distributed__rollout_workers": 1, "distributed__learner_workers": 1}
 TWO_OF_EACH = {"distributed__rollout_workers": 2, "distributed__learner_workers": 2}
 

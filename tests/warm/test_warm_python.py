@@ -1,0 +1,49 @@
+"""A program that starts warm has its arguments, files and status, hears signals, and ends with its command."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WAITS = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def test_a_program_has_what_python_gives_it(warm: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("WORD = 'beside'")
+    (tmp_path / "program.py").write_text(
+        "import os, sys, beside\nprint(sys.argv[1:], input(), beside.WORD, os.getcwd(), os.environ['WORD'])\n"
+        "os.write(int(sys.argv[1]), b'written')\nraise SystemExit(3)"
+    )
+    read, write = os.pipe()
+    call = [warm, tmp_path / "program.py", str(write), "b c"]
+    done = subprocess.run(
+        call, input="said\n", capture_output=True, text=True, cwd="/", env={"WORD": "told"}, pass_fds=[write]
+    )
+    assert (done.returncode, done.stdout) == (3, f"['{write}', 'b c'] said beside / told\n"), done.stderr
+    assert os.read(read, 9) == b"written"
+    for call in (["-m", "json.tool", "--help"], ["-P", "-c", "import torch"]):
+        assert subprocess.run([warm, *call], capture_output=True).returncode == 0
+    failed = subprocess.run([warm, "-c", "1 / 0"], capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no warm Python")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_signal_reaches_the_program(warm: Path, number: int, status: int) -> None:
+    with subprocess.Popen([warm, "-c", WAITS], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        program = os.pidfd_open(int(command.stdout.readline()))
+        command.send_signal(number)
+        assert command.wait(60) == status
+    assert select.select([program], [], [], 60)[0], "it goes on"
