@@ -24,6 +24,8 @@ HOME = "runs"
 _HEADERS = ("run", "state", "step", "best", "reward", "time", "age")
 _LEAST_FIRST = ("time", "reward", "step", "age")
 _GAP = 2
+_NAME, _CUT = 30, "..."
+"""Columns that a name may take at the cost of others, and what stands where more of it was."""
 _CURVE = 16
 """Columns of a curve."""
 _UNKNOWN = "-"
@@ -101,13 +103,28 @@ def _row(name: str, summary: RunSummary, now: float) -> Sequence[str]:
 
 
 def _narrowed(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    """The rows without the columns that matter least, as far as is needed for a terminal of that width."""
-    columns = list(zip(*rows, strict=True))
+    """The rows without the columns that matter least, as far as is needed for a terminal of that width, and with names
+    that fit into what is left."""
+    names, *columns = zip(*rows, strict=True)
     for header in _LEAST_FIRST:
-        if sum(max(map(len, column)) + _GAP for column in columns) - _GAP <= width:
+        if _across(columns) + min(_NAME, max(map(len, names))) <= width:
             break
         columns = [column for column in columns if column[0] != header]
-    return [list(row) for row in zip(*columns, strict=True)]
+    room = max(_NAME, width - _across(columns))
+    return [list(row) for row in zip([_shortened(name, room) for name in names], *columns, strict=True)]
+
+
+def _across(columns: Sequence[Sequence[str]]) -> int:
+    """The width of columns and of the gaps before them."""
+    return sum(max(map(len, column)) + _GAP for column in columns)
+
+
+def _shortened(name: str, most: int) -> str:
+    """A name without its middle: names of a series differ at their ends."""
+    if len(name) <= most:
+        return name
+    begin = (most - len(_CUT)) // 2
+    return name[:begin] + _CUT + name[begin - most + len(_CUT) :]
 
 
 def _best(summary: RunSummary) -> str:

@@ -70,7 +70,7 @@ class Transcript:
         self._write(f"{headline(trajectory)}\n", _HEAD)
         for index in range(len(trajectory.segments)):
             if index:
-                self._write(f"--- segment {index + 1}: the context was rewritten ---\n", _NOTE)
+                self._write(f"--- segment {index}: the context was rewritten ---\n", _NOTE)
             noted = False
             for span in spans(trajectory, index, decode):
                 if noted and not span.text.startswith("\n"):
@@ -108,13 +108,13 @@ def headline(trajectory: Trajectory) -> str:
 
 
 def turn_line(turn: Turn) -> str:
-    """`turn 1: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn; a summary has no reward."""
+    """`turn 0: reward 0.200 (valid_tool_call 1.000)`, with the errors of the turn; a summary has no reward."""
     cut = ["cut by the token budget"] if turn.finish == "length" else []
     failed = [f"{call.name}: {call.error}" for call in turn.calls if call.error is not None]
     errors = "".join(f"; {shown_in_line(error)}" for error in (*cut, *turn.errors, *failed))
     if turn.purpose == "summary":
-        return f"turn {turn.index + 1}: a summary, with which the context begins anew{errors}"
-    return f"turn {turn.index + 1}: reward {turn.reward:.3f}{_components(turn.rewards)}{errors}"
+        return f"turn {turn.index}: a summary, with which the context begins anew{errors}"
+    return f"turn {turn.index}: reward {turn.reward:.3f}{_components(turn.rewards)}{errors}"
 
 
 def outcome_lines(trajectory: Trajectory) -> list[str]:

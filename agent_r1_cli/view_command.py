@@ -55,7 +55,7 @@ def view(
     agent-r1 view                       all runs in the folder runs
     agent-r1 view runs/default-1        one run
     agent-r1 view /data/runs --port 9000 --no-open
-    agent-r1 view runs/default-1 --export page.html --steps 1,10,last
+    agent-r1 view runs/default-1 --export page.html --steps 1,7-9,last
 
     Reads the runs as they are, also while they train, and writes nothing. The page is served on this machine alone;
     from another one, open it through a tunnel: ssh -L 8700:localhost:8700 MACHINE.
@@ -68,7 +68,7 @@ def view(
 
 
 def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
-    from agent_r1_cli.viewer.serving import HOST, listen, serve
+    from agent_r1_cli.viewer.serving import HOST, PORT, listen, serve
     from agent_r1_core.runs.reading.found_runs import FoundRuns
 
     if not places and not Path("runs").is_dir():
@@ -76,7 +76,8 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
             "there is no folder runs here; `agent-r1 train` makes one, or name the folder that holds your runs"
         )
     found, opened = FoundRuns(places or ["runs"]), listen(port)
-    address = f"http://{HOST}:{opened.getsockname()[1]}/"
+    taken = opened.getsockname()[1]
+    address = f"http://{HOST}:{taken}/"
     runs = list(found.all())
     if places and len(places) == len(runs) == 1:
         from urllib.parse import quote
@@ -87,6 +88,8 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
         show(f"{len(runs)} run{'' if len(runs) == 1 else 's'} at {address}")
         if not runs:
             say("a run appears when its training starts; `agent-r1 train` makes one")
+        if port is None and taken != PORT:
+            say(f"port {PORT} is in use, so this viewer has port {taken}; --port chooses one")
         say("Ctrl-C ends it")
         sys.stdout.flush()
         if not no_open and _has_display():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +13,7 @@ from agent_r1_cli.viewer.opened_runs import OpenedRun, OpenedRuns
 from agent_r1_cli.viewer.run_answer import run_answer, summary_answer
 from agent_r1_cli.viewer.search_answer import search_lines
 from agent_r1_cli.viewer.shown_text import cut, messages, shortened, to_json
-from agent_r1_core import __version__
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import AgentR1Error, RunError, describe_error
 from agent_r1_core.runs.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_core.runs.reading.episode_rows import read_places, read_rows
 from agent_r1_core.runs.reading.evaluation_matrix import read_matrix
@@ -58,7 +58,16 @@ class Answers:
             NotFound: there is nothing at this address.
             RunError: what is there cannot be read.
         """
-        match list(parts):
+        try:
+            return self._answer(list(parts), query)
+        except AgentR1Error:
+            raise
+        except Exception as error:  # rows that no agent-r1 wrote
+            sentence = f"this part of the run cannot be shown ({describe_error(error)}); look at its files"
+            raise RunError(sentence) from error
+
+    def _answer(self, parts: list[str], query: Query) -> Answer:
+        match parts:
             case ["runs"]:
                 return self._list()
             case ["runs", name]:
@@ -70,8 +79,7 @@ class Answers:
     def _part(self, run: OpenedRun, parts: list[str], query: Query) -> Answer:
         match parts:
             case ["metrics"]:
-                steps, values = self.runs.metrics(run, _number(query, "after"))
-                return {"steps": steps, "values": values}
+                return self.runs.metrics(run, _number(query, "after"), query.get("edition"))
             case ["search"]:
                 return Lines(_by_step(search_lines(run, query)))
             case ["evaluations"]:
@@ -90,7 +98,7 @@ class Answers:
 
     def _list(self) -> Answer:
         runs = [summary_answer(run) for run in self.runs.all()]
-        return {"runs": runs, "folders": list(map(str, self.runs.found.folders)), "version": __version__}
+        return {"runs": runs, "folders": list(map(str, self.runs.found.folders))}
 
     def _run(self, name: str) -> OpenedRun:
         try:
@@ -99,9 +107,10 @@ class Answers:
             raise NotFound(str(error)) from error
 
     def _episode(self, run: OpenedRun, path: Path, parts: list[str], query: Query, where: Mapping[str, Any]) -> Answer:
-        if not parts or not parts[0].isdecimal():
+        row = _whole(parts[0]) if parts else None
+        if row is None or row < 0:
             raise NotFound("an episode has a number; choose one from its step")
-        episode = read_episode(path, int(parts[0]))
+        episode = read_episode(path, row)
         match parts[1:]:
             case []:
                 answer = episode_answer(episode, self.runs.texts(run))
@@ -140,10 +149,10 @@ def _step(run: OpenedRun, step: int) -> Answer:
 
 def _group(run: OpenedRun, step: int, place: str) -> Answer:
     path = run.step_file(step)
-    groups = read_places(path)
-    if not place.isdecimal() or int(place) >= len(groups):
+    groups, number = read_places(path), _whole(place)
+    if number is None or not 0 <= number < len(groups):
         raise NotFound(f"step {step} has no group {place}: it has {len(groups)}, counted from 0; choose one of these")
-    found = groups[int(place)]
+    found = groups[number]
     rows = [*found.rows, *([] if found.baseline is None else [found.baseline])]
     episodes = list(zip(read_rows(path, rows), read_trajectory_rows(path, rows), strict=True))
     return {
@@ -189,9 +198,9 @@ def _matrix(run: OpenedRun, score: str | None) -> Answer:
 
 
 def _step_of(run: OpenedRun, text: str) -> int:
-    if not text.isdecimal():
+    step = _whole(text)
+    if step is None:
         raise NotFound(f"{text!r} is no step; choose one from the run's page")
-    step = int(text)
     if not run.step_file(step).is_file():
         raise NotFound(f"run {run.id} keeps no episodes of step {step}; its page names those that have some")
     return step
@@ -204,6 +213,12 @@ def _number(query: Query, name: str) -> int | None:
         NotFound: it has something else.
     """
     text = query.get(name, "")
-    if text and not text.lstrip("-").isdecimal():
+    number = _whole(text)
+    if text and number is None:
         raise NotFound(f"{name}={text} is no whole number; give one, such as {name}=0")
-    return int(text) if text else None
+    return number
+
+
+def _whole(text: str) -> int | None:
+    """The whole number that a text is, unless it has more digits than any number of these files."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None

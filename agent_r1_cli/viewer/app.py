@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import mimetypes
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -15,14 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
-from agent_r1_cli.viewer.answers import Answers, Lines, NotFound, Text
-from agent_r1_cli.viewer.front_page import STATIC, front_page, policy
+from agent_r1_cli.viewer.answers import Answer, Answers, Lines, NotFound, Text
+from agent_r1_cli.viewer.front_page import STATIC, front_page, hastened, policy
 from agent_r1_cli.viewer.gate import Gate
 from agent_r1_cli.viewer.live import Live
 from agent_r1_cli.viewer.shown_text import to_json
-from agent_r1_core.errors import AgentR1Error, describe_error
+from agent_r1_cli.viewer.static_files import StaticFiles
+from agent_r1_core.errors import AgentR1Error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,62 +32,72 @@ THREADS = 4
 """Answers that are read at once."""
 _NEEDED = ("agent_r1_core.config.yaml_text", "pyarrow.compute", "pyarrow.parquet")
 """What the first answers import: the person who opens the page should not wait for it."""
+_HEAD_START = 0.2
+"""Seconds that the first answer may take before the page can be opened; beside a browser's requests it takes longer."""
 _COMPRESSED = 2000
 """Bytes from which on an answer is compressed."""
 
 
 def build(answers: Answers, live: Live) -> ASGIApp:
     """The application; `live` tells about the same runs."""
-    mimetypes.add_type("text/javascript", ".js")
     for module in _NEEDED:
         import_module(module)
-    page = front_page()
+    page = hastened(front_page())
 
     async def front(request: Request) -> Response:
         return HTMLResponse(page)
 
     async def api(request: Request) -> Response:
-        parts = _parts(request)
-        return await run_in_threadpool(_respond, answers, parts, dict(request.query_params))
+        parts, position = _parts(request), live.position
+        response = await run_in_threadpool(_respond, answers, parts, dict(request.query_params))
+        response.headers["news"] = position
+        return response
 
     async def news(request: Request) -> Response:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        events = live.events(request.query_params.getlist("run"))
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        events = live.events(request.query_params.getlist("run"), since)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def threads(app: Starlette) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        beginning = asyncio.create_task(_begin(answers, live))
+        await asyncio.wait([beginning], timeout=_HEAD_START)
         yield
+        beginning.cancel()
 
     routes = [
         Route("/", front),
         Route("/api/live", news),
         Route("/api/{rest:path}", api),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Mount("/static", StaticFiles(STATIC)),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _nothing}, lifespan=threads)
     return Gate(GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=1), policy(page))
 
 
+async def _begin(answers: Answers, live: Live) -> None:
+    """Read what the list of runs says before somebody asks."""
+    with contextlib.suppress(Exception):  # whoever asks for it is told
+        await live.begin()
+        await asyncio.to_thread(answers.answer, ["runs"], {})
+
+
 def _respond(answers: Answers, parts: list[str], query: dict[str, str]) -> Response:
-    headers = {"cache-control": "no-store"}
+    headers, status = {"cache-control": "no-store"}, 200
+    answer: Answer
     try:
         answer = answers.answer(parts, query)
-    except NotFound as error:
-        return JSONResponse({"error": str(error)}, 404, headers)
     except AgentR1Error as error:
-        return JSONResponse({"error": str(error)}, 422, headers)
-    except Exception as error:  # rows that no agent-r1 wrote
-        sentence = f"This part of the run cannot be shown ({describe_error(error)}); look at its files."
-        return JSONResponse({"error": sentence}, 500, headers)
+        answer, status = {"error": str(error)}, 404 if isinstance(error, NotFound) else 422
     if isinstance(answer, Text):
         return PlainTextResponse(answer.text.encode("utf-8", "replace"), headers=headers)
     if isinstance(answer, Lines):
         now = {**headers, "content-encoding": "identity"}  # compressed, lines would wait for others
         return StreamingResponse(answer.parts, media_type="application/x-ndjson", headers=now)
-    return Response(to_json(answer), media_type="application/json", headers=headers)
+    return Response(to_json(answer), status, media_type="application/json", headers=headers)
 
 
 def _parts(request: Request) -> list[str]:

@@ -18,7 +18,7 @@ MOST = 250_000_000
 """Bytes of answers, before they are compressed."""
 MOST_EVALUATED = 100
 """Episodes of the first evaluation, and of the last."""
-_NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}, "plugins": []}
+_NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}}
 _UNRESERVED = "-_.!~*'()"
 """What `encodeURIComponent` leaves as it is, beside letters and digits."""
 
@@ -53,17 +53,15 @@ class Carried:
                 "previous": kept[place - 1] if place else None,
                 "next": next(iter(kept[place + 1 :]), None),
             }
-            try:
-                groups = self._ask("runs", name, "steps", step)
-            except AgentR1Error:  # its page says that the step is damaged as one that is not carried
+            groups = self._whole("runs", name, "steps", step)
+            if groups is None:
                 continue
             self._put(["runs", name, "steps", step], {}, groups | beside)
             rows = [row["row"] for row in groups["dropped"]]
             for group in groups["groups"]:
-                self._add("runs", name, "steps", step, "groups", group["group"])
+                self._add_whole("runs", name, "steps", step, "groups", group["group"])
                 rows += [*group["rows"], *([] if group["baseline"] is None else [group["baseline"]])]
-            for row in rows:
-                self._episode(name, "steps", step, "episodes", row)
+            self.episodes += sum(self._add_whole("runs", name, "steps", step, "episodes", row) for row in rows)
 
     def runs(self, names: Sequence[str]) -> None:
         """The list of runs."""
@@ -72,7 +70,7 @@ class Carried:
         self._put(["runs"], {}, {**listed, "runs": kept, "folders": []})
 
     def needed(self, address: str) -> None:
-        """What the page at an address such as `#/runs/first/steps/3/episodes/7` shows.
+        """What the page at an address shows that a notebook may have: of charts, or of an episode.
 
         Raises:
             RunError: there is nothing at this address.
@@ -80,30 +78,18 @@ class Carried:
         path, _, search = address.removeprefix("#").strip("/").partition("?")
         query = dict(parse_qsl(search))
         match [unquote(part) for part in path.split("/") if part]:
-            case []:
-                self.runs([run["id"] for run in self._ask("runs")["runs"]])
-            case ["compare"]:
-                for name in query.get("runs", "").split(","):
-                    self._run_page(name)
             case ["plot"]:
                 for name in query.get("runs", "").split(","):
                     self._plot(unquote(name), query.get("metrics", "").split(","))
-            case ["runs", name]:
-                self._run_page(name)
-            case ["runs", name, "evaluations"]:
-                self._evaluations(name)
             case ["runs", name, "evaluations", evaluation, "episodes", row]:
-                self._episode(name, "evaluations", evaluation, "episodes", row, set=query.get("set", ""))
-            case ["runs", name, "steps", step]:
-                self._add("runs", name, "steps", step)
-            case ["runs", name, "steps", step, "groups", group]:
-                self._add("runs", name, "steps", step)
-                self._add("runs", name, "steps", step, "groups", group)
+                self._add("runs", name, "evaluations", evaluation, "episodes", row, set=query.get("set", ""))
             case ["runs", name, "steps", step, "episodes", row]:
                 self._add("runs", name, "steps", step)
-                self._episode(name, "steps", step, "episodes", row)
+                self._add("runs", name, "steps", step, "episodes", row)
             case _:
-                raise RunError(f"{address} is no page that can be carried; give one such as #/runs/NAME/steps/1")
+                raise RunError(
+                    f"{address} is no page that can be carried; give one such as #/runs/NAME/steps/1/episodes/0"
+                )
 
     def packed(self) -> bytes:
         """The answers as gzipped JSON, an object by address; nothing can be added afterwards."""
@@ -111,14 +97,8 @@ class Carried:
         self._packed.close()
         return self._buffer.getvalue()
 
-    def _run_page(self, name: str) -> None:
-        self._put(["runs", name], {}, _without_places(self._ask("runs", name)))
-        self._curves(name)
-
     def _curves(self, name: str) -> None:
-        try:
-            self._add("runs", name, "metrics")
-        except AgentR1Error:  # the run's page names it among its problems
+        if not self._add_whole("runs", name, "metrics"):  # the run's page names it among its problems
             self._put(["runs", name, "metrics"], {}, {"steps": [], "values": {}})
 
     def _plot(self, name: str, metrics: Sequence[str]) -> None:
@@ -130,27 +110,40 @@ class Carried:
 
     def _evaluations(self, name: str) -> None:
         """The matrix by every score; its cells lead to the episodes of the first evaluation and of the last."""
-        matrix = self._ask("runs", name, "evaluations")
+        matrix = self._whole("runs", name, "evaluations")
+        if matrix is None:
+            return
         rows = [[None] * len(matrix["evaluations"]) for _ in matrix["questions"]]
         for place in sorted({0, len(matrix["evaluations"]) - 1} if matrix["evaluations"] else ()):
             evaluation = matrix["evaluations"][place]["name"]
             kept = [line for line, found in enumerate(matrix["rows"]) if found[place] is not None]
             for line in kept[:MOST_EVALUATED]:
                 row, group = matrix["rows"][line][place], matrix["questions"][line]["set"]
-                self._add("runs", name, "evaluations", evaluation, "episodes", row, set=group)
-                rows[line][place] = row
-                self.evaluated += 1
+                if self._add_whole("runs", name, "evaluations", evaluation, "episodes", row, set=group):
+                    rows[line][place] = row
+                    self.evaluated += 1
         self._put(["runs", name, "evaluations"], {}, matrix | {"rows": rows})
         for score in matrix["scores"]:
-            scored = self._ask("runs", name, "evaluations", score=score)
-            self._put(["runs", name, "evaluations"], {"score": score}, scored | {"rows": rows})
-
-    def _episode(self, name: str, *place: object, **query: str) -> None:
-        self._add("runs", name, *place, **query)
-        self.episodes += 1
+            scored = self._whole("runs", name, "evaluations", score=score)
+            if scored is not None:
+                self._put(["runs", name, "evaluations"], {"score": score}, scored | {"rows": rows})
 
     def _add(self, *parts: object, **query: str) -> None:
         self._put(parts, query, self._ask(*parts, **query))
+
+    def _add_whole(self, *parts: object, **query: str) -> bool:
+        """Add an answer unless it is damaged, and return whether it was added."""
+        answer = self._whole(*parts, **query)
+        if answer is not None:
+            self._put(parts, query, answer)
+        return answer is not None
+
+    def _whole(self, *parts: object, **query: str) -> dict[str, Any] | None:
+        """An answer; None of what is damaged, whose page says that it is not carried."""
+        try:
+            return self._ask(*parts, **query)
+        except AgentR1Error:
+            return None
 
     def _ask(self, *parts: object, **query: str) -> dict[str, Any]:
         answer = self._answers.answer([str(part) for part in parts], query)
@@ -184,20 +177,23 @@ def _form(text: str) -> str:
 
 
 def chosen_steps(wanted: str, known: Sequence[int]) -> list[int]:
-    """Steps from a text such as `1,10,last`, in ascending order; those that a run does not have are left out.
+    """Steps from a text such as `1,7-9,last`, in ascending order; those that a run does not have are left out.
 
     Raises:
-        RunError: a part is neither a number nor `first` nor `last`.
+        RunError: a part is neither a number nor a range of them nor `first` nor `last`.
     """
     chosen: set[int] = set()
     for part in wanted.split(","):
         name = part.strip()
         if name in ("first", "last"):
             chosen |= set(known[:1] if name == "first" else known[-1:])
-        elif re.fullmatch(r"\d+", name):
-            chosen |= {int(name)} & set(known)
+        elif match := re.fullmatch(r"(\d+)(?:-(\d+))?", name):
+            low, high = int(match[1]), int(match[2] or match[1])
+            if low > high:
+                raise RunError(f"--steps {wanted} has a range that ends before it begins; write {high}-{low}")
+            chosen |= {step for step in known if low <= step <= high}
         else:
-            raise RunError(f"--steps {wanted} names no steps; give numbers, first or last, such as 1,10,last")
+            raise RunError(f"--steps {wanted} names no steps; give numbers, ranges, first or last, such as 1,7-9,last")
     return sorted(chosen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,17 +14,19 @@ from agent_r1_core.runs.reading.token_texts import TokenTexts
 from agent_r1_core.trajectory import Segment, Task, Trajectory, Turn
 
 TOKENS = 20_000
-"""Of a segment in one answer."""
+"""In one answer: of an episode's segments together, the first ones first, or of one segment that is asked for."""
 
 
 def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]:
     """The answer, without the run and the place of the episode."""
     one = episode.trajectory
+    starts = [0, *itertools.accumulate(len(segment.ids) for segment in one.segments)]
     return {
         "row": episode.row,
         "rows": episode.rows,
         "group": episode.group,
         "group_rows": list(episode.group_rows),
+        "group_samples": list(episode.group_samples),
         "task": task_answer(one.task),
         "sample": one.sample,
         "status": one.status.value,
@@ -43,9 +46,9 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
         "closing": messages(one.closing),
         "segments": [
             {
-                "prompt_length": segment.prompt_length,
                 "length": len(segment.ids),
-                "tokens": tokens_answer(episode, index, 0, texts),
+                "sampled": sum(segment.mask),
+                "tokens": tokens_answer(episode, index, 0, texts, max(0, TOKENS - starts[index])),
             }
             for index, segment in enumerate(one.segments)
         ],
@@ -63,7 +66,7 @@ def task_answer(task: Task) -> dict[str, Any]:
     """A task."""
     prompt = shortened(task.prompt) if isinstance(task.prompt, str) else messages(task.prompt)
     about = {"id": task.id, "prompt": prompt, "answers": shortened(list(task.answers))}
-    return about | {"seed": None if task.seed is None else str(task.seed), "metadata": shortened(task.metadata)}
+    return about | {"seed": None if task.seed is None else str(task.seed)}
 
 
 def turn_answer(turn: Turn) -> dict[str, Any]:
@@ -83,15 +86,16 @@ def turn_answer(turn: Turn) -> dict[str, Any]:
         "errors": shortened(turn.errors),
         "success": turn.success,
         "info": shortened(turn.info),
-        "state_key": turn.state_key,
         "new_context": turn.new_context,
         "versions": turn.versions,
         "tool_seconds": turn.tool_seconds,
     }
 
 
-def tokens_answer(episode: Episode, segment: int, start: int, texts: TokenTexts | None) -> dict[str, list[Any]]:
-    """The tokens of a segment from a place on, as arrays of one value a token.
+def tokens_answer(
+    episode: Episode, segment: int, start: int, texts: TokenTexts | None, most: int = TOKENS
+) -> dict[str, list[Any]]:
+    """At most so many tokens of a segment from a place on, as arrays of one value a token.
 
     Raises:
         RunError: the episode has no such segment or place.
@@ -101,8 +105,8 @@ def tokens_answer(episode: Episode, segment: int, start: int, texts: TokenTexts 
         raise RunError(f"episode {one.id} has no segment {segment} with a token {start}; look at its segments")
     before = sum(len(other.ids) for other in one.segments[:segment])
     found = one.segments[segment]
-    span = slice(start, start + TOKENS)
-    joined = slice(before + start, before + min(start + TOKENS, len(found.ids)))
+    span = slice(start, start + most)
+    joined = slice(before + start, before + min(start + most, len(found.ids)))
     ids, mask = found.ids[span], found.mask[span]
     spelled = [texts.of(token) for token in ids] if texts else [(str(token), "text") for token in ids]
     return {

@@ -21,7 +21,9 @@ from agent_r1_core.runs.reading.found_runs import FoundRuns
 
 STEPS = "first,last"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/(?P<file>[^"]+)">')
-_SCRIPT = re.compile(r'<script src="/static/(?P<file>[^"]+)"></script>')
+_DRAWING = "vendor/uPlot.iife.min.js"
+_SHEETS = ("vendor/uPlot.min.css", "run.css", "episode.css")
+"""What a page with a server asks for when the first of its pages needs it, as the script before."""
 _MODULE = re.compile(r'<script type="module" src="/static/(?P<file>[^"]+)"></script>')
 _CHARSET = '<meta charset="utf-8">'
 
@@ -44,7 +46,7 @@ def export(places: Sequence[Path | str], steps: str = STEPS) -> ExportedPage:
 
     Args:
         places: runs, or folders with runs.
-        steps: such as `1,10,last`, of every run.
+        steps: such as `1,7-9,last`, of every run.
 
     Raises:
         RunError: a place or all steps are missing, there is no run, or it is more than a page can hold.
@@ -68,12 +70,12 @@ def export(places: Sequence[Path | str], steps: str = STEPS) -> ExportedPage:
 
 
 def page(places: Sequence[Path | str], address: str) -> str:
-    """A page that opens at an address, such as `#/runs/first/steps/3/episodes/7`, and holds what is shown there; for a
-    frame in a notebook.
+    """A page that opens at the address of charts or of an episode, such as `#/runs/first/steps/3/episodes/7`, and holds
+    what is shown there; for a frame in a notebook.
 
     Args:
         places: runs, or folders with runs.
-        address: as after the viewer's own; `#/runs/first` has the curves of a run.
+        address: as after the viewer's own.
 
     Raises:
         RunError: a place is missing, or there is nothing at this address.
@@ -86,15 +88,11 @@ def page(places: Sequence[Path | str], address: str) -> str:
 def _html(packed: bytes, start: str) -> str:
     """The page with everything inside."""
     modules = json.dumps({"imports": {f"viewer/{name}": _url(name) for name in _modules()}})
-    text, scripts, styles = front_page(), [modules], []
+    text, scripts, styles = front_page(), [_inside(_DRAWING, "script"), modules], list[str]()
 
     def style(match: re.Match[str]) -> str:
-        styles.append(_inside(match["file"], "style"))
-        return f"<style>{styles[-1]}</style>"
-
-    def script(match: re.Match[str]) -> str:
-        scripts.append(_inside(match["file"], "script"))
-        return f"<script>{scripts[-1]}</script>"
+        styles.extend(_inside(name, "style") for name in (match["file"], *_SHEETS))
+        return "\n    ".join(f"<style>{sheet}</style>" for sheet in styles)
 
     def module(match: re.Match[str]) -> str:
         begin = json.dumps(start).replace("<", "\\u003c")
@@ -104,8 +102,8 @@ def _html(packed: bytes, start: str) -> str:
         return f'{carried}\n    <script type="module">{scripts[-1]}</script>'
 
     text = _STYLE.sub(style, text)
-    text = _SCRIPT.sub(script, text)
-    text = IMPORT_MAP.sub(lambda _: f'<script type="importmap">{modules}</script>', text)
+    inline = f'<script>{scripts[0]}</script>\n    <script type="importmap">{modules}</script>'
+    text = IMPORT_MAP.sub(lambda _: inline, text)
     text = _MODULE.sub(module, text)
     policy = (
         f"default-src 'none'; script-src data: {_digests(scripts)}; style-src {_digests(styles)}; img-src data:; "

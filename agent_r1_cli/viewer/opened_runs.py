@@ -1,6 +1,7 @@
 """OpenedRuns: the runs of a viewer, and the few things about each that are kept between two questions.
 
-What is kept does not grow with the number of episodes, and only for the runs that were asked about last.
+What is kept does not grow with the number of episodes: of every run what the list says, and what takes more room of
+those that were asked about last.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.found_runs import FoundRuns
@@ -20,7 +21,7 @@ from agent_r1_core.runs.reading.summary import SummaryReader
 from agent_r1_core.runs.reading.token_texts import TokenTexts
 from agent_r1_core.runs.run_reader import RunReader
 
-SUMMARIES, METRICS, TOKENIZERS = 500, 16, 2
+METRICS, TOKENIZERS = 16, 2
 """How many of each are kept."""
 _Value = TypeVar("_Value")
 
@@ -75,13 +76,17 @@ class OpenedRuns:
 
     def __init__(self, found: FoundRuns) -> None:
         self.found = found
-        self._runs: _Recent[Path, OpenedRun] = _Recent(SUMMARIES)
+        self._runs: dict[Path, OpenedRun] = {}
+        self._lock = threading.Lock()
         self._metrics: _Recent[Path, _Locked] = _Recent(METRICS)
         self._texts: _Recent[str, TokenTexts | RunError] = _Recent(TOKENIZERS)
 
     def all(self) -> list[OpenedRun]:
         """Those that are there now."""
-        return [self._opened(name, path) for name, path in self.found.all().items()]
+        runs = {path: self._opened(name, path) for name, path in self.found.all().items()}
+        with self._lock:
+            self._runs = runs
+        return list(runs.values())
 
     def run(self, name: str) -> OpenedRun:
         """One of them.
@@ -91,8 +96,12 @@ class OpenedRuns:
         """
         return self._opened(name, self.found.path(name))
 
-    def metrics(self, run: OpenedRun, after: int | None) -> tuple[list[int], dict[str, list[float | None]]]:
-        """Steps, and the values of every metric by step.
+    def metrics(self, run: OpenedRun, after: int | None, edition: str | None) -> dict[str, Any]:
+        """Steps, the values of every metric by step, and the edition that both are of.
+
+        Args:
+            after: the step after which they begin; None: they are all there.
+            edition: the one that has the steps before; all steps come if it is not the file's any more.
 
         Raises:
             RunError: the file cannot be read.
@@ -101,8 +110,9 @@ class OpenedRuns:
         kept = self._metrics.get(path, lambda: _Locked(MetricsTail(path)))
         with kept.lock:
             kept.tail.update()
-            columns = kept.tail.columns(after)
-            return [step for step in kept.tail.steps if after is None or step > after], columns
+            after = after if edition in (None, kept.tail.edition) else None
+            steps = [step for step in kept.tail.steps if after is None or step > after]
+            return {"edition": kept.tail.edition, "steps": steps, "values": kept.tail.columns(after)}
 
     def texts(self, run: OpenedRun) -> TokenTexts | None:
         """The texts of its tokens; None: it has no tokenizer that can be read. Runs share those of one tokenizer."""
@@ -115,7 +125,10 @@ class OpenedRuns:
         return None if isinstance(found, RunError) else found
 
     def _opened(self, name: str, path: Path) -> OpenedRun:
-        run = self._runs.get(path, lambda: OpenedRun(name, path, self.found))
+        with self._lock:
+            if path not in self._runs:
+                self._runs[path] = OpenedRun(name, path, self.found)
+            run = self._runs[path]
         run.id = name  # another run of the same name may have come or gone
         return run
 

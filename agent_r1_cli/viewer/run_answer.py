@@ -9,50 +9,53 @@ from typing import Any, TypeVar
 
 from agent_r1_cli.viewer.opened_runs import OpenedRun
 from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.reading.summary import RunSummary
 
 _Part = TypeVar("_Part")
 
+_WATCHED = {monitor.name: str(monitor.metric) for monitor in MONITORS}
+"""The metric of every monitor; `health.jsonl` does not say it, nor does a monitor of another version."""
 UNREADABLE = "health: not known, health.jsonl cannot be read"
 
 
 def summary_answer(run: OpenedRun) -> dict[str, Any]:
     """A run in the list."""
-    return _summary(run, _read(run))
+    with run.lock:
+        return _summary(run, run.summary.read())
 
 
 def run_answer(run: OpenedRun) -> dict[str, Any]:
     """All of a run but its metrics and episodes."""
-    parts, summary = _Parts(run), _read(run)
+    parts = _Parts(run)
     with run.lock:
-        evaluations, damaged = run.summary.evaluations.all()
+        summary, problems = run.summary.read(), run.summary.problems
+        evaluations, _ = run.summary.evaluations.all()
     config = dict(parts.read("config.yaml", run.summary.config) or {})
     sources = config.pop("sources", None)
     alarms = parts.read("health.jsonl", run.reader.alarms) or []
-    catalogue = parts.read("metric_catalogue.json", lambda: _list(run, "metric_catalogue.json"))
+    catalogue = parts.read("metric_catalogue.json", lambda: _catalogue(run))
     events = parts.read("events.jsonl", run.reader.events) or []
     return {
         "summary": _summary(run, summary),
         "config": config or None,
         "sources": sources if isinstance(sources, dict) else {},
         "catalogue": catalogue or [],
-        "alarms": [alarm.to_json() for alarm in alarms],
+        "alarms": [alarm.to_json() | {"metric": _WATCHED.get(alarm.monitor)} for alarm in alarms],
         "events": [asdict(event) for event in events],
         "health": parts.read("health.jsonl", lambda: run.reader.health(summary.step or 0)) or UNREADABLE,
-        "plugins": parts.read("plugins.json", lambda: _list(run, "plugins.json")) or [],
         "evaluations": [evaluation_answer(one) for one in evaluations],
         "episode_steps": parts.read("trajectories", run.reader.trajectory_steps) or [],
-        "problems": list(dict.fromkeys([*parts.problems, *damaged, *([summary.problem] if summary.problem else [])])),
+        "problems": list(dict.fromkeys([*parts.problems, *problems])),
     }
 
 
 def evaluation_answer(one: EvaluationScores) -> dict[str, Any]:
     """An evaluation, without its episodes."""
     scores = {group: {name: asdict(score) for name, score in found.items()} for group, found in one.sets.items()}
-    about = {"name": one.name, "step": one.step, "headline": one.headline}
-    return about | {"scores": scores, "episodes": bool(one.trajectories)}
+    return {"name": one.name, "step": one.step, "headline": one.headline, "scores": scores}
 
 
 class _Parts:
@@ -74,28 +77,25 @@ class _Parts:
         return None
 
 
-def _read(run: OpenedRun) -> RunSummary:
-    with run.lock:
-        return run.summary.read()
-
-
 def _summary(run: OpenedRun, summary: RunSummary) -> dict[str, Any]:
     return {"id": run.id, **summary.to_json()}
 
 
-def _list(run: OpenedRun, name: str) -> list[Any]:
-    """The list in a JSON file; an absent one is empty.
+def _catalogue(run: OpenedRun) -> list[Any]:
+    """What every metric means; an absent catalogue is empty.
 
     Raises:
         RunError: it is damaged.
     """
-    path = run.file(name)
+    path = run.file("metric_catalogue.json")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
     except (ValueError, RecursionError) as error:
         raise damaged_file(path) from error
-    if not isinstance(found, list):
+    if not isinstance(found, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) for one in found
+    ):
         raise damaged_file(path)
     return found

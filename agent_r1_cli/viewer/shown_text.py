@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_r1_core.trajectory import Message
+
 LONGEST = 20_000
 """Characters of a text in an answer."""
 
@@ -19,17 +21,9 @@ def to_json(value: Any) -> str:
         return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
 
 
-def message(one: Mapping[str, Any]) -> dict[str, Any]:
-    """A message; one that is cut says its full length."""
-    content = one.get("content", "")
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-    names = {"name": str(one["name"])} if one.get("name") is not None else {}
-    return {"role": str(one.get("role", "")), **names, **cut("content", text)}
-
-
-def messages(several: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages in order."""
-    return [message(one) for one in several]
+def messages(several: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages in order; one that is cut says its full length."""
+    return [_message(one) for one in several]
 
 
 def cut(name: str, text: str) -> dict[str, Any]:
@@ -44,6 +38,11 @@ def shortened(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): shortened(inner) for key, inner in value.items()}
     return [shortened(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _message(one: Message) -> dict[str, Any]:
+    names = {"name": str(one["name"])} if one.get("name") is not None else {}
+    return {"role": one["role"], **names, **cut("content", one["content"])}
 
 
 def _finite(value: Any) -> Any:

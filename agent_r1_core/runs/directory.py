@@ -37,8 +37,9 @@ def checked_name(name: str) -> str:
 
 def is_run(path: Path) -> bool:
     """Whether `path` is a run directory."""
-    try:
-        return bool(json.loads((path / MARKER).read_text(encoding="utf-8")).get("kind") == KIND)
+    marker = path / MARKER
+    try:  # whoever opens a pipe waits for ever
+        return marker.is_file() and bool(json.loads(marker.read_text(encoding="utf-8")).get("kind") == KIND)
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
 

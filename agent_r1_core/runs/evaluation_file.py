@@ -78,9 +78,7 @@ def trajectory_files(path: Path, result: Mapping[str, Any]) -> dict[str, str]:
         RunError: the result names something else.
     """
     files = result.get(_TRAJECTORIES, {})
-    if not isinstance(files, dict) or not all(
-        isinstance(name, str) and Path(name).name == name and name.endswith(".parquet") for name in files.values()
-    ):
+    if not isinstance(files, dict) or not all(_is_name(name, ".parquet") for name in files.values()):
         raise damaged_file(path)
     return files
 
@@ -91,6 +89,11 @@ def _named(path: Path) -> set[str]:
         return set(trajectory_files(path, read_evaluation(path)).values())
     except RunError:
         return set()
+
+
+def _is_name(name: Any, suffix: str) -> bool:
+    """Whether this can name a file beside another one."""
+    return isinstance(name, str) and name.endswith(suffix) and Path(name).name == name and name.isprintable()
 
 
 def read_evaluation(path: Path) -> dict[str, Any]:
@@ -108,6 +111,24 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     return result
 
 
+def episodes_file(path: Path, result: Mapping[str, Any]) -> Path:
+    """Where the episodes of an evaluation are: beside it.
+
+    Args:
+        path: the file of the result.
+        result: what `read_evaluation` read from it.
+
+    Raises:
+        RunError: it has none, or names something else.
+    """
+    about = result.get(_KEY)
+    if about is None:
+        raise RunError(f"{path} keeps no episodes, so it cannot be scored again; evaluate again with this agent-r1")
+    if not isinstance(about, dict) or not _is_name(about.get("file"), ".jsonl"):
+        raise damaged_file(path)
+    return path.with_name(about["file"])
+
+
 def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The episodes of an evaluation.
 
@@ -118,18 +139,9 @@ def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]
     Raises:
         RunError: it has none, or their file is missing, damaged or another evaluation's.
     """
-    about = result.get(_KEY)
-    if about is None:
-        raise RunError(f"{path} keeps no episodes, so it cannot be scored again; evaluate again with this agent-r1")
-    if (
-        not isinstance(about, dict)
-        or not isinstance(about.get("file"), str)
-        or Path(about["file"]).name != about["file"]
-    ):
-        raise damaged_file(path)
-    lines = path.with_name(about["file"])
+    lines = episodes_file(path, result)
     content = _read(lines, f" ({path.name} names it as the file of its episodes)")
-    if hashlib.sha256(content).hexdigest() != about.get("sha256"):
+    if hashlib.sha256(content).hexdigest() != result[_KEY].get("sha256"):
         raise RunError(
             f"{lines} does not hold the episodes that {path.name} was computed from: its checksum differs; copy both "
             f"files of an evaluation together, or restore them"

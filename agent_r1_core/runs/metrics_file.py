@@ -85,7 +85,12 @@ class MetricsFile:
             values = {name: _number(record[name]) for name in {"step": None, **dict.fromkeys(names)}}
             return values | {"step": int(values["step"])}
         except (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
-            raise RunError(f"line {number} of {self.path} is not the metrics of a step; delete the line") from error
+            raise damaged_line(self.path, number) from error
+
+
+def damaged_line(path: Path, number: int) -> RunError:
+    """The error of a line that is not what agent-r1 wrote."""
+    return RunError(f"line {number} of {path} is not the metrics of a step; delete the line")
 
 
 def _number(value: Any) -> float:

@@ -23,7 +23,6 @@ from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
-from agent_r1_core.runs.replaced import aside
 from agent_r1_core.runs.state import RunState
 from agent_r1_core.runs.trajectory_file import (
     read_advantages,
@@ -220,20 +219,38 @@ class RunReader:
 
         return plot((self, *others), metrics)
 
-    def show(self, step: int | None = None, group: int = 0, sample: int = 0) -> Inline:
+    def show(
+        self,
+        step: int | None = None,
+        group: int = 0,
+        sample: int = 0,
+        *,
+        evaluation: str | None = None,
+        set_name: str | None = None,
+    ) -> Inline:
         """One episode, inline in a notebook: the conversation, and token by token; in a terminal its text.
+
+            run.show(step=3, group=1, sample=2)
+            run.show(evaluation="step_000100", sample=7)
 
         Args:
             step: None: the newest one.
             group: of the step, from 0.
-            sample: of the group, from 0.
+            sample: of the group, from 0 (a sample that was dropped leaves a gap); with `evaluation`, of the episodes
+                that its set keeps.
+            evaluation: its name, as in `evaluations()`, instead of a step and a group.
+            set_name: the evaluation set; None: the only one that keeps episodes.
 
         Raises:
             RunError: there is no such episode, or the file is damaged.
         """
-        from agent_r1_core.runs.notebook.shown_episode import show_episode
+        from agent_r1_core.runs.notebook.shown_episode import show_episode, show_evaluated
 
-        return show_episode(self, step, group, sample)
+        if evaluation is None and set_name is None:
+            return show_episode(self, step, group, sample)
+        if evaluation is None or step is not None or group:
+            raise RunError("show either an episode of a step and a group, or one of an evaluation and its set")
+        return show_evaluated(self, evaluation, set_name, sample)
 
     def policy(self, damaged: Mapping[Path, str] = MappingProxyType({})) -> RunPolicy:
         """The policy that represents this run: the best checkpoint's, else the final one, else the newest.
@@ -244,34 +261,11 @@ class RunReader:
         Raises:
             RunError: the run has none.
         """
-        checkpoints, best = self.checkpoints.all(), self.checkpoints.best(without=damaged)
-        if best is not None:
-            return RunPolicy(best.policy, "best checkpoint", best.step, best.metric, checkpoints[-1].competitors)
-        if self.model.is_dir():
-            return RunPolicy(self.model, "final policy", max(self._metrics.last_step(), 0))
-        newest = next((item for item in reversed(checkpoints) if item.path not in damaged), None)
-        if newest is None:
-            raise RunError(self._without_policy(damaged))
-        return RunPolicy(newest.policy, "newest checkpoint", newest.step)
-
-    def _without_policy(self, damaged: Mapping[Path, str]) -> str:
-        reasons = self.checkpoints.damaged() | {path.name: reason for path, reason in damaged.items()}
-        if reasons:
-            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-            return f"run {self.path} holds no whole policy ({listed}); restore a checkpoint from a copy"
-        old = f", or delete it to get back the run that it replaces ({aside(self.path).name})"
-        return (
-            f"run {self.path} holds no policy yet; let it train until its first checkpoint"
-            f"{old if aside(self.path).is_dir() else ''}"
-        )
+        return RunPolicy.of(self, damaged)
 
     def policy_at(self, folder: Path) -> RunPolicy | None:
         """The policy of this run in `folder`; None if the folder holds none."""
-        folder = folder.resolve()
-        if folder == self.model.resolve():
-            return RunPolicy(folder, "final policy", max(self._metrics.last_step(), 0))
-        checkpoint = self.checkpoint_of(folder)
-        return None if checkpoint is None else RunPolicy(folder, "checkpoint", checkpoint.step)
+        return RunPolicy.at(self, folder.resolve())
 
     def checkpoint_of(self, policy: Path) -> Checkpoint | None:
         """The checkpoint whose policy is in the folder `policy`; None if it is in none."""

@@ -86,10 +86,15 @@ def _numbers(trajectory: Trajectory, numbers: TokenNumbers) -> dict[str, Any]:
 
 
 def trajectory_of(row: dict[str, Any]) -> Trajectory:
-    """The trajectory of a row that has all columns."""
+    """The trajectory of a row that has all columns.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: agent-r1 did not write the row.
+    """
     about = json.loads(row["task"])
-    task = Task(row["task_id"], about["prompt"], tuple(about["answers"]), about["seed"], about["metadata"])
-    messages = json.loads(row["messages"])
+    prompt = about["prompt"] if isinstance(about["prompt"], str) else _of_text(about["prompt"])
+    task = Task(row["task_id"], prompt, tuple(about["answers"]), about["seed"], about["metadata"])
+    messages = _of_text(json.loads(row["messages"]))
     turns = []
     for entry in json.loads(row["turns"]):
         observed = entry.pop("observed")
@@ -106,6 +111,13 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         baseline=bool(row.get("baseline")),  # files written before there were any lack it
         **{name: row[name] for name in _PLAIN},
     )
+
+
+def _of_text(messages: list[Message]) -> list[Message]:
+    """The messages, whose roles and contents must be text."""
+    if not all(isinstance(message[key], str) for message in messages for key in ("role", "content")):
+        raise TypeError("a message has a role or a content that is no text")
+    return messages
 
 
 def _turn(entry: dict[str, Any], observation: list[Message], text: str) -> Turn:

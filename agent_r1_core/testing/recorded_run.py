@@ -59,7 +59,7 @@ def step_episodes(step: int) -> list[Trajectory]:
 
 
 def numbers(episodes: list[Trajectory]) -> TokenNumbers:
-    """What an update knows of the tokens of the groups."""
+    """What an update knows of the tokens of the groups: of each token something else."""
     spans: dict[str, tuple[int, int]] = {}
     masks: list[int] = []
     for one in episodes[:6]:
@@ -67,8 +67,9 @@ def numbers(episodes: list[Trajectory]) -> TokenNumbers:
         masks += [sampled for segment in one.segments for sampled in segment.mask]
         spans[one.id] = (start, len(masks))
     sampled = numpy.array(masks, numpy.float32)
-    nowhere = numpy.where(sampled == 1, numpy.float32(0), numpy.float32("nan"))
-    return TokenNumbers(spans, 0.5 * sampled, nowhere - 0.75, nowhere + 0.25)
+    places = numpy.arange(len(masks), dtype=numpy.float32)
+    known = numpy.where(sampled == 1, places, numpy.float32("nan"))
+    return TokenNumbers(spans, 0.5 * places * sampled, -0.25 * known, 0.125 * known)
 
 
 def record(folder: Path, name: str = "small", steps: int = 3) -> Path:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.components import find_blocks
 from agent_r1_core.errors import PluginError, RunError
+from agent_r1_core.runs.reading.ranges import ranges
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -150,17 +151,17 @@ def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> Non
     expected = set(range(1, done + 1))
     doubled = [step for step, count in lines.items() if count > 1]
     if doubled:
-        note(f"metrics.jsonl has several lines of step {_listed(doubled)}: the last one of each counts")
+        note(f"metrics.jsonl has several lines of step {ranges(doubled)}: the last one of each counts")
     if expected - set(lines):
-        missing = _listed(expected - set(lines))
+        missing = ranges(expected - set(lines))
         note(f"metrics.jsonl has no line of step {missing}, and nothing can bring it back: the run goes on without")
     if expected - files:
-        missing = _listed(expected - files)
+        missing = ranges(expected - files)
         note(f"trajectories/ has no file of step {missing}, and nothing can bring it back: the run goes on without")
     # A kill may leave the file of the step after the last line: that is no irregularity.
     surplus = {step for step in files if step > done} - set(lines) - {max(lines, default=0) + 1}
     if surplus:
-        note(f"trajectories/ has files of step {_listed(surplus)} without lines in metrics.jsonl: they are deleted")
+        note(f"trajectories/ has files of step {ranges(surplus)} without lines in metrics.jsonl: they are deleted")
 
 
 def tell_repeated(run: Run, done: int, note: Callable[[str], None]) -> None:
@@ -170,17 +171,6 @@ def tell_repeated(run: Run, done: int, note: Callable[[str], None]) -> None:
         steps = "step {} is" if last == done + 1 else "steps {} to {} are"
         newest = f"the newest checkpoint is of step {done}" if done else "no checkpoint was written before"
         note(f"{steps.format(done + 1, last)} repeated: {newest}")
-
-
-def _listed(steps: Iterable[int]) -> str:
-    """`3, 5-8`."""
-    spans: list[list[int]] = []
-    for step in sorted(steps):
-        if spans and step == spans[-1][1] + 1:
-            spans[-1][1] = step
-        else:
-            spans.append([step, step])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def held_out_by(run: Run, done: int) -> Path | None:

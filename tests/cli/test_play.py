@@ -46,9 +46,9 @@ def test_a_player_writes_the_summary_too(agent_r1: Command, tmp_path: Path) -> N
     done = agent_r1("play", "calculator", context, "--script", script)
     assert done.exit_code == 0, done.stderr
     told = done.stdout
-    assert "[tool calculator] 2\n[user] Sum up!\n  turn 1: reward" in told
+    assert "[tool calculator] 2\n[user] Sum up!\n  turn 0: reward" in told
     summed_up = "[assistant] I know that it is 2.\n[user] So far\nI know that it is 2.\n"
-    assert f"{summed_up}  turn 2: a summary, with which the context begins anew\n[assistant] <answer>" in told
+    assert f"{summed_up}  turn 1: a summary, with which the context begins anew\n[assistant] <answer>" in told
     assert "the episode is over: terminated (answer)" in told
 
 
@@ -89,7 +89,7 @@ def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
         "(rewards: exact_match from 0 to 1 each episode, weight 1; valid_tool_call from 0 to 1 each turn, weight 0.5, "
         "at most 2 in all)" in done.stdout
     )
-    assert "turn 1: reward 0.500 (valid_tool_call 1.000)" in done.stdout
+    assert "turn 0: reward 0.500 (valid_tool_call 1.000)" in done.stdout
     prompted = agent_r1("play", "calculator", "env.system_prompt=null", input="/quit\n")
     assert prompted.stdout.count(sentence) == 1, "the system prompt says it already"
 

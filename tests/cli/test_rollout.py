@@ -40,7 +40,7 @@ def test_off_a_terminal_the_episodes_are_marked_text(agent_r1: Callable[..., Any
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("[[sampled by the policy (action mask 1)]]")
     assert "\nepisode sum." in done.stdout
-    assert "  turn 1: reward 0.000" in done.stdout
+    assert "  turn 0: reward 0.000" in done.stdout
     assert "\x1b" not in done.stdout
 
 

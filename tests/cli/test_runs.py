@@ -77,17 +77,32 @@ def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
     assert run["path"] == str(home / "runs" / "old")
 
 
-def test_a_narrow_terminal_loses_columns_and_not_the_end_of_lines(
-    agent_r1: Command, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_terminal_loses_columns_and_not_the_end_of_lines(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header, *lines = _on_a_terminal(monkeypatch, 70)
+    assert header.split() == ["run", "state", "best", "age"]
+    assert "exact_match 0.960 [0.923, 0.979]  2 days" in lines[2]
+
+
+def test_long_names_lose_their_middle(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("old", "new"):
+        (home / "runs" / name).rename(home / "runs" / f"{'countdown-qwen' * 6}-{name}")
+    header, *lines = _on_a_terminal(monkeypatch, 80)
+    assert header.split() == ["run", "state", "best"]
+    names = ["countdown-qw...down-qwen-new", "bad\\x1b[2J", "countdown-qw...down-qwen-old"]
+    assert [line.split()[0][:12] for line in lines[:3]] == [name[:12] for name in names]
+    assert [line.split()[0][-8:] for line in lines[:3]] == [name[-8:] for name in names]
+    assert lines[2].endswith("exact_match 0.960 [0.923, 0.979]")
+    assert max(map(len, (header, *lines[:3]))) <= 80
+
+
+def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
+    """The lines of `agent-r1 runs` in a terminal."""
     shown = io.StringIO()
     shown.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdout", shown)
-    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("COLUMNS", str(width))
     runs_command.runs()
-    header, *lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
-    assert header.split() == ["run", "state", "best", "age"]
-    assert "exact_match 0.960 [0.923, 0.979]  2 days" in lines[2]
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
 
 
 def test_without_runs_it_says_how_to_get_one(agent_r1: Command, tmp_path: Path, monkeypatch: Any) -> None:

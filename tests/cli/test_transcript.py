@@ -55,8 +55,8 @@ def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> N
     lines = written(two_turns()).splitlines()
     assert lines[0].startswith("[[sampled by the policy (action mask 1)]]")
     assert lines[2] == "episode task/0: terminated (answer), 2 turns, 8 tokens, 4 of them sampled"
-    assert lines[3:6] == ["ab[[cd]]", "  turn 1: reward 0.500 (polite 0.250)", "e[[fg]]"]
-    assert lines[6] == "  turn 2: reward 0.000; no answer; search: Error: hung."
+    assert lines[3:6] == ["ab[[cd]]", "  turn 0: reward 0.500 (polite 0.250)", "e[[fg]]"]
+    assert lines[6] == "  turn 1: reward 0.000; no answer; search: Error: hung."
     assert lines[7] == "h"
     assert lines[8:11] == [
         "  answer '2', accepted: '2'",
@@ -97,7 +97,7 @@ def test_a_rewritten_context_and_a_cut_action_are_told() -> None:
     trajectory = make_trajectory([([0], [1]), ([2], [3])], new_segment_at=[1], status=EndStatus.TRUNCATED)
     trajectory.turns[1].finish = "length"
     text = written(trajectory)
-    assert "--- segment 2: the context was rewritten ---" in text
+    assert "--- segment 1: the context was rewritten ---" in text
     assert "cut by the token budget" in text
     assert "no answer, accepted: '2'" in text
 
@@ -107,7 +107,7 @@ def test_a_summary_is_told_as_one() -> None:
     trajectory.turns[1].purpose, trajectory.turns[1].errors = "summary", ["the summary is empty"]
     told = written(trajectory)
     assert "2 turns, 1 summaries, 6 tokens" in told
-    assert "turn 2: a summary, with which the context begins anew; the summary is empty" in told
+    assert "turn 1: a summary, with which the context begins anew; the summary is empty" in told
     assert [turn["purpose"] for turn in episode_json(trajectory, decode)["turns"]] == ["action", "summary", "action"]
 
 

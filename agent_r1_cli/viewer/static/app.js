@@ -1,12 +1,16 @@
 // Opens the page that the address names, and gives it the keyboard and news of the runs that it shows.
 
-import { ApiError, follow } from "viewer/lib/api.js";
+import { ApiError, follow, turnPage } from "viewer/lib/api.js";
+import { sheets } from "viewer/lib/assets.js";
+import { deadEnd } from "viewer/lib/dead_end.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { route } from "viewer/lib/router.js";
 import { keyboard } from "viewer/lib/keyboard.js";
 import { header } from "viewer/lib/header.js";
+import { visible } from "viewer/lib/visible.js";
 
-// Each page module exports `show(place, route)`, which fills `place` and resolves to {title, crumbs, runs, changed, keys, shown, close}:
+// A page has the form of its address, a module, and the style sheets that it needs beside style.css. The module exports
+// `show(place, route)`, which fills `place` and resolves to {title, crumbs, runs, changed, keys, shown, close}:
 //   title     of the window
 //   crumbs    [[label, address], ...] from the list of runs to this page
 //   runs      ids of the runs to follow; changed({run, what}) is called when their files change
@@ -15,40 +19,41 @@ import { header } from "viewer/lib/header.js";
 //   close()   is called before another page opens
 const PAGES = [
   [[], "runs"],
-  [["compare"], "run"],
-  [["plot"], "plot"],
-  [["runs", null], "run"],
-  [["runs", null, "steps", null], "step"],
-  [["runs", null, "steps", null, "groups", null], "group"],
-  [["runs", null, "steps", null, "episodes", null], "episode"],
-  [["runs", null, "evaluations"], "evaluations"],
-  [["runs", null, "evaluations", null, "episodes", null], "episode"],
-  [["runs", null, "search"], "search"],
+  [["compare"], "run", "run.css"],
+  [["plot"], "plot", "run.css"],
+  [["runs", null], "run", "run.css"],
+  [["runs", null, "steps", null], "step", "episode.css"],
+  [["runs", null, "steps", null, "groups", null], "group", "episode.css"],
+  [["runs", null, "steps", null, "episodes", null], "episode", "episode.css"],
+  [["runs", null, "evaluations"], "evaluations", "run.css"],
+  [["runs", null, "evaluations", null, "episodes", null], "episode", "episode.css"],
+  [["runs", null, "search"], "search", "episode.css"],
 ];
 
 let current = null;
 let asked = 0;
 
-async function open() {
+async function open(event) {
   const number = ++asked;
+  turnPage();
   const here = route();
-  const name = PAGES.find(([form]) => fits(form, here.parts))?.[1];
+  const [, name, ...styles] = PAGES.find(([form]) => fits(form, here.parts)) ?? [];
   const place = h("div", { class: `page ${name ?? ""}` });
   let page;
   try {
     if (!name) throw new ApiError("There is no such page; begin at the list of runs.");
-    page = await (await module(name)).show(place, here);
+    const [found] = await Promise.all([module(name), sheets(styles)]);
+    page = await found.show(place, here);
   } catch (error) {
-    page = { title: "not found", crumbs: [] };
-    fill(place, h("p", { class: "problem", role: "alert" }, error instanceof ApiError ? error.message : String(error)));
     if (!(error instanceof ApiError)) console.error(error);
+    page = await deadEnd(place, here, error, event !== undefined);
   }
   if (number !== asked) return page.close?.();
   current?.stop();
   current?.close?.();
   const stop = page.runs && page.changed ? follow(page.runs, page.changed) : () => {};
   current = { ...page, stop };
-  document.title = page.title ? `${page.title} · agent-r1` : "agent-r1";
+  document.title = page.title ? visible(`${page.title} · agent-r1`) : "agent-r1";
   header(document.getElementById("top"), page.crumbs ?? []);
   fill(document.getElementById("page"), place);
   page.shown?.();
@@ -62,7 +67,7 @@ async function module(name) {
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // the page itself is at fault
     console.warn(error.message);
-    throw new ApiError("The viewer does not answer; start `agent-r1 view` again, and load this page anew.");
+    throw new ApiError("The viewer does not answer; start `agent-r1 view` again, and reload this page.");
   }
 }
 

@@ -61,7 +61,9 @@ def _curves(run: RunReader) -> dict[str, dict[int, float]]:
 def _unknown(name: str, known: Sequence[str], runs: Sequence[RunReader]) -> str:
     which = f"run {runs[0].name}" if len(runs) == 1 else f"none of the runs {', '.join(run.name for run in runs)}"
     if not known:
-        return f"{which} has recorded no step yet; plot it when it has"
+        trains = any(run.state().kind == "training" for run in runs)
+        hope = "no step yet; plot it when it has" if trains else "no step; choose one that has some"
+        return f"{which} has recorded {hope}"
     near = difflib.get_close_matches(name, known, n=_SIMILAR, cutoff=0.5) or [
         other for other in known if name.lower() in other.lower()
     ]

@@ -37,7 +37,9 @@ class Episode:
     group: int | None
     """The place of its group; None of one that was dropped."""
     group_rows: Sequence[int]
-    """The samples of its group, its baseline last."""
+    """The rows of its group, its baseline last."""
+    group_samples: Sequence[int]
+    """Which samples of the task they are, without the baseline."""
 
 
 def read_episode(path: Path, row: int) -> Episode:
@@ -60,6 +62,7 @@ def read_episode(path: Path, row: int) -> Episode:
             rows=rows,
             group=None if group is None else group.index,
             group_rows=() if group is None else (*group.rows, *([] if group.baseline is None else [group.baseline])),
+            group_samples=() if group is None else group.samples,
         )
 
 

@@ -64,6 +64,8 @@ class EpisodeGroup:
 
     index: int
     rows: tuple[int, ...]
+    samples: tuple[int, ...]
+    """Which of the task's samples stand in these rows; those that were dropped are missing."""
     baseline: int | None
     """The row of the greedy baseline."""
 
@@ -107,7 +109,7 @@ def taken(table: Any, rows: Sequence[int]) -> Any:
     """Some rows of a table, in any order. Their numbers go to Arrow as bytes: to look at a list it imports pandas."""
     import pyarrow as pa
 
-    if isinstance(rows, range) and len(rows) == table.num_rows:
+    if rows == range(table.num_rows):
         return table
     numbers = pa.py_buffer(array("q", rows))
     return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
@@ -141,7 +143,12 @@ def groups_of(table: Any) -> list[EpisodeGroup]:
             before = (task, sample)
     greedily = {task: iter(rows) for task, rows in baselines.items()}  # of a task that comes twice, each has its own
     return [
-        EpisodeGroup(index, tuple(rows), next(greedily.get(tasks[rows[0]], iter(())), None))
+        EpisodeGroup(
+            index,
+            tuple(rows),
+            tuple(samples[row] for row in rows),
+            next(greedily.get(tasks[rows[0]], iter(())), None),
+        )
         for index, rows in enumerate(groups)
     ]
 

@@ -1,28 +1,35 @@
 """EpisodeSearch: looks for episodes over all steps of a run, the newest step first, and says how far it is.
 
-Arrow's columns answer for whole steps at once; only what they let through is looked at one by one. Text is found as it
-is written, in upper or lower case, in messages and answers.
+Arrow's columns answer for whole steps at once, of which a few are read at the same time; only what they let through is
+looked at one by one. Text is found as it is written, in upper or lower case, in messages and answers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.episode_rows import COLUMNS, COUNTED, EpisodeRow, counted, read_columns, rows_of, taken
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 
+READERS = 2
+"""Files that are read at the same time."""
 MOST_HITS = 500
 """The search ends with the step that brings so many."""
 _AROUND = 80
 """Characters of a snippet on either side of what was found."""
 _RETURN = 1e-9
 """Returns that differ by less are the same."""
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -73,33 +80,58 @@ class End:
 
 def search(
     files: Sequence[tuple[int, Path]], filters: Filters, check: Callable[[Path], object] = Path
-) -> Iterator[Hit | Progress | End]:
+) -> Generator[Hit | Progress | End]:
     """Look through the files of steps in the order in which they are given.
 
     Args:
-        check: is called with every file before it is read, and raises a RunError if it must not be.
+        check: is called with every file before it is read, by several threads, and raises a RunError if it must not be.
 
     Yields:
         The hits of a step in the order of its rows, then how far the search is; at last its end.
     """
-    hits = 0
-    for searched, (step, path) in enumerate(files, start=1):
-        problem = None
-        try:
-            check(path)
-            for hit in _step(step, path, filters):
-                hits += 1
-                yield hit
-        except RunError as error:
-            problem = str(error)
-        yield Progress(step, searched, len(files), hits, problem)
-        if hits >= MOST_HITS and searched < len(files):
-            yield End(hits, files[searched][0])
-            return
+    hits = searched = 0
+
+    def beyond() -> int:
+        """No step is read to which the search will hardly come."""
+        return READERS if searched and hits + READERS * hits / searched < MOST_HITS else 0
+
+    steps = _ahead(lambda file: _step(file[0], file[1], filters, check), files, beyond)
+    with contextlib.closing(steps):
+        for searched, ((step, _), (found, problem)) in enumerate(zip(files, steps, strict=True), start=1):
+            yield from found
+            hits += len(found)
+            yield Progress(step, searched, len(files), hits, problem)
+            if hits >= MOST_HITS and searched < len(files):
+                yield End(hits, files[searched][0])
+                return
     yield End(hits, None)
 
 
-def _step(step: int, path: Path, filters: Filters) -> list[Hit]:
+def _ahead(read: Callable[[_Item], _Result], items: Iterable[_Item], beyond: Callable[[], int]) -> Generator[_Result]:
+    """The results in the order of the items, of which a few beyond the next one are read meanwhile: Arrow reads and
+    decompresses without Python's lock. Whoever closes the generator waits for none of them, and no other one begins."""
+    pool, waiting = ThreadPoolExecutor(READERS), deque[Future[_Result]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(read, item))
+            while len(waiting) > beyond():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _step(step: int, path: Path, filters: Filters, check: Callable[[Path], object]) -> tuple[list[Hit], str | None]:
+    """The hits of a step, and why it could not be searched."""
+    try:
+        check(path)
+        return _hits(step, path, filters), None
+    except RunError as error:
+        return [], str(error)
+
+
+def _hits(step: int, path: Path, filters: Filters) -> list[Hit]:
     with naming_damage(path), parquet_file(path) as file:
         rows = _fitting(file, filters)
         snippets: dict[int, tuple[str, str, str] | None] = dict.fromkeys(rows)

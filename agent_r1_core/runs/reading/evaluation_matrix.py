@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.runs.evaluation_file import damaged_file, read_episodes, read_evaluation
+from agent_r1_core.runs.evaluation_file import damaged_file, episodes_file, read_episodes, read_evaluation
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
+from agent_r1_core.runs.reading.group_rows import LONGEST
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus
 
+_LARGEST = sys.float_info.max
 Key = tuple[str, str]
 """A question: its set and its task's id."""
 
@@ -25,6 +28,7 @@ class Question:
     set: str
     task: str
     question: str
+    """Cut where it is long, as the answers are."""
     answers: Sequence[str]
 
 
@@ -39,7 +43,7 @@ class EvaluationMatrix:
     evaluations: list[EvaluationScores] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     cells: list[list[float | None]] = field(default_factory=list)
-    """By question and evaluation; None: not asked, or failed."""
+    """By question and evaluation; None: not asked, failed, or not finite."""
     rows: list[list[int | None]] = field(default_factory=list)
     """Where the question's first episode is in the evaluation's file of episodes."""
     predictions: list[list[str | None]] = field(default_factory=list)
@@ -88,12 +92,13 @@ class _Column:
 
     def __init__(self, folder: Path, evaluation: EvaluationScores, check: Callable[[Path], object]) -> None:
         path = folder / f"{evaluation.name}.json"
-        for file in (path, path.with_suffix(".jsonl")):
-            check(file)
+        check(path)
+        result = read_evaluation(path)
+        check(episodes_file(path, result))
         self.episodes: dict[Key, list[dict[str, Any]]] = {}
         self.scores: dict[str, None] = {}
         try:
-            for episode in read_episodes(path, read_evaluation(path)):
+            for episode in read_episodes(path, result):
                 self.episodes.setdefault((str(episode.get("set", "")), str(episode["task"])), []).append(episode)
                 self.scores.update(dict.fromkeys(episode["rewards"]))
         except (LookupError, TypeError) as error:
@@ -123,13 +128,13 @@ def _questions(columns: Sequence[_Column | None]) -> dict[Key, Question]:
     for column in columns:
         for key, episodes in column.episodes.items() if column else ():
             if key not in questions:
-                answers = [str(answer) for answer in episodes[0].get("answers") or ()]
-                questions[key] = Question(*key, str(episodes[0].get("question", "")), answers)
+                answers = [str(answer)[:LONGEST] for answer in episodes[0].get("answers") or ()]
+                questions[key] = Question(*key, str(episodes[0].get("question", ""))[:LONGEST], answers)
     return questions
 
 
 def _mean(episodes: Sequence[Mapping[str, Any]], score: str) -> float | None:
     scored = [one for one in episodes if one.get("status") != EndStatus.FAILED]
     values = [one.get("total") if score == metric.REWARD_MEAN else one["rewards"].get(score) for one in scored]
-    known = [float(value) for value in values if isinstance(value, int | float)]
+    known = [float(value) for value in values if isinstance(value, int | float) and abs(value) <= _LARGEST]
     return sum(known) / len(known) if known else None

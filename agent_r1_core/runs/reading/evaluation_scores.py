@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation
+from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,9 @@ class EvaluationScores:
         try:
             sets = {"": _scores(result["metrics"])}
             sets |= {str(name): _scores(one["metrics"]) for name, one in (result.get("sets") or {}).items()}
-            files = {str(name): _plain_name(file) for name, file in (result.get("trajectories") or {}).items()}
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise damaged_file(path) from error
-        return cls(path.stem, result.get("step"), sets, files)
+        return cls(path.stem, result.get("step"), sets, trajectory_files(path, result))
 
     @property
     def n(self) -> int:
@@ -129,10 +128,3 @@ def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
 
 def _optional(value: Any) -> float | None:
     return None if value is None else float(value)
-
-
-def _plain_name(name: Any) -> str:
-    """A file's name that leads nowhere else."""
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ValueError(f"{name!r} is no name of a file")
-    return name

@@ -32,7 +32,7 @@ class FoundRuns:
     def all(self) -> dict[str, Path]:
         """The folders of the runs by id: a folder's name, or as many names of its path as tell it from the others."""
         paths = list(dict.fromkeys(path for folder in self.folders for path in _below(folder, DEPTH)))
-        return dict(sorted(zip(_ids(paths), paths, strict=True)))
+        return dict(sorted(zip(map(_encodable, _ids(paths)), paths, strict=True)))
 
     def path(self, name: str) -> Path:
         """The folder of a run.
@@ -60,7 +60,7 @@ class FoundRuns:
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(folder) for folder in self.folders):
             raise RunError(f"{path} is a link that leads out of {', '.join(map(str, self.folders))}; it is not read")
-        if real.exists() and not (real.is_file() or real.is_dir()):
+        if os.path.exists(real) and not (real.is_file() or real.is_dir()):  # of too long a name, Path.exists raises
             raise RunError(f"{path} is neither a file nor a folder; it is not read")
         return path
 
@@ -96,6 +96,11 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 def _counts(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a folder to look into: no link, and not hidden, as runs that are being replaced are."""
     return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+
+
+def _encodable(name: str) -> str:
+    """The same, with `\\xff` for a byte that is not UTF-8: no browser writes it in an address."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _ids(paths: Sequence[Path]) -> list[str]:

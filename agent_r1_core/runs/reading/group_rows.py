@@ -32,13 +32,13 @@ class GroupRow:
     mean: float
     std: float
     """With n - 1; 0 of a single sample."""
-    rewards: Mapping[str, float]
-    """The mean of each reward, unweighted; a process reward is summed over the turns."""
     turns: float
     tokens: float
     statuses: Mapping[str, int]
     tool_errors: int
     rows: Sequence[int]
+    samples: Sequence[int]
+    """Which of the task's samples stand in these rows."""
     baseline: int | None
 
     def to_json(self) -> dict[str, Any]:
@@ -53,18 +53,16 @@ def read_groups(path: Path) -> tuple[list[GroupRow], list[EpisodeRow]]:
         RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path), parquet_file(path) as file:
-        table = read_columns(file, (*COLUMNS, "task", "turns"))
+        table = read_columns(file, (*COLUMNS, "task"))
         rows = rows_of(table.drop_columns(["task"]), range(table.num_rows))
-        tasks, turns = table.column("task"), table.column("turns")
-        groups = [_group(group, rows, tasks, turns) for group in groups_of(table)]
+        groups = [_group(group, rows, table.column("task")) for group in groups_of(table)]
     return groups, [row for row in rows if row.status == EndStatus.FAILED and not row.baseline]
 
 
-def _group(group: EpisodeGroup, rows: Sequence[EpisodeRow], tasks: Any, turns: Any) -> GroupRow:
+def _group(group: EpisodeGroup, rows: Sequence[EpisodeRow], tasks: Any) -> GroupRow:
     samples = [rows[row] for row in group.rows]
     about = json.loads(tasks[group.rows[0]].as_py())
     returns = [sample.total for sample in samples]
-    rewards = [{**row.rewards, **_process(json.loads(turns[row.row].as_py()))} for row in samples]
     return GroupRow(
         group=group.index,
         task=samples[0].task,
@@ -73,25 +71,11 @@ def _group(group: EpisodeGroup, rows: Sequence[EpisodeRow], tasks: Any, turns: A
         returns=returns,
         mean=statistics.fmean(returns),
         std=statistics.stdev(returns) if len(returns) > 1 else 0.0,
-        rewards=_means(rewards),
         turns=statistics.fmean(sample.turns for sample in samples),
         tokens=statistics.fmean(sample.tokens for sample in samples),
         statuses=dict(Counter(sample.status for sample in samples)),
         tool_errors=sum(sample.tool_errors for sample in samples),
         rows=group.rows,
+        samples=group.samples,
         baseline=group.baseline,
     )
-
-
-def _process(turns: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for turn in turns:
-        for name, value in turn["rewards"].items():
-            sums[name] = sums.get(name, 0.0) + value
-    return sums
-
-
-def _means(rewards: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Over the samples that have the reward."""
-    names = dict.fromkeys(name for one in rewards for name in one)
-    return {name: statistics.fmean(one[name] for one in rewards if name in one) for name in names}

@@ -1,22 +1,29 @@
 """MetricsTail: the metrics of a run, of which every read takes only the lines that are new.
 
-A resume writes the file anew; the next read then begins anew, too. A damaged line is named and left out.
+A resume writes the file anew; the next read then begins anew, too, and `edition` is another one. Damaged lines are
+named and left out.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.metrics_file import MetricsFile, damaged_line
+from agent_r1_core.runs.reading.ranges import ranges
 
 _BLOCK = 2**20
 """Bytes that are read and parsed at once."""
+_END = 4096
+"""Bytes before the next read that must be what they were: another file may get the number of one that is gone."""
+
+_LONGEST = 200
+"""Characters of the numbers of damaged lines."""
 
 
 class MetricsTail:
@@ -25,6 +32,10 @@ class MetricsTail:
     _inode: int
     """Of the file that was read, up to `_offset`."""
     _offset: int
+    _torn: bytes
+    """The beginning of a line that is not whole yet."""
+    _end: bytes
+    """What stands before `_offset`."""
 
     def __init__(self, path: Path, only: Collection[str] | None = None) -> None:
         """Read nothing yet.
@@ -34,6 +45,7 @@ class MetricsTail:
         """
         self._file = MetricsFile(path)
         self._only = only
+        self._taken_back = 0
         self._begin()
 
     def update(self) -> None:
@@ -44,20 +56,37 @@ class MetricsTail:
         """
         try:
             with self._file.path.open("rb") as file:
-                about = os.fstat(file.fileno())
-                if about.st_ino != self._inode or about.st_size < self._offset:
-                    self._begin()
-                self._inode = about.st_ino
-                file.seek(self._offset)
+                inode = os.fstat(file.fileno()).st_ino
+                file.seek(self._offset - len(self._end))
+                if file.read(len(self._end)) != self._end or inode != self._inode:
+                    self._take_back()
+                    file.seek(0)
+                self._inode = inode
                 while block := file.read(_BLOCK):
                     self._add(self._torn + block)
                     self._offset += len(block)
+                    self._end = (self._end + block)[-_END:]
         except FileNotFoundError:
-            self._begin()
+            self._take_back()
         except OSError as error:
             raise RunError(
                 f"{self._file.path} cannot be read ({error.strerror}); make it readable and retry"
             ) from error
+
+    @property
+    def edition(self) -> str:
+        """Changes when anything but later steps does: whoever kept columns of another one reads all of them again."""
+        return f"{self._inode}-{self._taken_back}"
+
+    @property
+    def problem(self) -> str | None:
+        """Which lines are damaged."""
+        if len(self._damaged) < 2:
+            return next((str(damaged_line(self._file.path, number)) for number in self._damaged), None)
+        which = f"lines {ranges(self._damaged)}"
+        if len(which) > _LONGEST:
+            which = f"{len(self._damaged)} of the lines {self._damaged[0]} to {self._damaged[-1]}"
+        return f"{which} of {self._file.path} are not the metrics of steps; delete the lines"
 
     @property
     def last_step(self) -> int | None:
@@ -79,12 +108,18 @@ class MetricsTail:
     def _begin(self) -> None:
         self.steps: list[int] = []
         """In ascending order."""
-        self.problems: list[str] = []
-        """A sentence for every damaged line."""
+        self._damaged: list[int] = []
+        """The numbers of lines."""
         self._values: dict[str, array[float]] = {}
         self._present: dict[str, bytearray] = {}
-        self._torn = b""
+        self._torn = self._end = b""
         self._inode = self._offset = self._lines = 0
+
+    def _take_back(self) -> None:
+        """Forget what was read, if anything was."""
+        if self._offset:
+            self._taken_back += 1
+            self._begin()
 
     def _add(self, content: bytes) -> None:
         *lines, self._torn = content.split(b"\n")
@@ -92,13 +127,14 @@ class MetricsTail:
             self._lines += 1
             try:
                 self._append(self._file.parse(self._lines, line, self._only))
-            except RunError as error:
-                self.problems.append(str(error))
+            except RunError:
+                self._damaged.append(self._lines)
 
     def _append(self, record: dict[str, Any]) -> None:
         step = record.pop("step")
-        while self.steps and self.steps[-1] >= step:  # a run that was killed and resumed repeats steps
-            self._drop_last()
+        if self.steps and self.steps[-1] >= step:  # a run that was killed and resumed repeats steps
+            self._taken_back += 1
+            self._drop_from(step)
         place = len(self.steps)
         self.steps.append(step)
         for name, value in record.items():
@@ -109,8 +145,8 @@ class MetricsTail:
             values.append(float(value))
             present.append(1)
 
-    def _drop_last(self) -> None:
-        self.steps.pop()
+    def _drop_from(self, step: int) -> None:
+        del self.steps[bisect_left(self.steps, step) :]
         for name, values in self._values.items():
             del values[len(self.steps) :]
             del self._present[name][len(self.steps) :]

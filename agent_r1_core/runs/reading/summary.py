@@ -98,19 +98,20 @@ class SummaryReader:
         """When it was written, and what it holds."""
         self._read: tuple[int, Mapping[str, Any]] = (-1, {})
         """The same of the sections that a summary needs."""
-        self._problems: list[str] = []
+        self.problems: list[str] = []
+        """What could not be read the last time, a sentence each."""
 
     def read(self) -> RunSummary:
         """The run as it is now."""
-        self._problems = []
+        self.problems = []
         state = self._part("events.jsonl", self.state)
         config = self._part("config.yaml", self._sections) or {}
         self._part("metrics.jsonl", self.metrics.update)
         about = self._part(MARKER, self._about) or {}
         evaluations, damaged = self.evaluations.all()
-        self._problems += [*self.metrics.problems, *damaged]
+        self.problems += [*filter(None, [self.metrics.problem]), *damaged]
         if self.metrics.last_step is None and self._played():
-            self._problems.append(
+            self.problems.append(
                 f"run {self.run.path} has episodes of training, but no metrics.jsonl; restore it from a copy"
             )
         seconds = [value for value in self.metrics.column(metric.TIME_STEP) if value is not None]
@@ -130,7 +131,7 @@ class SummaryReader:
             created=_created(about),
             updated=_updated(self.run.path),
             seconds=sum(seconds) if seconds else None,
-            problem="; ".join(self._problems) or None,
+            problem="; ".join(self.problems) or None,
         )
 
     def state(self) -> RunState:
@@ -176,9 +177,9 @@ class SummaryReader:
             self.check(self.run.path / name)
             return read()
         except AgentR1Error as error:
-            self._problems.append(str(error))
+            self.problems.append(str(error))
         except OSError as error:
-            self._problems.append(f"{error.filename or self.run.path} cannot be read ({error.strerror or error})")
+            self.problems.append(f"{error.filename or self.run.path} cannot be read ({error.strerror or error})")
         return None
 
     def _curve(self) -> list[tuple[int, float]]:

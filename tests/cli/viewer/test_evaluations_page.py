@@ -15,6 +15,8 @@ import pyarrow.parquet
 import pytest
 from playwright.sync_api import expect
 
+from agent_r1_core.runs.run import Run
+
 Open = Callable[..., Any]
 
 
@@ -110,17 +112,24 @@ def test_another_score_an_order_and_a_filter_stay_in_the_address_and_arrows_lead
 def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
-    """The sets are named here: each is half of the questions that were asked."""
+    """The sets are named here: each is half of the questions that were asked. Answers differ from evaluation to
+    evaluation, and so do the rows of their episodes."""
     run = tmp_path / "sets"
     shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
     halves: dict[str, list[float]] = {"near": [], "far": []}
+    rows_of: dict[str, list[str]] = {}
     for path in sorted((run / "evaluations").glob("step_*.jsonl")):
         records = [json.loads(line) for line in path.read_text().splitlines()]
         for place, record in enumerate(records):
-            record["set"] = "far" if place % 2 else "near"
+            record["set"], record["prediction"] = "far" if place % 2 else "near", f"{path.stem} {place}"
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
         about = json.loads(path.with_suffix(".json").read_text())
         about["episodes"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        about["trajectories"] = dict.fromkeys(halves, f"{path.stem}.parquet")
+        kept = pyarrow.parquet.read_table(path.with_suffix(".parquet"))
+        kept = kept.slice(len(rows_of)).take(pyarrow.array(range(len(kept) - len(rows_of))))
+        rows_of[path.stem] = kept.column("task_id").to_pylist()
+        pyarrow.parquet.write_table(kept, path.with_suffix(".parquet"))
         path.with_suffix(".json").write_text(json.dumps(about))
         for name, scores in halves.items():
             scores.append(statistics.mean(one["rewards"]["exact_match"] for one in records if one["set"] == name))
@@ -128,11 +137,71 @@ def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
     rows = page.locator(".matrix tbody tr")
     expect(rows).to_have_count(12)
     assert rows.first.locator("th").inner_text().startswith("near: ")
+    cells = rows.nth(5).locator("td:not(.change) a")
+    for column, (name, tasks) in enumerate(rows_of.items()):
+        assert cells.nth(column).get_attribute("aria-label").endswith(f", answered {name} 5")
+        address = f"#/runs/sets/evaluations/{name}/episodes/{tasks.index(records[5]['task'])}?set=far"
+        assert cells.nth(column).get_attribute("href") == address
     page.get_by_role("combobox", name="Set").select_option("far")
     expect(rows).to_have_count(6)
     means = [float(text.split()[-1]) for text in page.locator(".matrix thead th").all_inner_texts()[2:]]
     assert means == pytest.approx(halves["far"], abs=6e-4)
     assert "set=far" in page.url
+
+
+def test_a_run_without_evaluations_says_how_to_get_some_or_waits(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "plain"
+    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints", "evaluations"))
+    with Run.create(tmp_path, "begun", {}, []):
+        address = show(tmp_path)
+        page = open_page("#/runs/plain/evaluations", at=address)
+        expect(page.locator(".empty")).to_have_text(f"This run has no evaluations; agent-r1 eval {run} makes one.")
+        page = open_page("#/runs/begun/evaluations", at=address)
+        expect(page.locator(".empty")).to_have_text("This run has no evaluations yet.")
+
+
+def test_scores_that_are_no_numbers_leave_the_others_as_they_are(page: Any) -> None:
+    read = page.evaluate(
+        """async () => {
+          const { reading } = await import("viewer/lib/learnt.js");
+          const { share, change } = reading([["NaN", 1], [0, "NaN"], [0, 1]]);
+          const { process, signed } = await import("viewer/lib/rewards.js");
+          const sum = (...rewards) => signed(process(rewards.map((reward) => ({ reward }))));
+          const sums = [sum(0, "NaN", 0.5), sum(-0, 0), sum(1, -0.25)];
+          return [share(0), share(1), change(["NaN", 1]), change([0, "NaN", 1]), change(["NaN"]), ...sums];
+        }"""
+    )
+    assert read == [0, 1, "right", "learnt", None, "NaN", "0", "+0.75"]
+
+
+def test_questions_without_a_score_come_last(open_page: Open) -> None:
+    page = open_page("#/runs/grpo/evaluations?order=low")
+    answer = page.request.get(page.url.split("#")[0] + "api/runs/grpo/evaluations").json()
+    columns = len(answer["evaluations"])
+    answer["cells"] = [[score] * columns for score in (None, -1, 1, *[0] * 9)]
+    unscored, worst, best = (one["question"] for one in answer["questions"][:3])
+    page.route("**/api/runs/grpo/evaluations", lambda route: route.fulfill(json=answer))
+    page.reload()
+    first, last = (page.locator(".matrix tbody th bdi:first-of-type").nth(place) for place in (0, -1))
+    for order, expected in (("low", worst), ("high", best)):
+        page.get_by_label("Order").select_option(order)
+        expect(first).to_have_text(expected)
+        expect(last).to_have_text(unscored)
+
+
+def test_a_score_that_cannot_be_had_leaves_the_matrix_as_it_is(open_page: Open, watched: Any) -> None:
+    watched.expected.append("ERR_FAILED")
+    page = open_page("#/runs/grpo/evaluations")
+    page.route("**/evaluations?score=format", lambda route: route.abort())
+    score = page.get_by_role("combobox", name="Score")
+    score.select_option("format")
+    expect(score).to_have_value("exact_match")
+    page.get_by_label("Filter questions").fill("no such words")
+    expect(page.locator(".matrix tbody tr")).to_have_count(0)
+    page.get_by_label("Filter questions").fill("")
+    expect(page.locator(".matrix tbody tr")).to_have_count(12)
 
 
 def test_back_from_an_episode_leads_to_the_questions_that_were_in_sight(open_page: Open) -> None:
@@ -151,3 +220,38 @@ def test_back_from_an_episode_leads_to_the_questions_that_were_in_sight(open_pag
     page.go_back()
     page.wait_for_selector(".matrix tbody td a")
     assert page.locator(".matrix").evaluate(top) == scrolled
+    drawn = page.evaluate(
+        """async () => {
+          const { matrix } = await import("viewer/lib/matrix.js");
+          const evaluations = [{ name: "step_000001", step: 1, n: 700 }];
+          const grid = matrix({ evaluations, share: Number, link: () => null });
+          const question = { question: "?", set: "", task: "", answers: [], cells: [1], predictions: [null] };
+          document.getElementById("page").replaceChildren(grid);
+          grid.update(new Array(700).fill(question), [1]);
+          history.replaceState({ matrix: [0, 12000] }, "");
+          grid.shown();
+          return [grid.scrollTop, grid.querySelectorAll("tbody tr").length];
+        }"""
+    )
+    assert drawn[0] == 12000
+    assert drawn[1] < 700, "no more are drawn than it takes"
+
+
+def test_what_is_learnt_is_told_by_half_of_the_range_that_scores_have(open_page: Open) -> None:
+    """Questions that were not asked in an evaluation count from the first in which they were."""
+    matrices = [
+        (
+            [[0.49, 0.5], [0.5, 0.49], [None, None], [None, 0.2, None, 0.7, None]],
+            ["learnt", "forgotten", None, "learnt"],
+        ),
+        ([[-3.0, -1.0], [-1.9, -2.1], [-1.0, -2.0]], ["learnt", "forgotten", "right"]),
+        ([[4.0, 1.0], [1.9, 2.0]], ["forgotten", "learnt"]),
+    ]
+    found = open_page().evaluate(
+        """async (matrices) => {
+          const { reading } = await import("viewer/lib/learnt.js");
+          return matrices.map((cells) => cells.map(reading(cells).change));
+        }""",
+        [cells for cells, _ in matrices],
+    )
+    assert found == [changes for _, changes in matrices]

@@ -44,6 +44,28 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(found), "a page for others names no folders"
 
 
+def test_damage_costs_its_own_part_only(tmp_path: Path) -> None:
+    folder = record(tmp_path)
+    for file in ("trajectories/step_000001", "evaluations/step_000003"):
+        _mask_nothing(folder / f"{file}.parquet", {4, 1})
+    exported = export([tmp_path], "1,2")
+    found = answers_in(exported.html)
+    assert (exported.steps, exported.episodes, exported.evaluated) == ([1, 2], 6 + 8, 2 + 1)
+    assert [row for row in range(8) if f"runs/small/steps/1/episodes/{row}" in found] == [0, 2, 3, 5, 6, 7]
+    assert found["runs/small/evaluations"]["rows"] == [[0, 0], [1, None]]
+
+
+def _mask_nothing(path: Path, rows: set[int]) -> None:
+    """Some rows are then as no training writes them: with more tokens than the mask tells of."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    masks = [[] if row in rows else mask for row, mask in enumerate(table.column("mask").to_pylist())]
+    place = table.schema.get_field_index("mask")
+    pq.write_table(table.set_column(place, "mask", pa.array(masks, pa.list_(pa.int8()))), path)
+
+
 def test_nothing_of_a_run_stands_in_the_page_itself(tmp_path: Path) -> None:
     record(tmp_path, "run", steps=1).rename(tmp_path / "<script> #?")
     html = export([tmp_path]).html
@@ -61,16 +83,17 @@ def test_a_page_for_a_notebook_holds_what_its_address_shows(tmp_path: Path) -> N
     record(tmp_path)
     about = "#/runs/small"
     held = {
-        about: ["runs/small", "runs/small/metrics"],
+        "#/plot?runs=small&metrics=reward/mean": ["runs/small", "runs/small/metrics"],
         f"{about}/steps/2/episodes/4": ["runs/small/steps/2", "runs/small/steps/2/episodes/4"],
-        f"{about}/steps/2/groups/0": ["runs/small/steps/2", "runs/small/steps/2/groups/0"],
-        "#/": ["runs"],
+        f"{about}/steps/2/episodes/4?view=</script><script>": ["runs/small/steps/2", "runs/small/steps/2/episodes/4"],
+        f"{about}/evaluations/step_000003/episodes/1": ["runs/small/evaluations/step_000003/episodes/1"],
     }
     for place, expected in held.items():
         html = page([tmp_path], place)
         assert list(answers_in(html)) == expected
-        assert f"location.hash = {json.dumps(place)}" in html
-    for place in (f"{about}/steps/9", "#/runs/other", "#/nowhere"):
+        (written,) = re.findall(r"location\.hash = (\"[^<]*?\"); import", html)
+        assert json.loads(written) == place
+    for place in (f"{about}/steps/9/episodes/0", "#/plot?runs=other&metrics=a", "#/nowhere"):
         with pytest.raises(RunError):
             page([tmp_path], place)
 
@@ -81,12 +104,15 @@ def test_addresses_are_written_as_a_browser_writes_them() -> None:
     assert address(["e"], {"score": "reward/mean ~*é", "set": ""}) == "e?score=reward%2Fmean+%7E*%C3%A9"
 
 
-def test_steps_are_numbers_or_the_first_or_the_last() -> None:
+def test_steps_are_numbers_ranges_or_the_first_or_the_last() -> None:
+    assert chosen_steps("1,7-9,12-99", [1, 2, 8, 9, 10, 40]) == [1, 8, 9, 40]
     assert chosen_steps("last, 2,first,9,2", [1, 2, 4]) == [1, 2, 4]
     assert chosen_steps("first,last", []) == []
-    for wrong in ("", "1-3", "newest", "1,,2", "-1"):
-        with pytest.raises(RunError, match="such as 1,10,last"):
+    for wrong in ("", "newest", "1,,2", "-1", "3-", "1-2-3", "first-3"):
+        with pytest.raises(RunError, match="such as 1,7-9,last"):
             chosen_steps(wrong, [1, 2])
+    with pytest.raises(RunError, match=r"^--steps 1,9-7 has a range that ends before it begins; write 7-9$"):
+        chosen_steps("1,9-7", [1, 2])
 
 
 def test_too_large_a_page_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +165,7 @@ def test_a_browser_shows_it_from_a_file(browser: Any, watched: Any, recorded: Pa
     shown = {
         "": "1 run",
         f"runs/{name}/steps/1": "4 groups",
-        f"runs/{name}/steps/3/groups/0": "group 1 of 4",
+        f"runs/{name}/steps/3/groups/0": "group 0 (0 to 3)",
         episode: found[episode]["task"]["prompt"],
         f"runs/{name}/evaluations": "12 questions",
     }

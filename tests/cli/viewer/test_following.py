@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.run import Run
+
 Open = Callable[..., Any]
 Changed = Callable[..., list[str]]
 AT_LEAST_2 = re.compile(r"step ([2-9]|\d\d+): ")
@@ -51,6 +54,23 @@ def test_steps_of_a_run_that_trains_appear_and_a_killed_one_shows_as_interrupted
     expect(step).to_contain_text(f"step {json.loads(last)['step']}: ")
 
 
+def test_steps_that_were_taken_back_are_gone_from_the_curves(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    """Though no event says so yet: a resume truncates long after it is noted, and a lost learner is not."""
+    shutil.copytree(recorded / "grpo", tmp_path / "grpo")
+    page = open_page("#/runs/grpo", at=show(tmp_path))
+    step = page.locator("[data-metric='reward/mean'] .readout")
+    expect(step).to_contain_text("step 3: ")
+    file = MetricsFile(tmp_path / "grpo" / "metrics.jsonl")
+    file.truncate_after(1)
+    file.append(2, {"reward/mean": 0.9})
+    expect(step).to_have_text(re.compile(r"^step 2: 0\.9"))
+    file.append(3, {"reward/mean": 0.7})
+    expect(step).to_have_text(re.compile(r"^step 3: 0\.7"))
+    expect(page.locator("[data-part=head]")).to_contain_text("3 of 3")
+
+
 def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
@@ -58,6 +78,8 @@ def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
     page = open_page("#/runs/grpo", at=show(tmp_path))
     step = page.locator("[data-metric='reward/mean'] .readout")
     expect(step).to_contain_text("step 3: ")
+    settings = page.get_by_label("Filter the configuration")
+    settings.fill("algorithm.name")
     turn = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
     turn += " document.dispatchEvent(new Event('visibilitychange')); }"
     page.evaluate(turn, True)
@@ -66,4 +88,36 @@ def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
         file.write(json.dumps(json.loads(metrics.read_text().splitlines()[-1]) | {"step": 4}) + "\n")
     with page.expect_request("**/api/live?*"):
         page.evaluate(turn, False)
+    step.scroll_into_view_if_needed()
     expect(step).to_contain_text("step 4: ")
+    assert settings.input_value() == "algorithm.name", "news leave alone what they do not change"
+    # A run that was resumed repeats steps: what they were before is gone.
+    first, second, *_ = map(json.loads, metrics.read_text().splitlines())
+    again = tmp_path / "again"
+    again.write_text("".join(json.dumps(line) + "\n" for line in (first, second | {"reward/mean": 0.8765})))
+    again.replace(metrics)
+    with (tmp_path / "grpo" / "events.jsonl").open("a") as file:
+        file.write(json.dumps({"time": 1.0, "step": 1, "event": "resumed", "text": "It goes on."}) + "\n")
+    expect(step).to_have_text("step 2: 0.8765")
+
+
+def test_a_run_that_is_opened_before_its_first_step_gets_curves_with_their_meanings(
+    open_page: Open, show: Callable[[Path], str], tmp_path: Path, watched: Any
+) -> None:
+    watched.expected.append("ERR_FAILED")
+    with Run.create(tmp_path, "begun", {}, []) as run:
+        page = open_page("#/runs/begun", at=show(tmp_path))
+        page.get_by_text("No step is recorded yet").wait_for()
+        reward = {"name": "reward/mean", "unit": "points", "better": "higher", "meaning": "What it earned."}
+        (run.path / "metric_catalogue.json").write_text(json.dumps([reward]))
+        run.append_metrics(1, {"reward/mean": 0.5})
+        chart = page.locator("[data-metric='reward/mean']")
+        expect(chart.locator("h3")).to_have_text("reward/mean (points)")
+        expect(chart.locator(".meaning")).to_have_text("What it earned.; higher is better")
+        # Without news, a page says so; one that needs none does not.
+        page.route("**/api/live?*", lambda route: route.abort())
+        page.reload()
+        page.wait_for_selector("html[data-lost]")
+        page.evaluate("location.hash = '#/plot?runs=begun&metrics=reward/mean'")
+        page.wait_for_selector(".page.plot")
+        assert page.locator("html[data-lost]").count() == 0

@@ -55,3 +55,15 @@ def test_an_episode_and_the_way_from_it(framed: Any, recorded: Path) -> None:
     frame.locator("a", has_text="step 3").first.click()
     frame.get_by_text("4 groups").first.wait_for()
     assert frame.evaluate("location.hash") == "#/runs/grpo/steps/3"
+    frame.get_by_role("link", name="grpo").click()
+    assert "does not hold" in frame.get_by_role("alert").inner_text()
+    frame.get_by_role("button", name="Back").click()
+    frame.get_by_text("4 groups").first.wait_for()
+
+
+def test_an_episode_of_an_evaluation(framed: Any, recorded: Path) -> None:
+    run = Run.open(recorded / "grpo")
+    one = run.read_evaluation_trajectories("step_000003")[4]
+    frame = framed(run.show(evaluation="step_000003", sample=4))
+    frame.get_by_text(str(one.task.prompt)).first.wait_for()
+    assert frame.locator(".problem").count() == 0

@@ -93,6 +93,13 @@ def test_evaluations_configuration_and_events_equal_the_files(open_page: Open, r
     steps = page.locator("[data-part=steps] a")
     assert steps.all_inner_texts() == ["1", "2", "3"]
     assert steps.nth(1).get_attribute("href") == "#/runs/ppo/steps/2"
+    scrolled = "(link) => new Promise((done) => { addEventListener('scrollend', () => done(scrollY), { once: true });"
+    top = steps.nth(1).evaluate(scrolled + " link.scrollIntoView({ block: 'center' }); })")
+    steps.nth(1).click()
+    page.wait_for_selector(".page.step")
+    page.go_back()
+    page.wait_for_selector("[data-part=steps]")
+    assert page.evaluate("scrollY") == top > 0
 
 
 def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
@@ -114,32 +121,56 @@ def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
             "monitor": "nonfinite",
             "sentence": "a loss is NaN",
         },
+        {**over, "step": 3, "event": "begins", "value": 1, "monitor": "of_old", "sentence": "not known now"},
     ]
     (run / "health.jsonl").write_text("".join(json.dumps(alarm) + "\n" for alarm in alarms))
     lines = metrics(run)
     lines[-1]["update/loss"] = float("nan")
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    page = open_page("#/runs/%3Cb%3Eill?filter=loss", at=show(run))
+    page = open_page("#/runs/%3Cb%3Eill", at=show(run))
     page.wait_for_selector(".chart canvas")
     health = page.locator("[data-part=health]")
     assert [row.split("\t") for row in health.locator("tbody tr").all_inner_texts()] == [
         ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "calls <i>repeat</i>"],
         ["2", "repeated_calls", "ends", "0.2", "0.3", "it is over"],
         ["3", "nonfinite", "⚠ begins", "0.5", "0.3", "a loss is NaN"],
+        ["3", "of_old", "⚠ begins", "1", "0.3", "not known now"],
     ]
-    assert "alarms stand after 3 steps: nonfinite since step 3" in page.locator("[data-part=head]").inner_text()
-    assert page.locator("h1").inner_text() == "<b>ill"
-    assert page.locator("[data-metric='update/loss'] .readout").inner_text().startswith("step 3: NaN")
-    drawn = page.evaluate(
-        """() => {
-          const canvas = document.querySelector("[data-metric='update/loss'] canvas");
-          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-          const seen = new Set();
-          for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
-          return [...seen];
-        }"""
+    assert (
+        "alarms stand after 3 steps: nonfinite since step 3, of_old since step 1"
+        in page.locator("[data-part=head]").inner_text()
     )
-    assert {"122,89,0", "179,71,0"} <= set(drawn)  # a warning that is over, and a severe one that stands
+    assert page.locator("h1").inner_text() == "<b>ill"
+    colours = """(canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const seen = new Set();
+      for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
+      return [...seen];
+    }"""
+    warned, severe = "122,89,0", "179,71,0"
+    for metric, marked in {
+        "episode/repeated_calls": {warned},
+        "update/skipped_nonfinite": {severe},
+        "update/loss": {severe},  # the tick of its value that is no number
+        "reward/mean": set(),
+        "prob_gap": {warned},  # of a monitor that nobody knows
+    }.items():
+        chart = page.locator(f"[data-metric='{metric}']")
+        chart.scroll_into_view_if_needed()
+        chart.locator("canvas").wait_for()
+        assert {warned, severe} & set(chart.locator("canvas").evaluate(colours)) == marked, metric
+    assert page.locator("[data-metric='update/loss'] .readout").inner_text().startswith("step 3: NaN")
+    chart = page.locator("[data-metric='prob_gap']")
+    plot = chart.locator(".u-over")
+    last = {"x": plot.bounding_box()["width"] - 4, "y": 50}
+    plot.hover(position=last)
+    expect(chart.locator(".readout")).to_contain_text("⚠ of_old")
+    page.goto(page.url + "?hidden=0&filter=prob_gap")
+    page.reload()
+    chart.locator("canvas").wait_for()
+    plot.hover(position=last)
+    assert chart.locator(".readout").inner_text() == "", "a hidden run has no alarms either"
+    assert not {warned, severe} & set(chart.locator("canvas").evaluate(colours))
 
 
 def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open) -> None:
@@ -151,6 +182,8 @@ def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open
         "eval/reward/exact_match",
     ]
     page.get_by_label("Smoothing").fill("0.9")
+    page.get_by_label("Smoothing").press("/")
+    assert page.get_by_label("Filter metrics").evaluate("(one) => one === document.activeElement")
     page.get_by_label("x axis").select_option("tokens")
     page.reload()
     page.wait_for_selector(".chart canvas")
@@ -200,6 +233,47 @@ def test_lines_are_smoothed_and_laid_over_steps_seconds_and_tokens(open_page: Op
     assert drawn["gaps"] == pytest.approx([line["reward/mean"] for line in lines])
 
 
+def test_a_line_has_a_gap_where_lines_of_metrics_are_missing(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "torn"
+    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints", "model"))
+    (run / "model").mkdir()
+    line = metrics(run)[0]
+    steps = [json.dumps(line | {"step": step, "update/loss": (step + 1) % 2, "sparse": 1.0}) for step in range(1, 9)]
+    sparse = json.dumps({key: value for key, value in json.loads(steps[1]).items() if key != "sparse"})
+    (run / "metrics.jsonl").write_text("\n".join([steps[0], sparse, steps[2], "{", "{", "{", *steps[6:], ""]))
+    page = open_page("#/runs/torn?filter=loss", at=show(tmp_path))
+    page.wait_for_selector(".chart canvas")
+    problem = page.locator(".problem")
+    expect(problem).to_have_text(re.compile(r"^lines 4 to 6 of .* are not the metrics of steps; delete the lines$"))
+    drawn = page.evaluate(
+        """async () => {
+          const { aligned, gapped, line } = await import("viewer/lib/series.js");
+          const { runData } = await import("viewer/lib/run_data.js");
+          const run = await runData("torn");
+          return Object.fromEntries(["update/loss", "sparse"].map((name) => {
+            const { xs, lines } = aligned([line(run, name, "step")], 0);
+            return [name, gapped(lines[0].raw, lines[0].breaks).map((value, at) => [xs[at], String(value)])];
+          }));
+        }"""
+    )
+    assert drawn["update/loss"] == [[1, "0"], [2, "1"], [3, "0"], [5, "null"], [7, "0"], [8, "1"]]
+    assert drawn["sparse"] == [[1, "1"], [3, "1"], [5, "null"], [7, "1"], [8, "1"]]
+    pixels = """(element) => {
+      const { data, width, height } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      const painted = (x) => [...Array(height - 40).keys()].some((y) => {
+        const [red, green, blue] = data.slice(4 * (y * width + x));
+        return data[4 * (y * width + x) + 3] === 255 && blue > red + 60;
+      });
+      return [...Array(width).keys()].map(painted);
+    }"""
+    columns = page.locator("[data-metric='update/loss'] canvas").evaluate(pixels)
+    inside = columns[columns.index(True) : len(columns) - columns[::-1].index(True)]
+    gap = max(len(list(group)) for value, group in itertools.groupby(inside) if not value)
+    assert gap == pytest.approx(len(inside) * 4 / 7, rel=0.1)  # steps 3 to 7 of 1 to 8
+
+
 def test_several_runs_are_drawn_over_one_another_with_their_differences(open_page: Open, recorded: Path) -> None:
     page = open_page("#/compare?runs=grpo,ppo&filter=reward/mean")
     page.wait_for_selector(".chart canvas")
@@ -220,3 +294,7 @@ def test_pages_that_do_not_exist_say_so_in_a_sentence(open_page: Open, watched: 
     assert "nothing" in page.get_by_role("alert").inner_text()
     page.goto(page.url.split("#")[0] + "#/no/such/page")
     expect(page.get_by_role("alert")).to_contain_text("no such page")
+    page.get_by_role("link", name="All runs").click()
+    expect(page.locator("h1")).to_have_text("Runs")
+    page.goto(page.url.split("#")[0] + "#/compare?runs=%25")
+    expect(page.get_by_role("alert")).to_contain_text("no run '%'")

@@ -56,7 +56,7 @@ def test_files_of_trajectories_go_with_the_evaluation_that_names_them(file: Path
     assert [path.name for path in file.parent.iterdir()] == ["eval_1.one.more.parquet"]
 
 
-@pytest.mark.parametrize("files", [[], {"": 3}, {"": "../eval_1.parquet"}, {"": "run.json"}])
+@pytest.mark.parametrize("files", [[], {"": 3}, {"": "../eval_1.parquet"}, {"": "run.json"}, {"": "\0.parquet"}])
 def test_a_result_names_files_of_trajectories_beside_it_or_is_damaged(file: Path, files: object) -> None:
     file.write_text(json.dumps({"step": None, "trajectories": files}))
     with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
@@ -80,7 +80,9 @@ def test_a_damaged_result_is_named(file: Path, text: str) -> None:
         read_evaluation(file)
 
 
-@pytest.mark.parametrize("about", [[], {"file": "../eval_1.jsonl", "sha256": ""}, {"file": 3}])
+@pytest.mark.parametrize(
+    "about", [[], {"file": "../eval_1.jsonl", "sha256": ""}, {"file": 3}, {"file": ""}, {"file": "\ud800.jsonl"}]
+)
 def test_a_result_names_a_file_beside_it_or_is_damaged(file: Path, about: object) -> None:
     file.write_text(json.dumps({"step": None, "episodes": about}))
     with pytest.raises(RunError, match=r"eval_1\.json is damaged"):

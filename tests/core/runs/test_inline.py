@@ -6,12 +6,14 @@ import html
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing.recorded_run import record
+from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.testing.recorded_run import episode, record
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,11 @@ def test_a_name_that_the_run_has_not_gets_those_that_are_near(small: Run, other:
         empty.plot()
     with pytest.raises(RunError, match=r"^run empty has no episodes yet"):
         empty.show()
+    empty.close()
+    with pytest.raises(RunError, match=r"^run empty has recorded no step; choose one"):
+        empty.plot()
+    with pytest.raises(RunError, match=r"^run empty has no episodes; choose one"):
+        empty.show()
 
 
 def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) -> None:
@@ -83,6 +90,38 @@ def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) 
     assert repr(small.show()).startswith("small, step 3, group 0")
 
 
+def test_a_sample_keeps_its_number_where_another_was_dropped(tmp_path: Path) -> None:
+    record(tmp_path, steps=1)
+    run = Run.open(tmp_path / "small")
+    kept = [one for one in run.read_trajectories(1) if one.id != "a1/1"]
+    write_trajectories(run.trajectory_file(1), 1, kept)
+    text = repr(run.show(step=1, sample=2))
+    assert text.startswith("small, step 1, group 0 (0 to 1), sample 2 (0, 2)")
+    assert "answer: a1 2, of A1" in text
+    with pytest.raises(RunError, match=r"^group 0 of step 1 has no sample 1; it has 0, 2$"):
+        run.show(step=1, sample=1)
+
+
+def test_an_episode_of_an_evaluation_is_named_by_it_and_its_set(small: Run, tmp_path: Path) -> None:
+    text = repr(small.show(evaluation="step_000003", sample=1))
+    assert text.splitlines()[:3] == [
+        "small, evaluation step_000003, sample 1 (0 to 1)",
+        "return 0.25, terminated: answer",
+        "answer: y 0, of Y",
+    ]
+    run = Run.create(tmp_path, "sets", {}, [])
+    files = {name: f"step_000001.{name}.parquet" for name in ("easy", "hard & long")}
+    for name, task in zip(files, "xy", strict=True):
+        write_trajectories(run.path / "evaluations" / files[name], 1, [episode(task, 0, reward=1.0)])
+    run.write_evaluation("step_000001", {"metrics": {}, "trajectories": files}, 1)
+    shown = run.show(evaluation="step_000001", set_name="hard & long")
+    assert shown.text.splitlines()[2] == "answer: y 0, of Y"
+    assert shown.address == "#/runs/sets/evaluations/step_000001/episodes/0?set=hard+%26+long"
+    with pytest.raises(RunError, match=r"keeps episodes: easy, hard & long$"):
+        run.show(evaluation="step_000001")
+    run.close()
+
+
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
@@ -90,9 +129,22 @@ def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) 
         ({"step": 1, "group": 2}, "step 1 of run small has no group 2; it has 0 to 1"),
         ({"group": 1, "sample": 3}, "group 1 of step 3 has no sample 3; it has 0 to 2"),
         ({"sample": -1}, "group 0 of step 3 has no sample -1; it has 0 to 2"),
+        ({"evaluation": "last"}, "run small has no evaluation 'last'; it has step_000000, step_000003"),
+        (
+            {"evaluation": "step_000003", "sample": 2},
+            "evaluation step_000003 of run small has no sample 2; it has 0 to 1",
+        ),
+        (
+            {"evaluation": "step_000003", "set_name": "hard"},
+            "give one of the sets of which evaluation step_000003 keeps episodes: the one without a name",
+        ),
+        *[
+            (where, "show either an episode of a step and a group, or one of an evaluation and its set")
+            for where in ({"evaluation": "x", "step": 1}, {"evaluation": "x", "group": 1}, {"set_name": "hard"})
+        ],
     ],
 )
-def test_an_episode_that_is_not_there_is_one_sentence(small: Run, where: dict[str, int], sentence: str) -> None:
+def test_an_episode_that_is_not_there_is_one_sentence(small: Run, where: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RunError, match=f"^{re.escape(sentence)}$"):
         small.show(**where)
 
@@ -100,6 +152,7 @@ def test_an_episode_that_is_not_there_is_one_sentence(small: Run, where: dict[st
 def test_a_notebook_gets_a_frame_that_may_only_draw(small: Run, other: Run) -> None:
     for shown, address in (
         (small.show(step=2, group=1, sample=0), "#/runs/small/steps/2/episodes/3"),
+        (small.show(evaluation="step_000003"), "#/runs/small/evaluations/step_000003/episodes/0"),
         (small.plot("reward/mean"), "#/plot?runs=small&metrics=reward%2Fmean"),
     ):
         frame = shown._repr_html_()

@@ -143,6 +143,8 @@ def test_a_task_of_dropped_episodes_alone_is_none_that_was_trained_on(tmp_path: 
     ]
     write_trajectories(tmp_path / "file", 1, rows)
     assert read_task_keys(tmp_path / "file") == {task_key(played)}
+    others = (make_task("other"), make_task(prompt="Why?"), make_task(seed=7), make_task(seed=8))
+    assert len({task_key(task) for task in (make_task(), make_task(answers=["3"]), *others)}) == 5
 
 
 def test_a_file_of_version_3_is_read(tmp_path: Path) -> None:
@@ -243,6 +245,8 @@ def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:
         ("task", "[]"),
         ("task", "{"),
         ("messages", "[]"),
+        ("messages", json.dumps([{"role": "user", "content": ["not", "text"]}] * 9)),
+        ("task", json.dumps({"prompt": [{"role": "user", "content": 3}], "answers": [], "seed": None, "metadata": {}})),
         ("turns", '[{"observed": "x"}]'),
         ("turns", "3"),
         ("status", "odd"),

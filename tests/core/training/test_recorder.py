@@ -6,14 +6,17 @@ import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.recorder import Recorder
 
 STEPS = 2
 
@@ -137,3 +140,22 @@ def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(model: Pa
     with pytest.raises(AgentR1Error, match="the display is broken"):
         train("default", keys(model, tmp_path), listener=notes)
     assert len([text for text in notes.said if "events of the run are recorded no longer" in text]) == 1
+
+
+def test_everything_is_passed_on(tmp_path: Path) -> None:
+    told: list[tuple[object, ...]] = []
+
+    class Told(Silence):
+        """Remembers all that it hears."""
+
+        def __getattribute__(self, name: str) -> Any:
+            return lambda *heard: told.append((name, *heard))
+
+    recorder, result = Recorder(Told()), cast(EvaluationResult, object())
+    said: list[tuple[Any, ...]] = [
+        ("begin", 2, 9), ("step", 3, {"reward/mean": 0.5}), ("episodes", 1, 4, "step 4"), ("evaluation", 3, result),
+        ("note", "the disk is nearly full"),
+    ]  # fmt: skip
+    for name, *heard in said:
+        getattr(recorder, name)(*heard)
+    assert told == said

@@ -176,9 +176,9 @@ def test_lines_and_files_that_are_doubled_missing_or_surplus_are_named(run: Run)
         6,
         [
             "metrics.jsonl has several lines of step 1: the last one of each counts",
-            "metrics.jsonl has no line of step 2-3, and nothing can bring it back: the run goes on without",
-            "trajectories/ has no file of step 2-3, 5, and nothing can bring it back: the run goes on without",
-            "trajectories/ has files of step 8-9 without lines in metrics.jsonl: they are deleted",
+            "metrics.jsonl has no line of step 2 to 3, and nothing can bring it back: the run goes on without",
+            "trajectories/ has no file of step 2 to 3, 5, and nothing can bring it back: the run goes on without",
+            "trajectories/ has files of step 8 to 9 without lines in metrics.jsonl: they are deleted",
         ],
     )
 

@@ -1,6 +1,7 @@
 // Where data comes from: the server, or in an exported page the data that it carries.
 
 const carried = readCarried();
+let heard = null; // where the oldest answer of this page stands among the news
 
 /** Whether this page is an export, which has no server. */
 export const isExport = carried !== null;
@@ -22,19 +23,35 @@ export async function get(parts, query = {}, options = {}) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("The viewer does not answer; start `agent-r1 view` again.");
   }
+  heard = older(heard, response.headers.get("news") ?? "");
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new ApiError(body.error ?? `The viewer answered ${response.status}.`);
   return body;
 }
 
+/** The same, or null where it cannot be had. */
+export async function getOrNull(parts, query = {}) {
+  try {
+    return await get(parts, query);
+  } catch (error) {
+    if (error instanceof ApiError) return null;
+    throw error;
+  }
+}
+
+/** From now on, answers are those of another page. */
+export function turnPage() {
+  heard = null;
+}
+
 /**
- * Call `changed({run, what})` whenever a run's files change, until the returned function is called; also once the server
- * watches them, since they may have changed before. A page out of sight hears nothing: browsers keep six connections to a
- * server, for all of its pages.
+ * Call `changed({run, what})` whenever a run's files change after the page's first answer, until the returned function is
+ * called. A page out of sight hears nothing until it is seen again: browsers keep six connections to a server, for all of
+ * its pages.
  */
 export function follow(runs, changed) {
   if (carried) return () => {};
-  const query = runs.map((run) => `run=${encodeURIComponent(run)}`).join("&");
+  let since = heard ?? "";
   let source = null;
   const turn = () => {
     source?.close();
@@ -45,12 +62,17 @@ export function follow(runs, changed) {
   return () => {
     document.removeEventListener("visibilitychange", turn);
     source?.close();
+    // The next page may follow nothing, and would say so for ever.
+    delete document.documentElement.dataset.lost;
   };
 
   function listen() {
+    const query = new URLSearchParams([...runs.map((run) => ["run", run]), ["since", since]]);
     const opened = new EventSource(`/api/live?${query}`);
-    opened.addEventListener("watching", () => (runs.length ? runs : [""]).forEach((run) => changed({ run, what: "episodes" })));
-    opened.addEventListener("changed", (event) => changed(JSON.parse(event.data)));
+    opened.addEventListener("changed", (event) => {
+      since = event.lastEventId;
+      changed(JSON.parse(event.data));
+    });
     opened.addEventListener("open", () => delete document.documentElement.dataset.lost);
     opened.addEventListener("error", () => (document.documentElement.dataset.lost = ""));
     return opened;
@@ -76,6 +98,15 @@ export function address(parts, query = {}) {
   const path = parts.map((part) => encodeURIComponent(part)).join("/");
   const asked = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return asked.length ? `${path}?${new URLSearchParams(asked)}` : path;
+}
+
+/** The older of two places among the news, as SERVER-NUMBER; of different servers none is. */
+function older(one, other) {
+  if (one === null) return other;
+  const [server, number] = one.split("-");
+  const [same, next] = other.split("-");
+  if (server !== same) return "";
+  return Number(next) < Number(number) ? other : one;
 }
 
 function readCarried() {

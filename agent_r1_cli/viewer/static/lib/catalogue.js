@@ -10,6 +10,11 @@ const GROUPS = [
   ["tools", ["tools"]],
 ];
 
+/** What runs declare of their metrics, each name once: [{name, unit, better, meaning}]. */
+export function catalogueOf(runs) {
+  return [...new Map(runs.flatMap((run) => run.detail.catalogue).map((one) => [one.name, one])).values()];
+}
+
 /** The metrics of several runs by group: [[group, [names]], ...]; groups of other prefixes come last. */
 export function grouped(names, catalogue) {
   const order = new Map(catalogue.map(({ name }, index) => [name, index]));
@@ -33,7 +38,8 @@ export function declared(name, catalogue) {
   );
 }
 
-function groupOf(name) {
+/** The group in which a metric is shown. */
+export function groupOf(name) {
   const prefix = name.split("/")[0];
   return GROUPS.find(([, prefixes]) => prefixes.includes(prefix))?.[0] ?? prefix;
 }

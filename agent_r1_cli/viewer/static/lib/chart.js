@@ -1,10 +1,12 @@
 // One chart of one metric: a line per run, smoothed and raw, with bands where an interval is known.
 
+import { groupOf } from "viewer/lib/catalogue.js";
 import { h } from "viewer/lib/dom.js";
 import { number, plural } from "viewer/lib/format.js";
 import { colourClass, colourOf, dashOf } from "viewer/lib/palette.js";
-import { aligned, line } from "viewer/lib/series.js";
+import { aligned, gapped, line } from "viewer/lib/series.js";
 import { colour } from "viewer/lib/theme.js";
+import { visible } from "viewer/lib/visible.js";
 
 const HEIGHT = 180;
 const WHOLE = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat(); // there is no half step
@@ -13,7 +15,8 @@ const PER_RUN = 4; // series of a run: low, high, raw, smoothed
 
 /**
  * The card of a metric. `view` is shared by all charts of a page: {by, smooth, zoom: [from, to] | null, hidden: Set of run indices,
- * zoomed(zoom), open(run, step)}; `spans` of alarms are {from, to, severe, sentence}.
+ * zoomed(zoom), open(run, step)}; a run's `spans` of alarms are {from, to, severe, sentence,
+ * metric}; those of other metrics are left out.
  * The element has draw() (also after its data changed), restyle(), inSight(now) and destroy().
  */
 export function chart(name, declaration, runs, view) {
@@ -44,9 +47,10 @@ export function chart(name, declaration, runs, view) {
       runs.map((run) => line(run, name, view.by)),
       weight(),
     );
-    const columns = [data.xs, ...data.lines.flatMap((one) => [one.low, one.high, one.raw, one.smoothed ?? one.raw])];
-    if (!plot) plot = new uPlot(options(), columns, place);
-    else plot.setData(columns, false);
+    const parts = (one) => [one.low, one.high, one.raw, one.smoothed ?? one.raw];
+    const columns = data.lines.flatMap((one) => parts(one).map((values) => gapped(values, one.breaks)));
+    if (!plot) plot = new uPlot(options(), [data.xs, ...columns], place);
+    else plot.setData([data.xs, ...columns], false);
     plot.series.slice(1).forEach((series, index) => (series.show = shows(index)));
     range();
     read();
@@ -112,10 +116,10 @@ export function chart(name, declaration, runs, view) {
   }
 
   function seriesOf(index) {
-    const end = { stroke: null, points: { show: false }, spanGaps: true };
-    const line = { spanGaps: true, dash: dashOf(index) };
+    const end = { stroke: null, points: { show: false } };
+    const line = { dash: dashOf(index) };
     const points = (stroke) => ({
-      show: (self, series) => self.data[series].filter((value) => value !== null).length <= 25,
+      show: (self, series) => self.data[series].filter(Number.isFinite).length <= 25,
       size: 4,
       stroke,
       fill: stroke,
@@ -152,15 +156,21 @@ export function chart(name, declaration, runs, view) {
     readout.replaceChildren(...parts.filter(Boolean).flatMap((part) => [part, " "]));
     if (alarms.length) readout.append(h("span", { class: "warn" }, `⚠ ${alarms[0].monitor}`));
     place.title = alarms.length
-      ? `${plural(alarms.length, "alarm")}: ${alarms.map((one) => one.sentence).join("\n")}`
+      ? `${plural(alarms.length, "alarm")}: ${visible(alarms.map((one) => one.sentence).join("\n"))}`
       : "";
   }
 
   function alarmsAt(index) {
     return runs.flatMap((run, number) => {
       const step = data.lines[number].steps[lastKnown(data.lines[number].steps, index)];
-      return run.spans.filter((span) => span.from <= step && step <= span.to);
+      return spansOf(run, number).filter((span) => span.from <= step && step <= span.to);
     });
+  }
+
+  /** An alarm whose monitor this version does not know may be about any metric of health; a hidden run has none. */
+  function spansOf(run, index) {
+    if (view.hidden.has(index)) return [];
+    return run.spans.filter(({ metric }) => (metric ? metric === name : groupOf(name) === "health"));
   }
 
   function selected(self) {
@@ -191,13 +201,15 @@ export function chart(name, declaration, runs, view) {
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     runs.forEach((run, index) => {
-      for (const { from, to, severe } of run.spans) {
+      for (const { from, to, severe } of spansOf(run, index)) {
         const [left, right] = [from, Math.min(to, run.metrics.steps.at(-1) ?? from)].map((step) =>
           self.valToPos(run.across(view.by)(step), "x", true),
         );
         ctx.fillStyle = colour(severe ? "--bad" : "--warn");
-        ctx.fillRect(left, bbox.top + bbox.height - 4 * index - 4, Math.max(3, right - left), 3);
-        if (runs.length === 1) ctx.fillRect(left, bbox.top, 1, bbox.height);
+        const edge = bbox.left + bbox.width;
+        const start = left > edge ? left : Math.min(left, edge - 3); // one that begins with the newest step is seen, too
+        ctx.fillRect(start, bbox.top + bbox.height - 4 * index - 4, Math.max(3, right - start), 3);
+        if (runs.length === 1) ctx.fillRect(start, bbox.top, 1, bbox.height);
       }
     });
     ctx.fillStyle = colour("--bad");

@@ -1,6 +1,6 @@
 // The runs of an address that names several: `#/compare?runs=a,b`.
 
-import { to } from "viewer/lib/router.js";
+import { decode, to } from "viewer/lib/router.js";
 
 /** The address that shows runs over one another; an id may hold a comma. */
 export function comparison(ids) {
@@ -9,5 +9,5 @@ export function comparison(ids) {
 
 /** The ids that such an address names. */
 export function compared(text = "") {
-  return text.split(",").filter(Boolean).map(decodeURIComponent);
+  return text.split(",").filter(Boolean).map(decode);
 }

@@ -28,7 +28,7 @@ export function configuration(runs) {
 }
 
 /** Nested settings as "training.steps" -> the value's text. */
-export function flatten(config, prefix = "") {
+function flatten(config, prefix = "") {
   const flat = new Map();
   for (const [key, value] of Object.entries(config)) {
     const name = prefix + key;

@@ -4,7 +4,6 @@ import { h } from "viewer/lib/dom.js";
 import { folded, wholeText } from "viewer/lib/folded.js";
 import { number, plural, seconds } from "viewer/lib/format.js";
 import { turnReward } from "viewer/lib/rewards.js";
-import { visible } from "viewer/lib/visible.js";
 
 const FOLDS = {
   system: { letters: 500, lines: 6 },
@@ -45,7 +44,7 @@ function head(turn, goTo) {
   return h(
     "header",
     { class: "row" },
-    h("h3", {}, turn.purpose === "action" ? `turn ${turn.index + 1}` : `turn ${turn.index + 1}: ${visible(turn.purpose)}`),
+    h("h3", {}, turn.purpose === "action" ? `turn ${turn.index}` : `turn ${turn.index}: ${turn.purpose}`),
     h("span", { class: "muted" }, plural(took, "token"), turn.tool_seconds ? `, tools ${seconds(turn.tool_seconds)}` : ""),
     turn.finish === "length" && h("span", { class: "badge warn" }, "cut: the token budget ended the action"),
     turn.success === true && h("span", { class: "badge good" }, "✓ the environment says: success"),
@@ -64,9 +63,9 @@ function context(episode, turn, previous, goTo) {
   if (!rewritten && !turn.new_context) return null;
   const why = turn.new_context
     ? "The environment began the conversation anew here; the policy read nothing of what stands above."
-    : `The context was rewritten here${previous.purpose === "summary" ? ", with the summary above" : ""}; the policy read segment ${turn.segment + 1}, and not all that stands above.`;
+    : `The context was rewritten here${previous.purpose === "summary" ? ", with the summary above" : ""}; the policy read segment ${turn.segment}, and not all that stands above.`;
   const button =
-    rewritten && h("button", { onclick: () => goTo({ segment: turn.segment }) }, `the tokens of segment ${turn.segment + 1}`);
+    rewritten && h("button", { onclick: () => goTo({ segment: turn.segment }) }, `the tokens of segment ${turn.segment}`);
   return h("p", { class: "break" }, why, " ", button);
 }
 
@@ -75,7 +74,7 @@ function message({ role, name, content }, body) {
   return h(
     "div",
     { class: Object.hasOwn(FOLDS, role) ? `message ${role}` : "message" },
-    h("h4", {}, visible(who)),
+    h("h4", {}, who),
     content === "" ? empty("an empty message") : body,
   );
 }
@@ -86,7 +85,7 @@ function action(turn, body) {
     { class: "message policy" },
     h("h4", {}, turn.purpose === "summary" ? "policy: summary" : "policy"),
     turn.text === "" ? empty("an action without text") : body,
-    turn.errors.map((error) => h("p", { class: "problem" }, visible(error))),
+    turn.errors.map((error) => h("p", { class: "problem" }, error)),
     turn.calls.length > 0 && h("ol", { class: "calls" }, turn.calls.map(call)),
     Object.keys(turn.info ?? {}).length > 0 &&
       h("details", {}, h("summary", {}, "what the environment reports"), argumentsOf(turn.info)),
@@ -100,7 +99,7 @@ function call({ name, arguments: given, error, seconds: took }) {
     h(
       "div",
       { class: "row" },
-      h("span", { class: "mono" }, visible(name)),
+      h("span", { class: "mono" }, name),
       h("span", { class: "muted" }, seconds(took)),
       error === null && h("span", { class: "muted" }, "answered"),
     ),
@@ -115,7 +114,7 @@ function argumentsOf(given) {
   return h(
     "dl",
     { class: "facts" },
-    entries.map(([name, value]) => [h("dt", {}, visible(name)), h("dd", {}, folded(plain(value), { letters: 600, lines: 8 }))]),
+    entries.map(([name, value]) => [h("dt", {}, name), h("dd", {}, folded(plain(value), { letters: 600, lines: 8 }))]),
   );
 }
 

@@ -1,6 +1,6 @@
 // All charts of a page with their controls. Charts are drawn when they come near the window, since a run has eighty of them.
 
-import { declared, grouped } from "viewer/lib/catalogue.js";
+import { catalogueOf, declared, grouped } from "viewer/lib/catalogue.js";
 import { chart } from "viewer/lib/chart.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { plural } from "viewer/lib/format.js";
@@ -9,11 +9,11 @@ import { AXES } from "viewer/lib/series.js";
 import { onTheme } from "viewer/lib/theme.js";
 
 /**
- * runs: as run_data.js reads them. `query` is the state of the controls in the address, `onquery(query)`
+ * runs: as run_data.js reads them, which declare their metrics from the first step on. `query` is the state of the controls in the address, `onquery(query)`
  * hears of its changes; `open(run, step)` is called when a step is clicked. The element has update(), after the runs' data changed,
  * filter(), which begins typing, and close().
  */
-export function curves({ runs, catalogue, query, onquery, open }) {
+export function curves({ runs, query, onquery, open }) {
   const view = viewOf(query);
   const cards = new Map();
   const visible = new Set();
@@ -134,6 +134,7 @@ export function curves({ runs, catalogue, query, onquery, open }) {
 
   /** Show the groups and cards of the metrics that there are now and that the filter lets through. */
   function arrange() {
+    const catalogue = catalogueOf(runs);
     fill(weight, view.smooth ? view.smooth.toFixed(2) : "off");
     whole.disabled = !view.zoom;
     const names = metricNames(runs);
@@ -152,7 +153,7 @@ export function curves({ runs, catalogue, query, onquery, open }) {
     const signature = JSON.stringify(begun && wanted);
     if (signature === groups.signature) return;
     groups.signature = signature;
-    fill(groups, begun ? wanted.map(([group, members]) => section(group, members)) : waiting());
+    fill(groups, begun ? wanted.map(([group, members]) => section(group, members, catalogue)) : waiting());
   }
 
   function waiting() {
@@ -163,8 +164,12 @@ export function curves({ runs, catalogue, query, onquery, open }) {
     return h("p", { class: trains ? "empty waiting" : "empty" }, sentence);
   }
 
-  function section(group, members) {
-    const body = h("div", { class: "charts" }, members.map(card));
+  function section(group, members, catalogue) {
+    const body = h(
+      "div",
+      { class: "charts" },
+      members.map((name) => card(name, catalogue)),
+    );
     const details = h(
       "details",
       { class: "panel group", open: !view.closed.has(group) },
@@ -179,7 +184,7 @@ export function curves({ runs, catalogue, query, onquery, open }) {
     return details;
   }
 
-  function card(name) {
+  function card(name, catalogue) {
     if (!cards.has(name)) {
       const made = chart(name, declared(name, catalogue), runs, view);
       cards.set(name, made);

@@ -7,7 +7,7 @@ import { number, plural, seconds, turnsAndSummaries } from "viewer/lib/format.js
 import { components, process, signed } from "viewer/lib/rewards.js";
 import { state } from "viewer/lib/state.js";
 import { verdictList } from "viewer/lib/verdict.js";
-import { question, visible } from "viewer/lib/visible.js";
+import { question } from "viewer/lib/visible.js";
 
 /** Task, verdict, answer, return and facts; `goTo(turn)` opens a turn. */
 export function episodeHead(episode, goTo) {
@@ -26,7 +26,7 @@ export function episodeHead(episode, goTo) {
       "div",
       { class: "row" },
       state(episode.status, episode.reason || null),
-      episode.reason && episode.status !== "failed" && h("span", { class: "muted" }, `ended by: ${visible(episode.reason)}`),
+      episode.reason && episode.status !== "failed" && h("span", { class: "muted" }, `ended by: ${episode.reason}`),
       answers(episode),
     ),
     !failed && why,
@@ -62,23 +62,23 @@ function returns(episode) {
 /** Sums of the process rewards by component, before weighting. */
 function names(turns) {
   const sums = {};
-  for (const turn of turns) for (const [name, value] of Object.entries(turn.rewards)) sums[name] = (sums[name] ?? 0) + value;
+  for (const [name, value] of turns.flatMap((turn) => Object.entries(turn.rewards)))
+    sums[name] = (sums[name] ?? 0) + Number(value);
   return components(sums);
 }
 
 function facts(episode) {
-  const sampled = episode.segments.reduce((sum, { tokens }) => sum + tokens.mask.reduce((all, one) => all + one, 0), 0);
-  const all = episode.segments.reduce((sum, { length }) => sum + length, 0);
+  const total = (of) => episode.segments.reduce((sum, segment) => sum + segment[of], 0);
   const segments = episode.segments.length > 1 ? ` in ${episode.segments.length} segments` : "";
   const tools = episode.tool_seconds ? `, tools ${seconds(episode.tool_seconds)}` : "";
   const items = [
     turnsAndSummaries(episode.turns),
-    `${plural(all, "token")}${segments}, ${number(sampled)} sampled`,
+    `${plural(total("length"), "token")}${segments}, ${number(total("sampled"))} sampled`,
     `${seconds(episode.seconds)}${tools}`,
     versions(episode),
     `seed ${episode.seed}`,
     episode.attempts > 1 && `${episode.attempts} attempts`,
-    h("bdi", {}, `task ${visible(episode.task.id)}`),
+    h("bdi", {}, `task ${episode.task.id}`),
     episode.baseline && "greedy baseline, never trained on",
     episode.bootstrap && "the critic's value continues it",
   ];

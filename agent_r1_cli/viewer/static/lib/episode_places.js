@@ -1,8 +1,8 @@
 // Where an episode stands: the other samples of its group with their returns, and its neighbours in the step and in time.
 
-import { ApiError, get } from "viewer/lib/api.js";
+import { getOrNull } from "viewer/lib/api.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { number } from "viewer/lib/format.js";
+import { number, outOf } from "viewer/lib/format.js";
 import { carrier, episodeParts, groupParts, neighbour, stepParts } from "viewer/lib/places.js";
 
 /** {element, keys, links} for the episode at `parts`; `query()` is what the address keeps from episode to episode. */
@@ -25,7 +25,7 @@ export function episodePlaces(run, episode, parts, query) {
       { class: "row end" },
       inside.steps,
       neighbour(links, previous, "previous", "k", "previous episode"),
-      h("span", { class: "number" }, `episode ${number(episode.row + 1)} of ${number(episode.rows)}`),
+      h("span", { class: "number" }, `episode ${outOf(episode.row, episode.rows)}`),
       neighbour(links, next, "next", "j", "next episode"),
     ),
   );
@@ -33,7 +33,8 @@ export function episodePlaces(run, episode, parts, query) {
 }
 
 function stepPlaces(run, episode, links) {
-  const step = orNull(get(stepParts(run, episode.step)));
+  // An export may hold an episode and not its step.
+  const step = getOrNull(stepParts(run, episode.step));
   const rows = episode.group_rows;
   const here = rows.indexOf(episode.row);
   const sample = (by) => (rows.length ? episodeParts(run, episode.step, rows[(here + by + rows.length) % rows.length]) : null);
@@ -55,21 +56,17 @@ function stepPlaces(run, episode, links) {
   };
 
   async function otherStep(which) {
+    const here = location.hash;
     const number = (await step)?.[which];
     if (number === null || number === undefined) return;
-    const other = await orNull(get(stepParts(run, number)));
-    const rows = other ? [...other.groups.flatMap((one) => one.rows), ...other.dropped.map((one) => one.row)] : [];
+    const other = await getOrNull(stepParts(run, number));
+    if (location.hash !== here) return; // the reader has gone elsewhere
+    const { groups = [], dropped = [] } = other ?? {};
+    const baselines = groups.map((one) => one.baseline).filter((one) => one !== null);
+    const rows = [...groups.flatMap((one) => one.rows), ...baselines, ...dropped.map((one) => one.row)];
     const row = rows.includes(episode.row) ? episode.row : rows.at(-1);
     links.visit(row === undefined ? stepParts(run, number) : episodeParts(run, number, row));
   }
-}
-
-/** What is promised, or null where it cannot be had: an export may hold an episode and not its step. */
-function orNull(promise) {
-  return promise.catch((error) => {
-    if (error instanceof ApiError) return null;
-    throw error;
-  });
 }
 
 /** A chip per sample; the returns come with the step. */
@@ -77,22 +74,22 @@ function samples(run, episode, links, step, group) {
   const chips = episode.group_rows.map((row, index) => {
     const place = h("b", { class: "number" }, " ");
     const current = row === episode.row;
+    const sample = episode.group_samples[index];
+    const greedy = sample === undefined;
     const chip = links.link(
       episodeParts(run, episode.step, row),
-      { class: "chip", "aria-current": current && "page" },
-      String(index),
-      " ",
-      place,
+      {
+        class: "chip",
+        "aria-current": current && "page",
+        title: greedy ? "greedy baseline" : `sample ${sample} of the same task, and its return`,
+      },
+      greedy ? "greedy" : [sample, " ", place],
     );
-    return { row, chip, place };
+    return { chip, place };
   });
   step.then((found) => {
     const about = found?.groups.find((one) => one.group === episode.group);
-    for (const { row, chip, place } of chips) {
-      const index = about?.rows.indexOf(row) ?? -1;
-      if (index >= 0) fill(place, number(about.returns[index], 2));
-      chip.title = row === about?.baseline ? "greedy baseline" : "sample of the same task, and its return";
-    }
+    about?.returns.forEach((one, index) => fill(chips[index].place, number(one, 2)));
   });
   const title = "the samples of this task side by side";
   return h(
@@ -104,7 +101,7 @@ function samples(run, episode, links, step, group) {
 }
 
 function steps(links, step, run, episode) {
-  const place = h("span", { class: "row step-links" }, h("span", { class: "number" }, `step ${episode.step}`));
+  const place = h("span", { class: "row" }, h("span", { class: "number" }, `step ${episode.step}`));
   step.then((found) => {
     const link = (number, label, key) =>
       neighbour(links, number === null ? null : stepParts(run, number), label, key, `${label} step`);

@@ -3,7 +3,6 @@
 import { ApiError, address, isExport } from "viewer/lib/api.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { number } from "viewer/lib/format.js";
-import { visible } from "viewer/lib/visible.js";
 
 const PART = 8000;
 
@@ -48,7 +47,7 @@ export async function wholeText(parts, query, part) {
 }
 
 function block(text, kind = "") {
-  return h("pre", { class: `text ${kind}` }, visible(text));
+  return h("pre", { class: `text ${kind}` }, text);
 }
 
 /** A text as blocks of some lines each. */
@@ -58,7 +57,7 @@ function blocks(text) {
   for (let start = 0; start < text.length;) {
     const stop = partEnd(text, start);
     const ended = text[stop - 1] === "\n" && stop < text.length;
-    parts.push(h("pre", { class: "text part" }, visible(text.slice(start, ended ? stop - 1 : stop))));
+    parts.push(h("pre", { class: "text part" }, text.slice(start, ended ? stop - 1 : stop)));
     start = stop;
   }
   return parts;

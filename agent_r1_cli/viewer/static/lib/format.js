@@ -7,6 +7,7 @@ export function number(value, digits = 3) {
   if (value === null || value === undefined) return NONE;
   if (typeof value !== "number") return String(value).replace("Infinity", "∞");
   if (!Number.isFinite(value)) return String(value).replace("Infinity", "∞");
+  if (value === 0) return "0"; // also −0
   const size = Math.abs(value);
   if (size >= 1e15 || (size > 0 && size < 1e-4)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
   if (Number.isInteger(value) || size >= 10 ** digits) return Math.round(value).toLocaleString("en-US");
@@ -56,6 +57,11 @@ export function moment(unix) {
 /** plural(1, "run") is "1 run"; plural(2, "query", "queries") is "2 queries". */
 export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
+}
+
+/** The place of one of several, counted from 0 as in files and in Python: outOf(3, 16) is "3 (0 to 15)". */
+export function outOf(index, count) {
+  return count > 1 ? `${number(index)} (0 to ${number(count - 1)})` : number(index);
 }
 
 function parts(whole, size, large, small) {

@@ -73,7 +73,7 @@ function dot(run, step, row, value, index) {
     {
       class: `return ${value > 0 ? "up" : value < 0 ? "down" : "none"}`,
       href: to(episodeParts(run, step, row.rows[index])),
-      title: `sample ${index}`,
+      title: `sample ${row.samples[index]}`,
     },
     number(value, 2),
   );

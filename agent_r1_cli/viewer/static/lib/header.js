@@ -13,6 +13,7 @@ export function header(place, crumbs) {
   const searchable = room === "runs" && run && !isExport;
   fill(
     place,
+    skip(),
     h(
       "nav",
       { "aria-label": "Where this page is" },
@@ -35,6 +36,16 @@ export function header(place, crumbs) {
     h("button", { onclick: switchTheme, title: "Light or dark", "aria-label": "Light or dark" }, "◐"),
     h("button", { onclick: showKeys, title: "Keys of this page", "aria-label": "Keys of this page" }, "?"),
   );
+}
+
+/** The first that Tab reaches; its address is this page's, since an address of a place in it would name a page. */
+function skip() {
+  const { parts, query } = route();
+  const onclick = (event) => {
+    event.preventDefault();
+    document.getElementById("page").focus();
+  };
+  return h("a", { class: "skip", href: to(parts, query), onclick }, "Skip to the content");
 }
 
 function item([label, address], last) {

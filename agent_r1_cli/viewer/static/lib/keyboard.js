@@ -49,5 +49,5 @@ function pressed(event) {
 /** Whether letters typed here are text. A ticked box or a slider keeps its own keys alone. */
 function isField(element) {
   if (element.isContentEditable || element.matches("textarea, select")) return true;
-  return element.matches("input") && element.type !== "checkbox";
+  return element.matches("input") && !["checkbox", "range"].includes(element.type);
 }

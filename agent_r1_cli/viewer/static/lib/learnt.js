@@ -1,5 +1,7 @@
 // What became of questions from the first evaluation to the last.
 
+import { isNumber } from "viewer/lib/colour.js";
+
 export const CHANGES = {
   learnt: ["↗", "wrong at first, right at last"],
   forgotten: ["↘", "right at first, wrong at last"],
@@ -12,7 +14,7 @@ export const CHANGES = {
  * or the lowest to the highest that occurs where it leaves that.
  */
 export function reading(cells) {
-  const known = cells.flat().filter((value) => value !== null);
+  const known = cells.flat().filter(isNumber);
   const low = known.reduce((a, b) => Math.min(a, b), 0);
   const high = known.reduce((a, b) => Math.max(a, b), low < 0 ? low : 1);
   const share = (value) => (high > low ? (value - low) / (high - low) : 1);
@@ -20,7 +22,7 @@ export function reading(cells) {
   return {
     share,
     change(row) {
-      const scores = row.filter((value) => value !== null);
+      const scores = row.filter(isNumber);
       if (!scores.length) return null;
       const [first, last] = [isRight(scores[0]), isRight(scores.at(-1))];
       return first === last ? (last ? "right" : "wrong") : last ? "learnt" : "forgotten";

@@ -1,5 +1,6 @@
 // Questions by evaluations as a table whose head and first column stay in sight.
 
+import { isNumber } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { number, score } from "viewer/lib/format.js";
 import { CHANGES } from "viewer/lib/learnt.js";
@@ -32,7 +33,11 @@ export function matrix({ evaluations, share, link }) {
   element.addEventListener("scrollend", () =>
     history.replaceState({ ...history.state, matrix: [element.scrollLeft, element.scrollTop] }, ""),
   );
-  element.shown = () => element.scrollTo(...(history.state?.matrix ?? [0, 0]));
+  element.shown = () => {
+    const [left, top] = history.state?.matrix ?? [0, 0];
+    while (body.rows.length < questions.length && element.scrollHeight < top + element.clientHeight) more();
+    element.scrollTo(left, top);
+  };
 
   function more() {
     const from = body.rows.length;
@@ -55,8 +60,8 @@ export function matrix({ evaluations, share, link }) {
         "th",
         { scope: "row", title: `${of}${question.question}${gold}\n${question.task}` },
         of && h("span", { class: "muted" }, of),
-        question.question,
-        h("span", { class: "muted" }, gold),
+        h("bdi", {}, question.question),
+        h("bdi", { class: "muted" }, gold),
       ),
       h("td", { class: "change", title: meaning }, question.change ? `${sign} ${question.change}` : ""),
       cells,
@@ -71,7 +76,7 @@ export function matrix({ evaluations, share, link }) {
     const text = value === 1 ? "✓" : value === 0 ? "✕" : number(value, 2);
     return h(
       "td",
-      { class: tone(share(value)), title: about },
+      { class: isNumber(value) ? tone(share(value)) : null, title: about },
       h(address ? "a" : "span", { href: address, tabindex: address && -1, "aria-label": about }, text),
     );
   }

@@ -65,7 +65,7 @@ export function eventNotes({ events }) {
     h(
       "tr",
       {},
-      h("td", { class: "muted moment" }, moment(time)),
+      h("td", { class: "muted" }, moment(time)),
       h("td", { class: "number" }, number(step)),
       h("td", { class: event === "failed" ? "bad" : null }, `${SIGNS[event] ?? "·"} ${event.replace("_", " ")}`),
       h("td", {}, text),

@@ -18,6 +18,9 @@ export function pieces({ turns, messages }) {
   return found;
 }
 
+const WORDS = new Intl.Segmenter(undefined, { granularity: "word" });
+const OPEN_TAG = /<[^<>\s]*$/;
+
 /** {piece, offset}: up to there all samples say the same; null: they never part, or there is nothing to compare. */
 export function parting(samples) {
   if (samples.length < 2) return null;
@@ -31,13 +34,15 @@ export function parting(samples) {
   }
 }
 
-/** Letters that all texts begin with; a surrogate pair counts whole. */
+/** Letters that all texts begin with; a word and a tag count whole. */
 function shared(texts) {
   const most = Math.min(...texts.map((text) => text.length));
   let end = 0;
   while (end < most && texts.every((text) => text[end] === texts[0][end])) end += 1;
-  const before = texts[0].charCodeAt(end - 1);
-  return before >= 0xd800 && before <= 0xdbff ? end - 1 : end;
+  const words = texts.map((text) => WORDS.segment(text).containing(end)?.index ?? end);
+  const same = texts[0].slice(0, Math.min(...words));
+  const tag = same.search(OPEN_TAG);
+  return tag < 0 ? same.length : tag;
 }
 
 /** Full lengths, of texts of which the server sent only a beginning. */

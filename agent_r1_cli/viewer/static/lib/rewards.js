@@ -2,24 +2,23 @@
 
 import { h } from "viewer/lib/dom.js";
 import { number } from "viewer/lib/format.js";
-import { visible } from "viewer/lib/visible.js";
 
 /** "exact_match 1 · format 0.5": components as they are before weighting. */
 export function components(rewards) {
   return Object.entries(rewards ?? {})
-    .map(([name, value]) => `${visible(name)} ${number(value)}`)
+    .map(([name, value]) => `${name} ${number(value)}`)
     .join(" · ");
 }
 
 /** The sum of the process rewards of an episode's turns, as the run weighted them. */
 export function process(turns) {
-  return turns.reduce((sum, turn) => sum + turn.reward, 0);
+  return turns.reduce((sum, turn) => sum + Number(turn.reward), 0);
 }
 
 /** A turn's reward as a mark: the weighted sum, its components in the title; null where nothing scores the turn. */
 export function turnReward(turn) {
   if (!Object.keys(turn.rewards ?? {}).length && !turn.reward) return null;
-  const title = `process reward of turn ${turn.index + 1}, weighted; before weighting: ${components(turn.rewards) || "none"}`;
+  const title = `process reward of turn ${turn.index}, weighted; before weighting: ${components(turn.rewards) || "none"}`;
   return h("span", { class: `mark ${sign(turn.reward)}`, title }, `process reward ${signed(turn.reward)}`);
 }
 

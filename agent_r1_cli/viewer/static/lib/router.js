@@ -32,8 +32,9 @@ export function go(parts, query = {}, { replace = false } = {}) {
   else location.hash = to(parts, query);
 }
 
-/** Change the address without opening a page: for the state of filters and sliders. */
+/** Change the address without opening a page: for the state of filters and sliders. A page that was left changes nothing. */
 export function remember(parts, query = {}) {
+  if (to(route().parts) !== to(parts)) return;
   history.replaceState(history.state, "", here(to(parts, query)));
 }
 
@@ -42,7 +43,8 @@ function here(address) {
   return location.href.split("#")[0] + address;
 }
 
-function decode(part) {
+/** What `encodeURIComponent` made of a text; a text that it did not make stays as it is. */
+export function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {

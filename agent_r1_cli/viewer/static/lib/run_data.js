@@ -8,16 +8,18 @@ export async function runData(id) {
   const run = { id, label: id, metrics: { steps: [], values: {} }, across: (by) => position(run.metrics, by) };
 
   run.readDetail = async () => {
-    const before = run.detail;
     run.detail = await get(["runs", id]);
     // Evaluations that training made; one that `agent-r1 eval` added later belongs to no step of the curve.
     run.evaluations = run.detail.evaluations.filter(({ name, step }) => step !== null && /^step_\d+$/.test(name));
     run.spans = spans(run.detail.alarms);
-    if (before && starts(before) !== starts(run.detail)) run.metrics = await get(["runs", id, "metrics"]);
   };
 
   run.readMetrics = async () => {
-    append(run.metrics, await get(["runs", id, "metrics"], { after: run.metrics.steps.at(-1) }));
+    const { edition, steps } = run.metrics;
+    const found = await get(["runs", id, "metrics"], { after: steps.at(-1), edition });
+    // A resume takes steps back that were recorded after its checkpoint: then all of them have come.
+    if (found.edition === edition) append(run.metrics, found);
+    else run.metrics = found;
   };
 
   await Promise.all([run.readDetail(), run.readMetrics()]);
@@ -25,7 +27,7 @@ export async function runData(id) {
 }
 
 /** Add later columns to those that are there; a metric that is new has no value before. */
-export function append(metrics, later) {
+function append(metrics, later) {
   const before = metrics.steps.length;
   metrics.steps.push(...later.steps);
   for (const name of new Set([...Object.keys(metrics.values), ...Object.keys(later.values)])) {
@@ -43,9 +45,4 @@ function spans(alarms) {
     else if (open) open.to = alarm.step;
   }
   return found;
-}
-
-/** How often a run was begun: a resume takes steps back that were recorded after its checkpoint. */
-function starts({ events }) {
-  return events.filter(({ event }) => event === "started" || event === "resumed").length;
 }

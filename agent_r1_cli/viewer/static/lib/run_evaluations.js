@@ -18,7 +18,7 @@ export function evaluationList(runs) {
   const list = table({
     columns: [
       several && { key: "run", label: "run", value: (row) => row.run.label },
-      { key: "name", label: "evaluation", value: (row) => row.name },
+      { key: "name", label: "evaluation", value: (row) => row.name, width: "110px" },
       { key: "step", label: "step", number: true, value: (row) => row.step, show: (row) => number(row.step) },
       sets && { key: "set", label: "set", value: (row) => row.set || "all" },
       { key: "metric", label: "score", value: (row) => row.metric },

@@ -6,8 +6,8 @@ import { folded, wholeText } from "viewer/lib/folded.js";
 import { number, plural, seconds, turnsAndSummaries } from "viewer/lib/format.js";
 import { components, process, signed, turnReward } from "viewer/lib/rewards.js";
 import { state } from "viewer/lib/state.js";
-import { verdict } from "viewer/lib/verdict.js";
-import { beginning, visible } from "viewer/lib/visible.js";
+import { verdictList } from "viewer/lib/verdict.js";
+import { beginning } from "viewer/lib/visible.js";
 
 const FOLD = { letters: 900, lines: 16 };
 
@@ -34,7 +34,7 @@ export function sampleColumn(sample, task, pieces, at, links, parts) {
 function head(sample, task, link) {
   const outcome = components(sample.rewards);
   const paid = sample.turns.filter((turn) => Object.keys(turn.rewards ?? {}).length || turn.reward);
-  const problems = verdict({ ...sample, task, turns: sample.turns.map((turn, index) => ({ index, finish: "stop", ...turn })) });
+  const turns = sample.turns.map((turn, index) => ({ index, finish: "stop", ...turn }));
   return [
     h(
       "h2",
@@ -59,7 +59,7 @@ function head(sample, task, link) {
       `outcome ${number(sample.reward, 4)}${outcome ? ` (${outcome})` : ""}`,
       paid.length ? `, process ${signed(process(sample.turns))}` : "",
     ),
-    problems.map(({ tone, text }) => h("p", { class: tone }, text)),
+    verdictList({ ...sample, task, turns }),
   ];
 }
 
@@ -73,7 +73,7 @@ function cell(sample, pieces, turn, at, text) {
     h(
       "h3",
       { class: "row" },
-      about.purpose === "action" ? `turn ${turn + 1}` : `turn ${turn + 1}: ${visible(about.purpose)}`,
+      about.purpose === "action" ? `turn ${turn}` : `turn ${turn}: ${about.purpose}`,
       h("span", { class: "end" }, turnReward({ ...about, index: turn })),
     ),
     read(pieces[action - 1], action - 1, at, text),
@@ -81,7 +81,7 @@ function cell(sample, pieces, turn, at, text) {
     (about.errors ?? []).map((error) => h("p", { class: "problem" }, beginning(error, 300))),
     (about.calls ?? [])
       .filter((call) => call.error !== null)
-      .map((call) => h("p", { class: "problem" }, `${visible(call.name)}: ${beginning(call.error, 300)}`)),
+      .map((call) => h("p", { class: "problem" }, `${call.name}: ${beginning(call.error, 300)}`)),
   );
 }
 
@@ -93,7 +93,7 @@ function read({ kind, messages, turn }, piece, at, text) {
     h(
       "details",
       { class: "read" },
-      h("summary", {}, messages.map((one) => `${visible(one.name ?? one.role)}: ${beginning(one.content, 60)}`).join(" · ")),
+      h("summary", {}, messages.map((one) => `${one.name ?? one.role}: ${beginning(one.content, 60)}`).join(" · ")),
       messages.map((one, index) =>
         text(one.content, one.cut, kind === "closing" ? `closing.${index}` : `turns.${turn}.observation.${index}`),
       ),
@@ -107,7 +107,7 @@ function parted({ text: said, cut, turn }, piece, at, text) {
   if (at === null || piece < at.piece) return h("div", { class: "shared" }, text(said, cut, part));
   if (!partsHere(piece, at)) return text(said, cut, part);
   return [
-    at.offset > 0 && h("pre", { class: "text shared" }, visible(said.slice(0, at.offset))),
+    at.offset > 0 && h("pre", { class: "text shared" }, said.slice(0, at.offset)),
     mark("the samples part here"),
     h("div", { class: "rest" }, text(said, cut, part, at.offset)),
   ];

@@ -15,7 +15,7 @@ export function hitItem(run, hit) {
     h(
       "div",
       { class: "row" },
-      h("a", { href: to(episodeParts(run, hit.step, hit.row)) }, `step ${hit.step}, episode ${hit.row + 1}`),
+      h("a", { href: to(episodeParts(run, hit.step, hit.row)) }, `step ${hit.step}, episode ${hit.row}`),
       state(hit.status, hit.reason || null),
       h("span", { class: "number" }, `return ${number(hit.return)}`),
       h(
@@ -24,7 +24,7 @@ export function hitItem(run, hit) {
         plural(hit.turns, "turn"),
         hit.tool_errors ? `, ${plural(hit.tool_errors, "tool error")}` : "",
         `, ${name} of `,
-        h("bdi", {}, visible(hit.task)),
+        h("bdi", {}, hit.task),
       ),
     ),
     hit.snippet && snippet(hit.snippet),

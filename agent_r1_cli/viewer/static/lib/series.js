@@ -8,8 +8,8 @@ export const AXES = {
 
 /**
  * A run's data for charts: {id, label, metrics: {steps, values}, evaluations: [{step, scores}], episodes: Set of steps}.
- * Its line of one metric as {xs, steps, raw, low, high, odd}: points without a value are left out; one that is "NaN" or infinite is
- * null in `raw` and a text in `odd`.
+ * Its line of one metric as {xs, steps, raw, low, high, odd, breaks}: points without a value are left out; one that is "NaN" or
+ * infinite is null in `raw` and a text in `odd`; `breaks` are the x between which and its neighbours nothing is known.
  */
 export function line(run, name, by) {
   const found = points(run, name);
@@ -23,7 +23,17 @@ export function line(run, name, by) {
     low: column("low"),
     high: column("high"),
     odd: column("odd"),
+    breaks: name.startsWith("eval/") ? [] : breaks(run.metrics.steps, across, steps),
   };
+}
+
+/** Every step has its metrics; where some lack, their lines were lost, and half way between those beside them there is a break. */
+function breaks(recorded, across, [first, ...rest]) {
+  const last = rest.at(-1) ?? first;
+  return recorded.flatMap((step, row) => {
+    const before = recorded[row - 1];
+    return row > 0 && step > before + 1 && first <= before && step <= last ? [(across(before) + across(step)) / 2] : [];
+  });
 }
 
 /** Exponential smoothing, corrected for its start: each value counts 1 - weight, those before it decay. */
@@ -38,9 +48,12 @@ export function smooth(values, weight) {
   });
 }
 
-/** Several lines over the union of their x: {xs, lines: [{steps, raw, low, high, odd, smoothed}]}, with null where a line has no point. */
+/**
+ * Several lines over the union of their x: {xs, lines: [{steps, raw, low, high, odd, smoothed, breaks}]}, with null where a line has no
+ * point; `breaks` is a set of places in xs.
+ */
 export function aligned(lines, weight) {
-  const xs = [...new Set(lines.flatMap((one) => one.xs))].sort((a, b) => a - b);
+  const xs = [...new Set(lines.flatMap((one) => [...one.xs, ...one.breaks]))].sort((a, b) => a - b);
   const index = new Map(xs.map((x, place) => [x, place]));
   const spread = (one, values) => {
     const row = new Array(xs.length).fill(null);
@@ -54,8 +67,14 @@ export function aligned(lines, weight) {
     high: spread(one, one.high),
     odd: spread(one, one.odd),
     smoothed: weight ? spread(one, smooth(one.raw, weight)) : null,
+    breaks: new Set(one.breaks.map((x) => index.get(x))),
   });
   return { xs, lines: lines.map(spreadAll) };
+}
+
+/** Values as they are drawn: uPlot joins what is on both sides of undefined, and not of null. */
+export function gapped(values, breaks) {
+  return values.map((value, place) => value ?? (breaks.has(place) ? null : undefined));
 }
 
 /** Where a step stands on the x axis: a function of steps, also of those between and before the recorded ones. */

@@ -7,12 +7,17 @@ import { fill, h } from "viewer/lib/dom.js";
  *   column does not sort), `show` is an element or a text (default: the value).
  * sort: [key, "up" | "down"] at the beginning or null; onsort(sort) hears of changes.
  * note(row): a sentence in a line of its own below the row, or null.
- * link(row): the address that a click on the row opens, or null; the first column holds it as a link.
+ * link(row): the address that a click on the row opens, or null; the first column with a label holds it as a link, and stays
+ *   in sight while the others scroll.
  * The element has `update(rows)`, which keeps the order that was chosen.
  */
 export function table({ columns, rows, sort = null, onsort = () => {}, link = null, note = () => null, label = null }) {
   const body = h("tbody");
-  const heads = columns.map((column) => head(column, () => choose(column)));
+  const names = Math.max(
+    0,
+    columns.findIndex((column) => column.label),
+  );
+  const heads = columns.map((column, index) => head(column, index === names, () => choose(column)));
   const element = h(
     "div",
     { class: "table" },
@@ -46,7 +51,7 @@ export function table({ columns, rows, sort = null, onsort = () => {}, link = nu
 
   function line(row) {
     const address = link?.(row);
-    const cells = columns.map((column, index) => cell(column, row, address && index === firstText ? address : null));
+    const cells = columns.map((column, index) => cell(column, row, index === names, address));
     const said = note(row);
     return [
       h("tr", { class: address && "link", "data-href": address }, cells),
@@ -54,10 +59,6 @@ export function table({ columns, rows, sort = null, onsort = () => {}, link = nu
     ];
   }
 
-  const firstText = Math.max(
-    0,
-    columns.findIndex((column) => column.label),
-  );
   element.update = (newRows) => {
     rows = newRows;
     draw();
@@ -84,19 +85,20 @@ export function sorted(rows, column, direction) {
   return keyed.map(([, row]) => row);
 }
 
-function head(column, choose) {
+function head(column, names, choose) {
   const text = column.value ? h("button", { onclick: choose, title: column.title }, column.label) : column.label;
-  const style = column.width ? { minWidth: column.width } : null;
-  return h("th", { scope: "col", class: column.number && "number", title: column.title, style }, text);
+  // On a phone the column that stays leaves room for the others.
+  const style = column.width ? { minWidth: names ? `min(${column.width}, 36vw)` : column.width } : null;
+  return h("th", { scope: "col", class: classOf(column, names), title: column.title, style }, text);
 }
 
-function cell(column, row, address) {
+function cell(column, row, names, address) {
   const shown = column.show ? column.show(row) : column.value(row);
-  return h(
-    "td",
-    { class: column.number ? "number" : null },
-    address ? h("a", { class: "first", href: address }, shown) : shown,
-  );
+  return h("td", { class: classOf(column, names) }, names && address ? h("a", { class: "first", href: address }, shown) : shown);
+}
+
+function classOf(column, names) {
+  return [column.number && "number", names && "stays"].filter(Boolean).join(" ") || null;
 }
 
 function open(event) {

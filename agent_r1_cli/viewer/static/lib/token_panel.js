@@ -2,7 +2,7 @@
 
 import { gap, isNumber } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { number } from "viewer/lib/format.js";
+import { number, outOf } from "viewer/lib/format.js";
 import { signed } from "viewer/lib/rewards.js";
 import { visibleToken } from "viewer/lib/visible.js";
 
@@ -41,7 +41,7 @@ function rows(episode, token, tokens) {
     ["id", token ? exact(tokens.id[index]) : "–"],
     ["kind", token ? KINDS[tokens.kind[index]] : "–"],
     ["place", token ? where(episode, token) : "–"],
-    ["turn", turn ? String(turn.index + 1) : "–"],
+    ["turn", turn ? String(turn.index) : "–"],
     ["action mask", token ? (sampled ? "1, sampled" : "0, given") : "–"],
     ["probability", sampled && isNumber(tokens.logprob[index]) ? number(Math.exp(tokens.logprob[index]), 4) : "–"],
     ["log-prob", of("logprob")],
@@ -62,8 +62,8 @@ function exact(value) {
 }
 
 function where(episode, { segment, index }) {
-  const place = `${number(index + 1)} of ${number(episode.segments[segment].length)}`;
-  return episode.segments.length > 1 ? `${place}, segment ${segment + 1}` : place;
+  const at = outOf(index, episode.segments[segment].length);
+  return episode.segments.length > 1 ? `${at}, segment ${segment}` : at;
 }
 
 /** The turn whose action the token belongs to. */

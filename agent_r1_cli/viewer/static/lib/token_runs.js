@@ -1,7 +1,6 @@
 // Cuts a segment into what was given to the policy and what it sampled, and long stretches into blocks.
 
 import { plural } from "viewer/lib/format.js";
-import { visible } from "viewer/lib/visible.js";
 
 const BLOCK = 300;
 
@@ -16,8 +15,7 @@ export function runsOf(episode, segment) {
   let at = 0;
   for (const turn of turns) {
     if (turn.start > at) runs.push({ from: at, to: turn.start, label: before(turn, at, segment), turn: null });
-    const what = visible(turn.purpose);
-    const label = `turn ${turn.index + 1} · ${what} · ${plural(turn.stop - turn.start, "token")}`;
+    const label = `turn ${turn.index} · ${turn.purpose} · ${plural(turn.stop - turn.start, "token")}`;
     runs.push({ from: turn.start, to: turn.stop, label, turn });
     at = turn.stop;
   }
@@ -28,7 +26,7 @@ export function runsOf(episode, segment) {
 
 function before(turn, at, segment) {
   if (at === 0) return segment === 0 ? "prompt" : "what the policy read after its context was rewritten";
-  return `turn ${turn.index + 1} · observation`;
+  return `turn ${turn.index} · observation`;
 }
 
 function blocks(tokens, start, stop) {

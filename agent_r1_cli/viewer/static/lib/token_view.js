@@ -2,7 +2,7 @@
 
 import { missing, scale } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { number, plural } from "viewer/lib/format.js";
+import { number, outOf, plural } from "viewer/lib/format.js";
 import { sign, signed, turnReward } from "viewer/lib/rewards.js";
 import { tokenKeys } from "viewer/lib/token_keys.js";
 import { runsOf } from "viewer/lib/token_runs.js";
@@ -80,15 +80,14 @@ function section(episode, segment, more, changed, goTo) {
 }
 
 function heading(episode, segment) {
-  const { length, tokens } = episode.segments[segment];
+  const { length, sampled } = episode.segments[segment];
   if (episode.segments.length === 1) return null;
-  const sampled = tokens.mask.reduce((sum, one) => sum + one, 0);
   const rewritten =
     segment > 0 ? "The context was rewritten: from here on the policy read this instead of all that stands above." : null;
   return h(
     "header",
     { class: segment ? "break" : "" },
-    h("h2", {}, `Segment ${segment + 1} of ${episode.segments.length}`),
+    h("h2", {}, `Segment ${outOf(segment, episode.segments.length)}`),
     h("p", { class: "muted" }, rewritten, rewritten && " ", `${plural(length, "token")}, ${number(sampled)} of them sampled.`),
   );
 }

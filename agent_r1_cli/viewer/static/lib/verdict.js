@@ -2,7 +2,7 @@
 
 import { h } from "viewer/lib/dom.js";
 import { plural } from "viewer/lib/format.js";
-import { beginning, visible } from "viewer/lib/visible.js";
+import { beginning } from "viewer/lib/visible.js";
 
 const BUDGETS = {
   max_turns: "It ran out of turns before it came to an end.",
@@ -11,30 +11,48 @@ const BUDGETS = {
 
 // Letters of a gold answer that is not found in a text by chance, as "no" would be.
 const TELLING = 4;
+// Turns that a sentence names.
+const NAMED = 8;
 
-/** Sentences about an episode, each with the turns it speaks of: [{tone, text, turns: [index]}]. */
-export function verdict(episode) {
+/** Sentences about an episode: [{tone, parts: [text or {turn}]}]. */
+function verdict(episode) {
   const { status, reason, turns } = episode;
   const found = [];
-  const say = (tone, text, of = []) => found.push({ tone, text, turns: of.map((turn) => turn.index) });
+  const say = (tone, ...parts) => found.push({ tone, parts: parts.flat(Infinity) });
   if (status === "failed")
     say(
       "bad",
       `The episode failed and was dropped; nothing was trained on it: ${reason ? beginning(reason, 1000) : "no reason was recorded"}`,
     );
-  if (status === "truncated") say("warn", BUDGETS[reason] ?? `It was cut: ${visible(reason)}.`);
+  if (status === "truncated") say("warn", BUDGETS[reason] ?? `It was cut: ${reason || "no reason was recorded"}.`);
   answered(episode, say);
   read(episode, say);
   const broken = turns.filter((turn) => turn.errors.length);
-  if (broken.length)
-    say("bad", `${plural(broken.length, "action")} could not be read: “${beginning(broken[0].errors[0], 160)}”`, broken);
+  const reasons = broken.flatMap((turn) => turn.errors);
+  if (broken.length) say("bad", `${plural(broken.length, "action")} could not be read`, first(broken, reasons));
   const failing = turns.filter((turn) => turn.calls.some((call) => call.error !== null));
-  const errors = failing.flatMap((turn) => turn.calls.filter((call) => call.error !== null));
-  if (errors.length)
-    say("bad", `${plural(errors.length, "tool call")} ended in an error: “${beginning(errors[0].error, 160)}”`, failing);
+  const errors = failing.flatMap((turn) => turn.calls.map((call) => call.error)).filter((error) => error !== null);
+  if (failing.length) say("bad", `${plural(errors.length, "tool call")} ended in an error`, first(failing, errors));
   const cut = turns.filter((turn) => turn.finish === "length");
-  if (cut.length) say("warn", `${plural(cut.length, "action")} cut by a token budget.`, cut);
+  if (cut.length) say("warn", `${plural(cut.length, "action")} ${cut.length === 1 ? "was" : "were"} cut by a token budget, in `, named(cut), ".");
   return found;
+}
+
+/** The first of some reasons with its turn, how many differ, and where the others are. */
+function first([turn, ...others], reasons) {
+  const kinds = new Set(reasons).size;
+  return [
+    kinds > 1 ? `, for ${kinds} different reasons` : "",
+    others.length ? ", first in " : ", in ",
+    { turn: turn.index },
+    `: “${beginning(reasons[0], 160)}”`,
+    others.length ? ["; then in ", named(others)] : "",
+  ];
+}
+
+function named(turns) {
+  const links = turns.slice(0, NAMED).map(({ index }, place) => [place ? ", " : "", { turn: index }]);
+  return [links, turns.length > NAMED ? ` and ${turns.length - NAMED} more` : ""];
 }
 
 function answered({ status, reason, answer, task, turns }, say) {
@@ -45,7 +63,7 @@ function answered({ status, reason, answer, task, turns }, say) {
       success ? "The environment says that the goal was reached." : "The environment says that the goal was not reached.",
     );
   if (status !== "terminated" || answer !== null || !task.answers.length) return;
-  say("bad", `It ended without an answer${reason ? ` (${visible(reason)})` : ""}.`);
+  say("bad", `It ended without an answer${reason ? ` (${reason})` : ""}.`);
 }
 
 /** Of an episode whose answer is wrong: whether the gold answer stood in what the policy read. */
@@ -55,19 +73,19 @@ function read({ status, answer, task, rewards, turns }, say) {
   const whole = turns.every((turn) => turn.observation?.every((message) => !message.cut));
   if (status === "failed" || !wrong || !gold.length || gold.length < task.answers.length || !whole) return;
   const holds = (turn) => turn.observation.some(({ content }) => gold.some((one) => content.toLowerCase().includes(one)));
-  const found = turns.slice(1).filter(holds).slice(0, 1);
-  if (found.length) say("muted", "The policy read the gold answer, first before", found);
+  const found = turns.slice(1).find(holds);
+  if (found) say("muted", "The policy had read the gold answer before ", { turn: found.index }, ".");
   else say("muted", "Nothing that the policy read after the question holds the gold answer.");
 }
 
-/** The verdict as a list; `goTo(turn)` opens the turns that a sentence speaks of. */
-export function verdictList(episode, goTo) {
-  const items = verdict(episode).map(({ tone, text, turns }) =>
+/** The verdict as a list; `goTo(turn)` opens the turns that a sentence names, without it they are text. */
+export function verdictList(episode, goTo = null) {
+  const shown = ({ turn }) => (goTo ? h("button", { onclick: () => goTo(turn) }, `turn ${turn}`) : `turn ${turn}`);
+  const items = verdict(episode).map(({ tone, parts }) =>
     h(
       "li",
       { class: tone },
-      text,
-      turns.slice(0, 8).map((turn) => [" ", h("button", { onclick: () => goTo(turn) }, `turn ${turn + 1}`)]),
+      parts.map((part) => (typeof part === "string" ? part : shown(part))),
     ),
   );
   return items.length ? h("ul", { class: "verdict" }, items) : null;

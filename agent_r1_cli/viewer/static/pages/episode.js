@@ -121,7 +121,7 @@ export async function show(place, { parts, query }) {
 
 function titleOf(parts, episode) {
   const place = parts[2] === "steps" ? `step ${parts[3]}` : parts[3];
-  return `episode ${episode.row + 1} of ${place}, ${parts[1]}`;
+  return `episode ${episode.row} of ${place}, ${parts[1]}`;
 }
 
 function way(run, parts, episode) {
@@ -129,5 +129,5 @@ function way(run, parts, episode) {
     parts[2] === "steps"
       ? [`step ${parts[3]}`, to(stepParts(run, parts[3]))]
       : [`evaluation ${parts[3]}`, to(["runs", run, "evaluations"])];
-  return crumbs(run, room, [`episode ${episode.row + 1}`, to(parts)]);
+  return crumbs(run, room, [`episode ${episode.row}`, to(parts)]);
 }

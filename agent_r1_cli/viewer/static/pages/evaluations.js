@@ -1,12 +1,14 @@
 // Questions by evaluations: what the policy learnt and what it forgot, with links to the episodes.
 
-import { get } from "viewer/lib/api.js";
+import { get, getOrNull } from "viewer/lib/api.js";
+import { isNumber } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { plural } from "viewer/lib/format.js";
 import { CHANGES, reading } from "viewer/lib/learnt.js";
 import { matrix } from "viewer/lib/matrix.js";
 import { refresher } from "viewer/lib/refresh.js";
 import { remember, to } from "viewer/lib/router.js";
+import { sorted } from "viewer/lib/table.js";
 
 const ORDERS = { asked: "as they were asked", low: "lowest scores first", high: "highest scores first" };
 
@@ -22,6 +24,12 @@ export async function show(place, { parts, query }) {
   let answer = await get(parts, { score: chosen.score });
   let questions = [];
   let grid = null;
+  let closed = false;
+  const read = refresher(async () => {
+    const before = JSON.stringify(answer);
+    answer = await get(parts, { score: chosen.score });
+    if (!closed && JSON.stringify(answer) !== before) redraw();
+  });
 
   const text = h("input", {
     type: "search",
@@ -31,12 +39,9 @@ export async function show(place, { parts, query }) {
   });
   text.addEventListener("input", () => keep({ text: text.value }));
   const score = select("Score", async (value) => {
-    try {
-      answer = await get(parts, { score: value });
-      keep({ score: value });
-    } catch (error) {
-      fill(body, h("p", { class: "problem", role: "alert" }, error.message));
-    }
+    keep({ score: value });
+    await read();
+    score.value = answer.score; // what the matrix shows, if the other one could not be had
   });
   const sets = select("Set", (value) => keep({ set: value }));
   const order = select("Order", (value) => keep({ order: value }));
@@ -86,13 +91,7 @@ export async function show(place, { parts, query }) {
       Object.entries(ORDERS).map(([one, label]) => option(one, label, chosen.order)),
     );
     const problems = (answer.problems ?? []).map((problem) => h("p", { class: "problem" }, problem));
-    fill(
-      body,
-      problems,
-      answer.questions.length
-        ? grid
-        : !problems.length && h("p", { class: "empty" }, "This run has no evaluations yet."),
-    );
+    fill(body, problems, answer.questions.length ? grid : !problems.length && nothing(id));
     arrange();
     if (scrolled) [grid.scrollTop, grid.scrollLeft] = scrolled;
   }
@@ -122,10 +121,9 @@ export async function show(place, { parts, query }) {
       ),
     );
     const shown = asked.filter((one) => !chosen.change || one.change === chosen.change);
-    if (chosen.order !== "asked")
-      shown.sort((a, b) => (chosen.order === "low" ? 1 : -1) * ((a.mean ?? 0) - (b.mean ?? 0)));
+    const by = { value: (one) => one.mean };
     grid.update(
-      shown,
+      chosen.order === "asked" ? shown : sorted(shown, by, chosen.order === "low" ? "up" : "down"),
       answer.evaluations.map((_, column) => mean(asked.map((one) => one.cells[column]))),
     );
   }
@@ -133,8 +131,7 @@ export async function show(place, { parts, query }) {
   function keep(change) {
     Object.assign(chosen, change);
     remember(parts, { ...chosen, order: chosen.order === "asked" ? "" : chosen.order });
-    if ("score" in change) redraw();
-    else arrange();
+    arrange();
   }
 
   function link(question, column) {
@@ -152,13 +149,12 @@ export async function show(place, { parts, query }) {
       ["evaluations", to(parts)],
     ],
     runs: [id],
-    changed: refresher(async () => {
-      const before = JSON.stringify(answer);
-      answer = await get(parts, { score: chosen.score });
-      if (JSON.stringify(answer) !== before) redraw();
-    }),
+    changed: read,
     shown: () => grid.shown(),
-    close: () => grid.close(),
+    close: () => {
+      closed = true;
+      grid.close();
+    },
     keys: {
       "/": ["filter questions", () => text.focus()],
       l: ["learnt", () => keep({ change: chosen.change === "learnt" ? "" : "learnt" })],
@@ -182,7 +178,19 @@ function textOf({ question, task, answers }) {
   return [question, task, ...answers].join(" ").toLowerCase();
 }
 
+/** In place of the matrix: why it is empty, and what fills it. */
+function nothing(id) {
+  const place = h("p", { class: "empty" });
+  getOrNull(["runs", id]).then((run) => {
+    const trains = run?.summary.state === "training";
+    const command = h("code", {}, `agent-r1 eval ${run?.summary.path ?? id}`);
+    fill(place, trains ? "This run has no evaluations yet." : ["This run has no evaluations; ", command, " makes one."]);
+  });
+  return place;
+}
+
+/** Of the scores that are numbers. */
 function mean(values) {
-  const known = values.filter((value) => value !== null);
+  const known = values.filter(isNumber);
   return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 }

@@ -5,6 +5,7 @@ import { compared } from "viewer/lib/comparison.js";
 import { configuration } from "viewer/lib/configuration.js";
 import { curves } from "viewer/lib/curves.js";
 import { fill, h } from "viewer/lib/dom.js";
+import { drawing } from "viewer/lib/assets.js";
 import { eventNotes, healthNotes } from "viewer/lib/notes.js";
 import { swatch } from "viewer/lib/palette.js";
 import { refresher } from "viewer/lib/refresh.js";
@@ -12,48 +13,65 @@ import { remember, to } from "viewer/lib/router.js";
 import { runData } from "viewer/lib/run_data.js";
 import { evaluationList } from "viewer/lib/run_evaluations.js";
 import { episodeSteps, problems, runHead } from "viewer/lib/run_head.js";
+import { slot } from "viewer/lib/slot.js";
 import { state } from "viewer/lib/state.js";
 
 export async function show(place, { parts, query }) {
   const several = parts[0] === "compare";
   const ids = several ? [...new Set(compared(query.runs))] : [parts[1]];
   if (!ids.length) throw new ApiError("No runs are named; tick two runs or more in the list of runs.");
-  const runs = await Promise.all(ids.map(runData));
+  const [runs] = await Promise.all([Promise.all(ids.map(runData)), drawing()]);
   const charts = curves({
     runs,
-    catalogue: catalogueOf(runs),
     query,
     onquery: (changed) => remember(parts, { runs: query.runs, ...changed }),
     open: openStep,
   });
-  const head = h("div");
-  const rest = h("div");
+  const updates = [];
+  const settings = part(
+    ({ detail }) => [detail.config, detail.sources],
+    () => configuration(runs),
+  );
+  const evaluated = part(
+    ({ detail }) => detail.evaluations,
+    () => evaluationList(runs),
+  );
+  const notes = runs.map((run) => [
+    several && h("h2", {}, run.label),
+    part(
+      () => [run.detail.health, run.detail.alarms],
+      () => healthNotes(run.detail),
+    ),
+    part(
+      () => run.detail.events,
+      () => eventNotes(run.detail),
+    ),
+  ]);
+  const steps = part(
+    ({ detail }) => detail.episode_steps,
+    () => !several && episodeSteps(runs[0]),
+  );
+  const head = part(
+    ({ detail }) => detail,
+    () => (several ? comparedHead(runs) : runHead(runs[0])),
+  );
   let shown = null;
-  fill(place, head, charts, rest);
+  let closed = false;
+  fill(place, head, charts, several ? [settings, evaluated, notes] : [notes, evaluated, steps, settings]);
   draw();
 
+  /** A part of the page, drawn anew when what `about` says of the runs changes. */
+  function part(about, build) {
+    const element = slot(build);
+    updates.push(() => element.update(runs.map(about)));
+    return element;
+  }
+
   function draw() {
+    updates.forEach((update) => update());
     const now = JSON.stringify(runs.map((run) => [run.detail, run.metrics.steps.length]));
-    if (now === shown) return;
-    if (shown !== null) charts.update();
+    if (shown !== null && now !== shown) charts.update();
     shown = now;
-    fill(head, several ? comparedHead(runs) : runHead(runs[0]));
-    if (several)
-      fill(
-        rest,
-        configuration(runs),
-        evaluationList(runs),
-        runs.map((run) => [h("h2", {}, run.label), healthNotes(run.detail), eventNotes(run.detail)]),
-      );
-    else
-      fill(
-        rest,
-        healthNotes(runs[0].detail),
-        eventNotes(runs[0].detail),
-        evaluationList(runs),
-        episodeSteps(runs[0]),
-        configuration(runs),
-      );
   }
 
   const news = new Map(runs.map((run) => [run.id, refresher(() => read(run))]));
@@ -61,11 +79,10 @@ export async function show(place, { parts, query }) {
   async function read(run) {
     await run.readMetrics();
     await run.readDetail();
-    draw();
+    if (!closed) draw();
   }
 
   const names = runs.map((run) => run.label).join(", ");
-  const last = runs[0].detail.episode_steps.at(-1);
   return {
     title: names,
     crumbs: [
@@ -74,11 +91,16 @@ export async function show(place, { parts, query }) {
     ],
     runs: ids,
     changed: ({ run }) => news.get(run)?.(),
-    close: charts.close,
+    close: () => {
+      closed = true;
+      charts.close();
+    },
     keys: {
       "/": ["filter metrics", charts.filter],
-      ...(!several && last !== undefined ? { e: ["episodes of the last step", () => openStep(runs[0], last)] } : {}),
-      ...(!several ? { v: ["evaluations", () => (location.hash = to(["runs", runs[0].id, "evaluations"]))] } : {}),
+      ...(!several && {
+        e: ["episodes of the last step", () => openStep(runs[0], runs[0].detail.episode_steps.at(-1))],
+        v: ["evaluations", () => (location.hash = to(["runs", runs[0].id, "evaluations"]))],
+      }),
     },
   };
 }
@@ -105,8 +127,4 @@ function comparedHead(runs) {
     runs.map(entry),
     runs.map((run) => problems(run.detail)),
   );
-}
-
-function catalogueOf(runs) {
-  return [...new Map(runs.flatMap((run) => run.detail.catalogue).map((one) => [one.name, one])).values()];
 }

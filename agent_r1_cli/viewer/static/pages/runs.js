@@ -99,6 +99,8 @@ export async function show(place, { query }) {
     runs: [],
     changed: refresher(async () => {
       answer = await get(["runs"]);
+      const there = new Set(answer.runs.map((run) => run.id));
+      for (const id of picked) if (!there.has(id)) picked.delete(id);
       const focused = document.activeElement?.closest("tr")?.dataset.href;
       const ticking = document.activeElement?.type === "checkbox";
       draw();
@@ -180,7 +182,7 @@ function steps(run) {
 
 function curveLabel(run) {
   const values = (run.curve ?? []).map(([, value]) => value).filter((value) => typeof value === "number");
-  return values.length ? `reward/mean from ${number(values[0])} to ${number(values.at(-1))}` : "no steps yet";
+  return values.length ? `reward/mean from ${number(values[0])} to ${number(values.at(-1))}` : "no curve of reward/mean";
 }
 
 function kindOf(run) {

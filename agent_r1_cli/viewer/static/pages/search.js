@@ -11,10 +11,9 @@ import { hitItem } from "viewer/lib/search_hit.js";
 export async function show(place, { parts, query }) {
   if (isExport) throw new ApiError("An exported page has no search, which needs the run itself.");
   const run = parts[1];
-  const { episode_steps: steps } = await get(["runs", run]);
-  const newestFirst = [...steps].sort((a, b) => b - a);
+  const { episode_steps: known } = await get(["runs", run]);
   const form = searchForm(query, () => begin());
-  const status = h("span", { role: "status" }, `${plural(steps.length, "step")} to search, the newest first.`);
+  const status = h("span", { role: "status" }, `${plural(known.length, "step")} to search, the newest first.`);
   const progress = h("progress", { max: 1, value: 0, "aria-label": "Steps searched" });
   const stop = h("button", { onclick: () => halt("stopped"), disabled: true }, "stop");
   const onward = h("button", { onclick: () => search(), disabled: true }, "go on");
@@ -22,6 +21,8 @@ export async function show(place, { parts, query }) {
   const problems = h("div", {});
   let running = null;
   let searched = 0;
+  let steps = known.length;
+  let next = null; // the newest step that is not searched yet; null: the newest of all
   let shown = new Set();
   fill(
     place,
@@ -52,6 +53,7 @@ export async function show(place, { parts, query }) {
   /** A new search; the one before ends at once. */
   function begin() {
     searched = 0;
+    next = null;
     shown = new Set();
     fill(list);
     fill(problems);
@@ -68,12 +70,16 @@ export async function show(place, { parts, query }) {
     onward.disabled = true;
     say("searching");
     try {
-      const from = before ? newestFirst[before] : null;
-      for await (const line of stream([...parts], { ...asked(form), from }, mine.signal)) {
+      for await (const line of stream([...parts], { ...asked(form), from: next }, mine.signal)) {
         if (mine.signal.aborted) return;
         if (line.hit) add(line.hit);
         if (line.problem) problems.append(h("p", { class: "problem" }, line.problem));
-        if (line.progress) searched = before + line.progress.searched;
+        if (line.progress) {
+          // A run that trains may have more steps by now than when the page was opened.
+          searched = before + line.progress.searched;
+          steps = before + line.progress.steps;
+          next = line.progress.step - 1;
+        }
         say("searching");
       }
       halt("searched");
@@ -94,7 +100,7 @@ export async function show(place, { parts, query }) {
   function halt(what) {
     running?.abort();
     stop.disabled = true;
-    onward.disabled = searched >= newestFirst.length;
+    onward.disabled = searched >= steps;
     say(what);
   }
 
@@ -107,9 +113,9 @@ export async function show(place, { parts, query }) {
   }
 
   function say(what) {
-    progress.max = Math.max(1, newestFirst.length);
+    progress.max = Math.max(1, steps);
     progress.value = searched;
-    fill(status, `${what} ${number(searched)} of ${plural(newestFirst.length, "step")}, ${plural(shown.size, "hit")}`);
+    fill(status, `${what} ${number(searched)} of ${plural(steps, "step")}, ${plural(shown.size, "hit")}`);
   }
 
   function move(by) {

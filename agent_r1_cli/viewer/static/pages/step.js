@@ -5,51 +5,71 @@ import { fill, h } from "viewer/lib/dom.js";
 import { plural, seconds } from "viewer/lib/format.js";
 import { groupColumns } from "viewer/lib/group_columns.js";
 import { carrier, crumbs, episodeParts, groupParts, neighbour, stepParts } from "viewer/lib/places.js";
+import { refresher } from "viewer/lib/refresh.js";
 import { remember, to } from "viewer/lib/router.js";
+import { slot } from "viewer/lib/slot.js";
 import { moveRow, table } from "viewer/lib/table.js";
 import { beginning } from "viewer/lib/visible.js";
 
 export async function show(place, { parts, query }) {
   const run = parts[1];
-  let { step, previous, next, groups, dropped } = await get(parts);
+  let found = await get(parts);
+  const { step } = found;
   const sort = sortOf(query.sort);
   const address = () => ({ sort: sortText(sort.chosen) });
   let links;
-  const nav = h("nav", { class: "row places", "aria-label": "Other steps" });
-  const list = table({
-    label: "Groups",
-    columns: groupColumns(run, step, groups),
-    rows: groups,
-    sort: sort.chosen,
-    onsort: (chosen) => {
-      sort.chosen = chosen;
-      remember(parts, address());
-      links.update();
-    },
-    link: (row) => to(groupParts(run, step, row.group)),
+  let list;
+  const nav = slot(places);
+  const body = slot(({ groups, dropped }) => {
+    list = groups.length ? groupTable(groups) : h("p", { class: "empty" }, "This step has no groups.");
+    return [h("p", { class: "muted" }, summary(groups, dropped)), list, droppedTable(run, step, dropped)];
   });
-  drawNav();
-  fill(
-    place,
-    nav,
-    h("h1", {}, `Step ${step}`),
-    h("p", { class: "muted" }, summary(groups, dropped)),
-    groups.length ? list : h("p", { class: "empty" }, "This step has no groups."),
-    droppedTable(run, step, dropped),
-  );
+  // A run that trains on gets a next step; a run that was resumed may have played this one again.
+  const read = refresher(async () => {
+    found = await get(parts);
+    draw();
+  });
+  fill(place, nav, h("h1", {}, `Step ${step}`), body);
+  draw();
   const keys = {
-    n: ["next step", () => links.visit(next === null ? null : stepParts(run, next))],
-    p: ["step before", () => links.visit(previous === null ? null : stepParts(run, previous))],
+    n: ["next step", () => links.visit(found.next === null ? null : stepParts(run, found.next))],
+    p: ["step before", () => links.visit(found.previous === null ? null : stepParts(run, found.previous))],
     j: ["next group", () => moveRow(list, 1)],
     k: ["group before", () => moveRow(list, -1)],
   };
   return { title: `step ${step}, ${run}`, crumbs: crumbs(run, [`step ${step}`, to(parts)]), runs: [run], changed, keys };
 
-  function drawNav() {
+  function changed({ what }) {
+    if (what === "episodes") read();
+  }
+
+  function draw() {
+    const { previous, next, groups, dropped } = found;
+    nav.update({ previous, next });
+    body.update({ groups, dropped });
+  }
+
+  function groupTable(groups) {
+    return table({
+      label: "Groups",
+      columns: groupColumns(run, step, groups),
+      rows: groups,
+      sort: sort.chosen,
+      onsort: (chosen) => {
+        sort.chosen = chosen;
+        remember(parts, address());
+        links.update();
+      },
+      link: (row) => to(groupParts(run, step, row.group)),
+    });
+  }
+
+  function places({ previous, next }) {
     links = carrier(address);
     const link = (one, label, key) => neighbour(links, one === null ? null : stepParts(run, one), label, key, `${label} step`);
-    fill(
-      nav,
+    return h(
+      "nav",
+      { class: "row places", "aria-label": "Other steps" },
       h(
         "span",
         { class: "row end" },
@@ -58,14 +78,6 @@ export async function show(place, { parts, query }) {
         link(next, "next", "n"),
       ),
     );
-  }
-
-  /** A run that trains on gets a next step; a run that was resumed may have played this one again. */
-  async function changed({ what }) {
-    if (what !== "episodes") return;
-    ({ previous, next, groups } = await get(parts));
-    drawNav();
-    list.update(groups);
   }
 }
 

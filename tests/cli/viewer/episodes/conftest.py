@@ -26,6 +26,8 @@ TALES = [
     ("look at the map", "sail to \U0001f602", "It is nowhere."),
 ]
 """The actions of three samples: they part in the second one, in the middle of a surrogate pair."""
+GREEDY = (TALES[0][0], "sail to the stars", "It is on Tortuga.")
+"""The actions of the baseline, which is compared with none of them."""
 RIGHT: dict[str, Any] = {
     "reward": 1.25,
     "rewards": {"exact_match": 1.0, "format": 0.5},
@@ -65,11 +67,12 @@ def tale(sample: int, task: Task = TASK, texts: Sequence[str] = TALES[0], **more
 
 
 def stumbling_tale() -> Trajectory:
-    """One with a tool's error, an action that cannot be read, a cut one, and no answer."""
+    """One with a tool's error, two actions that cannot be read, a cut one, and no answer."""
     one = tale(1, texts=TALES[1], **LOST)
     one.turns[1].calls = [CallRecord("map", {"scale": 3, "place": "Tortuga"}, "no ink left", 0.25)]
     one.turns[1].reward, one.turns[1].rewards = -0.25, {"valid_tool_call": -0.5}
-    one.turns[2].errors, one.turns[2].finish = ["this is no tool call"], "length"
+    one.turns[0].errors = ["this is no tool call"]
+    one.turns[2].errors, one.turns[2].finish = ["a tag is left open"], "length"
     return one
 
 
@@ -94,9 +97,9 @@ def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run `planted`: the file of step 1 is half a file, step 2 is made here, step 3 is recorded."""
     run = tmp_path_factory.mktemp("planted") / "planted"
     shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    samples = [tale(0), stumbling_tale(), tale(2, texts=TALES[2], **WRONG)]
+    samples = [tale(0), stumbling_tale(), tale(3, texts=TALES[2], **WRONG)]
     twins = [tale(sample, make_task("twins", "Who is who?", ())) for sample in (0, 1)]
-    greedy = tale(3, baseline=True)
+    greedy = tale(4, texts=GREEDY, baseline=True)
     dropped = tale(0, make_task("wreck", "Who sank?", ("all",)), status=EndStatus.FAILED, reason=WHY, answer=None)
     trained = [*samples, *twins]
     path = run / f"trajectories/step_{PLANTED:06d}.parquet"
@@ -118,7 +121,7 @@ def planted_at(planted: Path, serve: Callable[[Path], AbstractContextManager[str
 
 @pytest.fixture
 def arrive() -> Callable[[Any, str], None]:
-    """`arrive(page, "episode 2 of step 2")` waits for the page whose title begins so."""
+    """`arrive(page, "episode 1 of step 2")` waits for the page whose title begins so."""
     from playwright.sync_api import expect
 
     def wait(page: Any, title: str) -> None:

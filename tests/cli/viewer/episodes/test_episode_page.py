@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
+from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -26,22 +29,21 @@ def test_a_reward_of_zero_is_shown_as_zero(open_planted: Open) -> None:
 
 def test_segments_and_what_went_wrong_are_told(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/1")
-    verdict = page.locator(".verdict li").all_inner_texts()
-    assert [line.split(" turn ")[0].split("“")[0].strip() for line in verdict] == [
+    assert page.locator(".verdict li").all_inner_texts() == [
         "It ran out of turns before it came to an end.",
-        "The policy read the gold answer, first before",
-        "1 action could not be read:",
-        "1 tool call ended in an error:",
-        "1 action cut by a token budget.",
+        "The policy had read the gold answer before turn 1.",
+        "2 actions could not be read, for 2 different reasons, first in turn 0: “this is no tool call”; then in turn 2",
+        "1 tool call ended in an error, in turn 1: “no ink left”",
+        "1 action was cut by a token budget, in turn 2.",
     ]
-    assert "no ink left" in verdict[3]
-    page.locator(".verdict li").nth(3).get_by_role("button", name="turn 2").click()
+    page.locator(".verdict li").nth(3).get_by_role("button", name="turn 1").click()
+    expect(page.locator(".turn[data-turn='1'] h3")).to_be_in_viewport()
     call = page.locator(".calls li.error").inner_text().split("\n")
     assert call == ["map", "0.25 s", "scale", "3", "place", "Tortuga", "✕ error:", "no ink left"]
-    assert "segment 2" in page.locator(".conversation .break").inner_text()
+    assert "segment 1" in page.locator(".conversation .break").inner_text()
     assert page.locator(".turn.closing").inner_text().endswith("The end of the map.")
     page.keyboard.press("t")
-    assert page.locator(".segment > header h2").all_inner_texts() == ["Segment 1 of 2", "Segment 2 of 2"]
+    assert page.locator(".segment > header h2").all_inner_texts() == ["Segment 0 (0 to 1)", "Segment 1 (0 to 1)"]
     assert "The context was rewritten" in page.locator(".segment > header.break").inner_text()
 
 
@@ -58,6 +60,17 @@ def test_a_failed_episode_begins_with_why(open_planted: Open) -> None:
     assert first == "The episode failed and was dropped; nothing was trained on it: the tool 'sextant' was lost at sea"
     page.keyboard.press("t")
     assert page.locator(".legend button[data-key=advantage]").is_disabled()
+
+
+def test_a_cut_episode_says_why_or_that_nobody_knows(open_planted: Open) -> None:
+    said = open_planted("steps/2/episodes/1").evaluate(
+        """async () => {
+          const { verdictList } = await import("viewer/lib/verdict.js");
+          const episode = { status: "truncated", turns: [], answer: "1", rewards: {}, task: { answers: [] } };
+          return ["", "the tide"].map((reason) => verdictList({ ...episode, reason }).textContent);
+        }"""
+    )
+    assert said == ["It was cut: no reason was recorded.", "It was cut: the tide."]
 
 
 def test_keys_lead_to_neighbours_and_keep_the_view(open_planted: Open, arrive: Arrive) -> None:
@@ -79,13 +92,40 @@ def test_keys_lead_to_neighbours_and_keep_the_view(open_planted: Open, arrive: A
     ):
         page.keyboard.press(key)
         _, step, _, row = place.split("/")
-        arrive(page, f"episode {int(row) + 1} of step {step},")
+        arrive(page, f"episode {row} of step {step},")
         assert page.evaluate("location.hash") == f"#/runs/planted/{place}{kept}"
         shown = page.locator(".legend button[aria-pressed=true]").inner_text()
         assert shown == ("action mask" if place == GREEDY else "advantage"), "a baseline has no advantages"
     page.keyboard.press("g")
     page.wait_for_selector(".sample-column")
     assert page.evaluate("location.hash").startswith("#/runs/planted/steps/2/groups/1")
+
+
+def test_a_page_that_was_left_before_it_loaded_leaves_the_address_alone(open_planted: Open, arrive: Arrive) -> None:
+    page = open_planted("steps/2")
+    held: list[Any] = []
+    page.route("**/episodes/0", lambda route: held.append(route))
+    with page.expect_request("**/episodes/0"):
+        page.evaluate("location.hash = '#/runs/planted/steps/2/episodes/0?view=tokens'")
+    page.evaluate("location.hash = '#/runs/planted/steps/3'")
+    arrive(page, "step 3")
+    with page.expect_request("**/steps/2"):  # which the page of the episode asks for once it is built
+        held[0].continue_()
+    assert page.evaluate("location.hash") == "#/runs/planted/steps/3"
+
+
+def test_numbers_are_those_of_files_and_of_python(open_planted: Open, planted: Path) -> None:
+    page = open_planted("steps/2/episodes/2")
+    nav = page.get_by_role("navigation", name="Other episodes")
+    expect(nav.locator(".chip")).to_have_text([re.compile(one) for one in ("^0 ", "^1 ", "^3 ", "^greedy$")])
+    assert "episode 2 (0 to 6)" in nav.inner_text()
+    assert page.locator(".turn h3").all_inner_texts()[:3] == ["turn 0", "turn 1", "turn 2"]
+    run = Run.open(planted)
+    one = run.read_trajectories(2)[2]
+    assert (one.sample, [turn.index for turn in one.turns]) == (3, [0, 1, 2])
+    shown = run.show(step=2, group=0, sample=3)
+    assert shown.address == "#/runs/planted/steps/2/episodes/2"
+    assert repr(shown).startswith("planted, step 2, group 0 (0 to 1), sample 3 (0 to 1, 3)")
 
 
 def test_an_episode_without_turns_and_a_run_without_a_tokenizer_are_shown(
@@ -111,7 +151,7 @@ def test_a_turn_leads_to_its_tokens_and_back(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/1")
     page.locator(".turn[data-turn='2']").get_by_role("button", name="tokens").click()
     label = page.locator(".run[data-turn='2']").get_by_role("button")
-    assert label.inner_text() == "turn 3 · action · 2 tokens"
+    assert label.inner_text() == "turn 2 · action · 2 tokens"
     label.click()
     assert page.locator(".turn[data-turn='2']").is_visible()
 

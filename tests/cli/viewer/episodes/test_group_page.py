@@ -19,7 +19,7 @@ def columns(page: Any) -> Any:
 
 def test_the_texts_part_where_the_actions_do(open_planted: Open) -> None:
     page = open_planted("steps/2/groups/0")
-    assert "they part in the action of turn 2" in page.locator("section.panel").inner_text()
+    assert "they part in the action of turn 1" in page.locator("section.panel").inner_text()
     for sample, rest in enumerate(("\U0001f600", "\U0001f601 and dig", "\U0001f602")):
         cells = columns(page).nth(sample).locator(".cell")
         assert cells.nth(0).locator(".did .shared").inner_text() == "look at the map"
@@ -27,6 +27,32 @@ def test_the_texts_part_where_the_actions_do(open_planted: Open) -> None:
         assert cells.nth(1).locator(".did .rest").inner_text() == rest
         assert cells.nth(2).locator(".did .shared").count() == 0, "after they part, nothing is shared"
         assert columns(page).nth(sample).locator(".parts").count() == 1
+    greedy = columns(page).nth(3)
+    assert greedy.locator(".did").all_inner_texts() == ["look at the map", "sail to the stars", "It is on Tortuga."]
+    assert greedy.locator(".shared, .parts").count() == 0
+
+
+def test_they_part_where_a_word_a_tag_or_a_turn_begins(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0")
+    asked = {
+        ("I know: <answer>A", "I know: <search>B"): "I know: ",
+        ("I know</think>", "I know<answer>"): "I know",
+        ("it is at", "it is attic"): "it is ",
+        ("it is at", "it is at home"): "it is at",
+        ("Tortuga", "Tortoise"): "",
+        ("3 < 4", "3 < 5"): "3 < ",
+        ("lighthouse", "lighthouse"): None,
+    }
+    parted = page.evaluate(
+        """async (asked) => {
+          const { parting } = await import("viewer/lib/parting.js");
+          const sample = (text) => [{ kind: "action", turn: 0, text, cut: null }];
+          const shared = (texts, at) => at && texts[0].slice(0, at.offset);
+          return asked.map((texts) => shared(texts, parting(texts.map(sample))));
+        }""",
+        [list(texts) for texts in asked],
+    )
+    assert parted == list(asked.values())
 
 
 def test_samples_that_never_part_say_so(open_planted: Open) -> None:
@@ -71,11 +97,11 @@ def test_answers_of_tools_are_folded_but_there(open_planted: Open) -> None:
 def test_keys_and_links_lead_on(open_planted: Open, arrive: Arrive) -> None:
     page = open_planted("steps/2/groups/0?view=tokens")
     page.keyboard.press("j")
-    arrive(page, "group 2")
-    page.keyboard.press("k")
     arrive(page, "group 1")
-    page.get_by_role("link", name="sample 2").click()
-    arrive(page, "episode 3 of step 2")
+    page.keyboard.press("k")
+    arrive(page, "group 0")
+    page.get_by_role("link", name="sample 3").click()
+    arrive(page, "episode 2 of step 2")
     assert page.evaluate("location.hash") == "#/runs/planted/steps/2/episodes/2?view=tokens", "the view is kept"
 
 
@@ -84,3 +110,36 @@ def test_on_a_phone_samples_stand_below_one_another(open_planted: Open) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     boxes = [columns(page).nth(sample).bounding_box() for sample in range(3)]
     assert all(first["y"] + first["height"] <= second["y"] for first, second in pairwise(boxes))
+
+
+def test_texts_part_where_one_ends_and_where_those_that_were_cut_are_of_other_lengths(open_planted: Open) -> None:
+    found = open_planted("steps/2/groups/1").evaluate(
+        """async () => {
+          const { parting, pieces } = await import("viewer/lib/parting.js");
+          const said = (text, cut = null) => ({ kind: "action", turn: 0, text, cut });
+          const read = (content, cut) => ({ kind: "observation", turn: 0, messages: [{ content, cut }] });
+          const turns = [{ text: "go" }, { text: "go" }];
+          const roles = { system: "s", user: "u", assistant: "go", tool: "t" };
+          const messages = ["system", "user", "assistant", "tool", "assistant", "tool"]
+            .map((role) => ({ role, content: roles[role] }));
+          return {
+            ended: parting([[said("a")], [said("a"), said("b")]]),
+            cut: parting([[said("a"), said("begins", 30000)], [said("a"), said("begins", 30001)]]),
+            answers: parting([[read("begins", 30000)], [read("begins", 40000)]]),
+            never: parting([[said("a", 30000)], [said("a", 30000)]]),
+            alone: parting([[said("a")]]),
+            pieces: pieces({ turns, messages }).map((one) => [one.kind, one.turn, one.messages?.length ?? one.text]),
+          };
+        }"""
+    )
+    assert found == {
+        "ended": {"piece": 1, "offset": 0},
+        "cut": {"piece": 1, "offset": 6},
+        "answers": {"piece": 0, "offset": 6},
+        "never": None,
+        "alone": None,
+        "pieces": [
+            *(["observation", 0, 2], ["action", 0, "go"], ["observation", 1, 1], ["action", 1, "go"]),
+            ["closing", 2, 1],
+        ],
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -48,6 +50,33 @@ def hostile(sample: int, answer_of_tool: str, **more: Any) -> Trajectory:
     return one
 
 
+def spoil(run: Path) -> None:
+    """Every text of the run's own files is hostile, too."""
+    (run / "config.yaml").write_text(json.dumps({HOSTILE: HOSTILE, "algorithm": {"name": HOSTILE}}))
+    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, HOSTILE: 1.0}) + "\n")
+    about = {"name": HOSTILE, "unit": HOSTILE, "better": "higher", "meaning": HOSTILE}
+    (run / "metric_catalogue.json").write_text(json.dumps([about]))
+    alarm = {
+        "monitor": HOSTILE,
+        "step": 1,
+        "since": 1,
+        "event": "begins",
+        "value": 1.0,
+        "threshold": 0.5,
+        "severe": True,
+    }
+    (run / "health.jsonl").write_text(json.dumps(alarm | {"sentence": HOSTILE}) + "\n")
+    event = {"time": 1.0, "step": 1, "event": "note", "text": HOSTILE}
+    (run / "events.jsonl").write_text(json.dumps(event) + "\n")
+    for path in sorted((run / "evaluations").glob("step_*.jsonl")):
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        records[0] |= {"question": HOSTILE, "answers": [HOSTILE], "prediction": HOSTILE}
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        found = json.loads(path.with_suffix(".json").read_text())
+        found["episodes"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.with_suffix(".json").write_text(json.dumps(found | {"headline": HOSTILE}))
+
+
 @pytest.fixture(scope="module")
 def address(
     recorded: Path, tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], AbstractContextManager[str]]
@@ -62,6 +91,7 @@ def address(
         hostile(3, HOSTILE, status=EndStatus.FAILED),
     ]
     write_trajectories(run / "trajectories/step_000003.parquet", 3, episodes)
+    spoil(run)
     with serve(run) as place:
         yield place
 
@@ -87,6 +117,8 @@ def open_hostile(open_page: Open, address: str) -> Iterator[Open]:
 @pytest.mark.parametrize(
     "place",
     [
+        "",
+        "evaluations",
         "steps/3",
         "steps/3/groups/0",
         "steps/3/episodes/0",
@@ -100,7 +132,10 @@ def test_hostile_text_is_text(open_hostile: Open, place: str, width: int) -> Non
     page = open_hostile(place, width=width)
     page.get_by_text("window.harmed=1").first.wait_for()
     text = page.locator("#page").text_content()
-    assert not set("\u202e\u202c\u2066\u2069\u200b\x00\x07\x1b\u2028\ufeff\U000e0041") & set(text)
+    told = page.locator("#page [title], #page [aria-label]").evaluate_all(
+        "all => all.map((one) => `${one.title}${one.ariaLabel}`).join()"
+    )
+    assert not set("\u202e\u202c\u2066\u2069\u200b\x00\x07\x1b\u2028\ufeff\U000e0041") & set(text + told)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

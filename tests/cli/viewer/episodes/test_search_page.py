@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
@@ -18,8 +19,6 @@ Arrive = Callable[[Any, str], None]
 
 
 def hits(page: Any) -> list[str]:
-    from playwright.sync_api import expect
-
     expect(page.locator(".search-state [role=status]")).to_have_text(re.compile("^searched"), timeout=30_000)
     return page.locator(".hits a").all_inner_texts()
 
@@ -28,25 +27,25 @@ def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: 
     page = open_planted("search")
     page.get_by_label("Text", exact=True).fill("AND DIG")
     page.keyboard.press("Enter")
-    assert hits(page) == ["step 2, episode 2"]
+    assert hits(page) == ["step 2, episode 1"]
     assert page.locator(".hits mark").inner_text() == "and dig", "as it is written there"
     assert page.locator(".hits .snippet").inner_text() == "…sail to \U0001f601 and dig…"
     assert page.locator(".search-state [role=status]").inner_text() == "searched 3 of 3 steps, 1 hit"
     assert page.evaluate("location.hash") == "#/runs/planted/search?text=AND+DIG"
-    page.get_by_role("link", name="step 2, episode 2").click()
-    arrive(page, "episode 2 of step 2")
+    page.get_by_role("link", name="step 2, episode 1").click()
+    arrive(page, "episode 1 of step 2")
 
 
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("status=failed", ["step 2, episode 7"]),
-        ("status=truncated&text=sail", ["step 2, episode 2"]),
-        ("tool_error=yes&text=sail", ["step 2, episode 2"]),
-        ("low=0.2&high=0.3&text=sail", ["step 2, episode 2"]),
+        ("status=failed", ["step 2, episode 6"]),
+        ("status=truncated&text=sail", ["step 2, episode 1"]),
+        ("tool_error=yes&text=sail", ["step 2, episode 1"]),
+        ("low=0.2&high=0.3&text=sail", ["step 2, episode 1"]),
         (
             "text=Hispaniola&turns_low=3&tool_error=no&low=1.75&status=terminated",
-            [f"step 2, episode {one}" for one in (1, 4, 5, 6)],
+            [f"step 2, episode {one}" for one in (0, 3, 4, 5)],
         ),
         ("text=Hispaniola&turns_low=4", []),
         ("text=no such words", []),
@@ -57,10 +56,18 @@ def test_an_address_holds_a_search(open_planted: Open, query: str, found: list[s
 
 
 def test_a_new_search_ends_the_one_before(open_planted: Open) -> None:
-    page = open_planted("search?text=e")
-    page.get_by_label("Text", exact=True).fill("and dig")
-    page.keyboard.press("Enter")
-    assert hits(page) == ["step 2, episode 2"]
+    page = open_planted("search")
+    held: list[Any] = []
+    page.route("**/search?text=e", lambda route: held.append(route))
+    text = page.get_by_label("Text", exact=True)
+    text.fill("e")
+    with page.expect_request("**/search?text=e"):
+        page.keyboard.press("Enter")
+    text.fill("and dig")
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("text=e")):
+        page.keyboard.press("Enter")
+    held[0].continue_()
+    assert hits(page) == ["step 2, episode 1"]
 
 
 def test_half_a_file_is_said_and_the_search_goes_on(open_planted: Open) -> None:
@@ -83,11 +90,19 @@ def crowded(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_search_goes_on_where_it_stopped(open_page: Open, crowded: Path, serve: Any) -> None:
     with serve(crowded) as address:
-        page = open_page("#/runs/planted/search?text=barnacle", at=address)
+        page = open_page("#/runs/planted/search", at=address)
+        status = page.locator(".search-state [role=status]")
+        assert status.inner_text() == "2 steps to search, the newest first."
+        shutil.copy(crowded / "trajectories/step_000003.parquet", crowded / "trajectories/step_000004.parquet")
+        page.get_by_label("Text", exact=True).fill("barnacle")
+        page.keyboard.press("Enter")
         assert len(hits(page)) == 520
         onward = page.get_by_role("button", name="go on")
-        onward.click()
-        assert len(hits(page)) == 523
+        for searched, found in ((2, 1040), (3, 1043)):
+            assert not onward.is_disabled()
+            onward.click()
+            expect(status).to_have_text(f"searched {searched} of 3 steps, {found:,} hits")
+        assert len(hits(page)) == 1043
         assert onward.is_disabled()
 
 

@@ -57,7 +57,7 @@ def test_dropped_episodes_stand_apart_with_their_reason(open_planted: Open, arri
     assert "the tool 'sextant' was lost at sea" in dropped.inner_text()
     assert all("wreck" not in line[0] for line in cells(page))
     dropped.get_by_role("link").click()
-    arrive(page, "episode 7 of step 2")
+    arrive(page, "episode 6 of step 2")
 
 
 def test_returns_and_baselines_lead_to_their_episodes(open_planted: Open, arrive: Arrive) -> None:
@@ -65,8 +65,10 @@ def test_returns_and_baselines_lead_to_their_episodes(open_planted: Open, arrive
     row = page.locator("tbody tr.link").first
     links = [link.get_attribute("href").split("/")[-1] for link in row.locator(".return").all()]
     assert links == ["0", "1", "2", "5"], "three samples, and the greedy baseline"
+    titles = [link.get_attribute("title") for link in row.locator(".return").all()]
+    assert titles == ["sample 0", "sample 1", "sample 3", "greedy baseline"], "sample 2 was dropped"
     row.locator(".return").nth(1).click()
-    arrive(page, "episode 2 of step 2")
+    arrive(page, "episode 1 of step 2")
 
 
 def test_a_phone_does_not_scroll_sideways(open_planted: Open) -> None:
@@ -79,7 +81,7 @@ def test_half_a_file_is_one_sentence(open_planted: Open, watched: Any) -> None:
     assert "step_000001.parquet is not a whole file of trajectories" in page.get_by_role("alert").inner_text()
 
 
-def test_a_step_that_is_recorded_becomes_the_next_one(
+def test_a_step_that_is_recorded_becomes_the_next_one_and_may_be_played_again(
     open_page: Open, planted: Path, tmp_path: Path, serve: Any, arrive: Arrive
 ) -> None:
     run = tmp_path / "planted"
@@ -92,3 +94,18 @@ def test_a_step_that_is_recorded_becomes_the_next_one(
         onward.wait_for()
         onward.click()
         arrive(page, "step 4")
+        shutil.copy(run / "trajectories/step_000002.parquet", run / "trajectories/step_000005.parquet")
+        onward.wait_for()
+        page.get_by_role("link", name="greedy").click()
+        arrive(page, "episode 5 of step 4")
+        page.keyboard.press("n")
+        arrive(page, "episode 5 of step 5")
+        page.get_by_role("link", name="step 5", exact=True).first.click()
+        arrive(page, "step 5")
+        assert len(cells(page)) == 2
+        # A run that was resumed has played the step again.
+        again = shutil.copy(run / "trajectories/step_000003.parquet", run / "trajectories/again")
+        again.replace(run / "trajectories/step_000005.parquet")
+        page.get_by_text("4 groups").wait_for()
+        assert len(cells(page)) == 4
+        assert page.get_by_role("table", name="Dropped episodes").count() == 0

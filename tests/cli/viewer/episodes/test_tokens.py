@@ -59,6 +59,16 @@ def versions_of(row: dict[str, Any]) -> list[str]:
     return found
 
 
+def turns_of(row: dict[str, Any]) -> list[str]:
+    """The number of the turn that sampled a token, from 0; a dash where it was not sampled."""
+    starts = [sum(row["segment_lengths"][:segment]) for segment in range(len(row["segment_lengths"]))]
+    found = [NONE] * len(row["ids"])
+    for place, turn in enumerate(json.loads(row["turns"])):
+        span = slice(starts[turn["segment"]] + turn["start"], starts[turn["segment"]] + turn["stop"])
+        found[span] = [str(place)] * len(found[span])
+    return found
+
+
 def number(shown: str) -> float | None:
     return None if shown == NONE else float(shown)
 
@@ -67,7 +77,7 @@ def check_tokens(shown: Sequence[dict[str, str]], row: dict[str, Any]) -> None:
     """Hold what the panel said of every token against the file."""
     count = len(row["ids"])
     columns = {name: row[name] or [None] * count for name in ("advantages", "learner_logprobs", "values")}
-    versions = versions_of(row)
+    versions, turns = versions_of(row), turns_of(row)
     for place, token in enumerate(shown):
         sampled = row["mask"][place] == 1
         known = {name: values[place] if sampled else None for name, values in columns.items()}
@@ -81,6 +91,9 @@ def check_tokens(shown: Sequence[dict[str, str]], row: dict[str, Any]) -> None:
         assert number(token["learner's log-prob"]) == learner
         assert number(token["gap"]) == (None if learner is None or engine is None else learner - engine)
         assert token["version"] == versions[place]
+        assert token["turn"] == turns[place]
+        chance = number(token["probability"])
+        assert chance == (None if engine is None else pytest.approx(math.exp(engine), rel=1e-3))
     assert len(shown) == count
 
 
@@ -155,7 +168,7 @@ def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path,
     row = pq.read_table(planted / "evaluations/step_000003.sea.parquet").to_pylist()[0]
     check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
     page.keyboard.press("j")
-    arrive(page, "episode 2 of step_000003")
+    arrive(page, "episode 1 of step_000003")
     assert page.evaluate("location.hash") == "#/runs/planted/evaluations/step_000003/episodes/1?set=sea&view=tokens"
 
 
@@ -163,20 +176,22 @@ def test_more_than_20000_tokens_come_on_demand(open_page: Open, planted: Path, t
     run = tmp_path / "planted"
     shutil.copytree(planted, run)
     path = run / "trajectories/step_000003.parquet"
-    write_trajectories(path, 3, [make_trajectory([([33] * 19_990, [40] * 20), ([50] * 400, [60] * 100)])])
+    turns = [([7] * 5, [8] * 5), ([33] * 19_990, [40] * 20), ([50] * 400, [60] * 100)]
+    write_trajectories(path, 3, [make_trajectory(turns, new_segment_at={1})])
     row = rows_of(run, 3)[0]
     with serve(run) as address:
         page = open_page("#/runs/planted/steps/3/episodes/0?view=tokens", at=address)
         tokens = page.locator(".tokens .token")
         assert tokens.count() == 20_000
-        page.get_by_role("button", name="show 510 more of 510 tokens").click()
-        page.locator(".tokens .token[data-i='20509']").wait_for(state="attached")
-        assert tokens.count() == 20_510
+        assert "20,520 tokens in 2 segments, 125 sampled" in page.locator(".episode-head").inner_text()
+        page.get_by_role("button", name="show 520 more of 520 tokens").click()
+        page.locator(".segment[data-segment='1'] .token[data-i='20509']").wait_for(state="attached")
+        assert tokens.count() == 20_520
         assert tokens.evaluate_all("all => all.map((one) => Number(one.classList.contains('sampled')))") == row["mask"]
         page.locator(".tokens").focus()
         page.keyboard.press("End")
         assert page.locator(".token-panel dd[data-name='log-prob'] data").get_attribute("value") == "-1"
-        assert page.locator(".token-panel dd[data-name=place]").inner_text() == "20,510 of 20,510"
+        assert page.locator(".token-panel dd[data-name=place]").inner_text() == "20,509 (0 to 20,509), segment 1"
 
 
 CONTRAST = """() => {
@@ -232,8 +247,18 @@ def test_colours_follow_the_numbers_and_leave_given_tokens_plain(open_planted: O
         assert page.locator(".ramp .labels span").all_inner_texts() == ends
         backgrounds = tokens.evaluate_all("all => all.map((one) => getComputedStyle(one).backgroundColor)")
         assert [background == "rgba(0, 0, 0, 0)" for background in backgrounds] == given
-    page.locator(".legend button[data-key=advantage]").click()
-    found = tokens.evaluate_all(POSITIONS)
-    for (below, at), advantage, bit in zip(found, row["advantages"], row["mask"], strict=True):
-        if bit:
-            assert (below, at) == (advantage < 0, pytest.approx(50 * abs(advantage), abs=0.06))
+    sampled = [place for place, bit in enumerate(row["mask"]) if bit]
+    values = [row["values"][place] for place in sampled]
+    low, high = min(values), max(values)
+    strengths = {
+        "advantage": [row["advantages"][place] / 2 for place in sampled],
+        "logprob": [1 - math.exp(row["logprobs"][place]) for place in sampled],
+        "value": [(value - low) / (high - low) for value in values],
+        "gap": [(row["learner_logprobs"][place] - row["logprobs"][place]) / 0.01 for place in sampled],
+        "version": [int(versions_of(row)[place]) - 4 for place in sampled],
+    }
+    for key, expected in strengths.items():
+        page.locator(f".legend button[data-key={key}]").click()
+        found = tokens.evaluate_all(POSITIONS)
+        for place, strength in zip(sampled, expected, strict=True):
+            assert found[place] == [strength < 0, pytest.approx(100 * abs(strength), abs=0.06)], key

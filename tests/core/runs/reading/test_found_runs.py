@@ -24,11 +24,20 @@ def test_runs_are_found_however_deep_and_named_by_their_folder(tmp_path: Path) -
     (tmp_path / "notes.txt").write_text("none")
     assert FoundRuns([tmp_path]).all() == {"one": one, "two": two}
     assert FoundRuns([one, two / "config.yaml", one]).all() == {"one": one, "two": two}
+    deep = make(tmp_path.joinpath(*"abcde"), "deep")
+    make(tmp_path.joinpath(*"abcdef"), "deeper")
+    assert FoundRuns([tmp_path]).all() == {"deep": deep, "one": one, "two": two}
+
+
+def test_a_folder_whose_name_is_not_utf_8_has_an_id_that_is(tmp_path: Path) -> None:
+    path = make(tmp_path, "run").rename(tmp_path / os.fsdecode(b"\xc3\xa9-\xff"))
+    assert FoundRuns([tmp_path]).all() == {"é-\\xff": path}
+    assert FoundRuns([tmp_path]).path("é-\\xff") == path
 
 
 def test_runs_of_one_name_have_longer_ids_and_the_short_one_says_which(tmp_path: Path) -> None:
     found, first = FoundRuns([tmp_path]), make(tmp_path / "a" / "x", "grpo")
-    assert found.path("grpo") == first
+    assert found.path("grpo") == found.path("a/x/grpo") == first
     second = make(tmp_path / "b" / "x", "grpo")
     assert found.all() == {"a/x/grpo": first, "b/x/grpo": second}
     assert (found.path("a/x/grpo"), found.path("b/x/grpo")) == (first, second)
@@ -47,15 +56,20 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     (home / "secret").symlink_to(outside)
     (run / "file").symlink_to(outside / "config.yaml")
     (run / "near").symlink_to(run / "config.yaml")
+    beside = make(tmp_path / "home-of-another", "run")
+    (run / "beside").symlink_to(beside / "config.yaml")
     found = FoundRuns([home])
     assert found.all() == {"run": run}
     assert found.check_inside(run / "near") == run / "near"
-    for path in (run / "file", run / ".." / ".." / "outside"):
+    for path in (run / "file", run / "beside", run / ".." / ".." / "outside"):
         with pytest.raises(RunError, match="leads out of"):
             found.check_inside(path)
     os.mkfifo(run / "pipe")  # whoever opens it waits for ever
     with pytest.raises(RunError, match="neither a file nor a folder"):
         found.check_inside(run / "pipe")
+    (home / "piped").mkdir()
+    os.mkfifo(home / "piped" / "run.json")
+    assert found.all() == {"run": run}
     (tmp_path / "link").symlink_to(outside)
     assert FoundRuns([tmp_path / "link"]).all() == {"secret": outside}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_core.runs.reading.episode_rows import read_rows
-from agent_r1_core.runs.reading.episode_search import MOST_HITS, End, Filters, Hit, search
+from agent_r1_core.runs.reading.episode_search import MOST_HITS, READERS, End, Filters, Hit, Progress, search
 from agent_r1_core.runs.reading.group_rows import read_groups
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories, write_trajectories
 from agent_r1_core.testing.recorded_run import numbers, step_episodes
@@ -31,6 +32,20 @@ def stored_anew(file: Path, change: Any = lambda table: table, version: str = "4
     pq.write_table(table, file, **options)
 
 
+def as_version_one(table: Any) -> Any:
+    """Turns as the first version kept them: calls in `info`, and no purpose."""
+    import pyarrow as pa
+
+    texts = []
+    for text in table.column("turns").to_pylist():
+        turns = json.loads(text)
+        for turn in turns:
+            turn["info"] = {"calls": turn.pop("calls")}
+            del turn["purpose"]
+        texts.append(json.dumps(turns))
+    return table.set_column(table.schema.get_field_index("turns"), "turns", pa.array(texts))
+
+
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_one_episode_is_that_of_the_whole_file(file: Path, size: int) -> None:
     """However many rows a group of the Parquet file has."""
@@ -46,7 +61,21 @@ def test_one_episode_is_that_of_the_whole_file(file: Path, size: int) -> None:
     assert [row.turns for row in rows] == [len(one.steps) for one in whole]
     assert [row.tokens for row in rows] == [one.tokens for one in whole]
     assert read_rows(file, [5, 2]) == [rows[5], rows[2]]
+    assert read_rows(file, range(7, -1, -1)) == rows[::-1]
     assert [one.messages() for one in read_trajectory_rows(file, [2, 3])] == [one.messages() for one in whole[2:4]]
+
+
+@pytest.mark.parametrize("size", [20, 100])
+def test_rows_of_large_files_are_found_in_their_place(tmp_path: Path, size: int) -> None:
+    """Larger than what is decoded at once, however many rows a group has."""
+    path, episodes = tmp_path / "file", [make_trajectory(task=make_task(str(number))) for number in range(50)]
+    write_trajectories(path, 1, episodes)
+    stored_anew(path, row_group_size=size)
+    for row in (0, 15, 16, 31, 32, 39, 40, 49):
+        assert read_episode(path, row).trajectory.task.id == str(row)
+    wanted = [49, 3, 17, 38, 16]
+    assert [one.task.id for one in read_trajectory_rows(path, wanted)] == [str(row) for row in wanted]
+    assert [row.task for row in read_rows(path, wanted)] == [str(row) for row in wanted]
 
 
 def test_groups_are_cut_where_the_task_changes_or_its_samples_begin_anew(tmp_path: Path) -> None:
@@ -78,6 +107,9 @@ def test_files_of_versions_before_are_counted_from_their_turns(file: Path) -> No
     assert [hit.episode for hit in hits] == rows
     stored_anew(file, without("baseline"), "1")
     assert [row.baseline for row in read_rows(file)] == [False] * 8
+    stored_anew(file, as_version_one, "1")
+    assert [(row.turns, row.tool_errors) for row in read_rows(file)] == [(row.turns, row.tool_errors) for row in rows]
+    assert {(row.turns, row.tool_errors) for row in rows} == {(2, 1)}
     stored_anew(file, version="9")
     with pytest.raises(
         RunError, match="holds trajectories of version 9, and this agent-r1 reads the versions 1, 2, 3, 4"
@@ -90,9 +122,24 @@ def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
     many = [make_trajectory(task=make_task(str(number))) for number in range(MOST_HITS)]
     for _, path in files:
         write_trajectories(path, 1, many)
-    found = list(search(files, Filters()))
+    begun: list[Path] = []
+    found = list(search(files, Filters(), begun.append))
     assert sum(isinstance(one, Hit) for one in found) == MOST_HITS
     assert found[-1] == End(MOST_HITS, 2)
+    assert begun == [files[0][1]]  # the others were not to be shown
+
+
+def test_a_search_reads_a_few_files_ahead_keeps_their_order_and_stops_when_nobody_listens(file: Path) -> None:
+    begun: list[Path] = []
+    files = [(step, file if step % 2 else file.with_name("missing")) for step in range(40, 0, -1)]
+    progress = [one for one in search(files, Filters(status="failed")) if isinstance(one, Progress)]
+    assert [(one.step, one.searched, one.problem is None) for one in progress] == [
+        (step, searched, step % 2 == 1) for searched, (step, _) in enumerate(files, start=1)
+    ]
+    listening = search(files, Filters(status="failed"), begun.append)
+    assert [type(next(listening)) for _ in range(4)] == [Progress, Hit, Progress, Progress]
+    listening.close()
+    assert 3 <= len(begun) <= 3 + READERS
 
 
 def test_a_row_that_is_not_there_is_named(file: Path) -> None:
@@ -112,7 +159,7 @@ def test_rows_that_nobody_wrote_are_damage(file: Path, column: str) -> None:
         return table.set_column(table.schema.get_field_index(column), column, values)
 
     stored_anew(file, spoil)
-    reads = [lambda: read_episode(file, 0), *([] if column == "messages" else [lambda: read_groups(file)])]
+    reads = [lambda: read_episode(file, 0), *([lambda: read_groups(file)] if column in ("rewards", "task") else [])]
     for read in reads:
         with pytest.raises(RunError, match="is not a whole file of trajectories"):
             read()

@@ -10,6 +10,7 @@ import pytest
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.reading.summary import POINTS, RunSummary, SummaryReader
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.trajectories import make_trajectory
 
 CONFIG = {
     "model": {"name": "tiny"},
@@ -63,6 +64,31 @@ def test_a_reader_sees_new_steps_and_those_that_a_resume_repeats(run: Run) -> No
     assert metrics.columns(after=1) == {"reward/mean": [0.9], "new": [1.0]}
 
 
+def test_an_edition_lasts_as_long_as_the_steps_that_were_read(run: Run) -> None:
+    for step in range(1, 4):
+        run.append_metrics(step, {"reward/mean": step / 10})
+    tail, file = MetricsTail(run.path / "metrics.jsonl"), run.path / "metrics.jsonl"
+    editions = []
+
+    def read() -> list[float | None]:
+        tail.update()
+        editions.append(tail.edition)
+        return tail.column("reward/mean")
+
+    assert read() == [0.1, 0.2, 0.3]
+    run.append_metrics(4, {"reward/mean": 0.4})
+    assert read() == [0.1, 0.2, 0.3, 0.4]
+    assert editions[1] == editions[0]
+    with file.open("a") as opened:
+        opened.write('{"step": 2, "reward/mean": 0.8}\n')
+    assert read() == [0.1, 0.8]
+    file.write_text(file.read_text().replace("0.8", "0.9") + '{"step": 3, "reward/mean": 1.0}\n')  # the same inode
+    assert read() == [0.1, 0.9, 1.0]
+    run.truncate_after(1)
+    assert read() == [0.1]
+    assert len(set(editions)) == 4
+
+
 def test_a_line_is_read_when_it_is_whole(run: Run) -> None:
     run.append_metrics(1, {"reward/mean": 0.1})
     reader, file = SummaryReader(run), run.path / "metrics.jsonl"
@@ -89,14 +115,37 @@ def test_what_is_damaged_is_named_and_the_rest_is_there(run: Run) -> None:
     (run.path / "metrics.jsonl").write_text("\n".join(lines))
     run.write_evaluation("step_000001", scores(0.5), 1)
     (run.path / "evaluations" / "step_000002.json").write_text("[]")
+    for step, odd in ((3, {"mean": 10**400, "n": 1}), (4, {"mean": 0.5, "n": float("inf")})):
+        run.write_evaluation(f"step_{step:06d}", {"metrics": {"exact_match": odd}}, step)
     (run.path / "config.yaml").write_text("a: [")
     summary = RunSummary.of(run)
     assert (summary.step, summary.algorithm, summary.steps) == (2, None, None)
     assert summary.best is not None
     assert summary.best.score.value == 0.5
     assert summary.problem is not None
-    for part in ("line 2 of", "config.yaml is damaged", "step_000002.json is damaged"):
+    for part in ("line 2 of", "config.yaml is damaged", *(f"step_00000{step}.json is damaged" for step in (2, 3, 4))):
         assert part in summary.problem
+
+
+def test_damaged_lines_are_one_sentence(run: Run) -> None:
+    whole = [json.dumps({"step": step, "reward/mean": 0.5}) for step in (5, 7)]
+    (run.path / "metrics.jsonl").write_text("\n".join(["{", "[]", "3", "", whole[0], "{}", whole[1], ""]))
+    reader = SummaryReader(run)
+    said = f"lines 1 to 4, 6 of {run.path / 'metrics.jsonl'} are not the metrics of steps; delete the lines"
+    assert (reader.read().problem, reader.problems, reader.metrics.steps) == (said, [said], [5, 7])
+    (run.path / "metrics.jsonl").write_text(f"{{\n{whole[0]}\n" * 1000)
+    assert str(reader.read().problem).startswith("1000 of the lines 1 to 1999 of /"), "a sentence stays one"
+
+
+def test_metrics_that_are_missing_are_missed_once_there_was_a_step(run: Run) -> None:
+    for step in (1, 2):  # those of the first come before its metrics
+        assert RunSummary.of(run).problem is None
+        run.write_trajectories(step, [make_trajectory()])
+    problem = RunSummary.of(run).problem
+    assert problem is not None
+    assert "has episodes of training, but no metrics.jsonl" in problem
+    run.append_metrics(1, {"reward/mean": 0.5})
+    assert RunSummary.of(run).problem is None
 
 
 def test_a_run_without_evaluations_in_training_shows_the_others(run: Run) -> None:
@@ -104,3 +153,18 @@ def test_a_run_without_evaluations_in_training_shows_the_others(run: Run) -> Non
     best = RunSummary.of(run).best
     assert best is not None
     assert (best.score.value, best.step) == (0.4, None)
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [("eval/exact_match", (0.5, 1)), ("eval/hard/exact_match", (0.4, 2)), (None, (0.5, 1)), ("eval/gone", (0.5, 1))],
+)
+def test_the_best_score_is_of_the_metric_that_chooses_checkpoints(
+    tmp_path: Path, measured: str | None, shown: tuple[float, int]
+) -> None:
+    run = Run.create(tmp_path, "several", {"checkpoint": {"best": measured}}, [])
+    run.write_evaluation("step_000001", {**scores(0.5), "sets": {"hard": scores(0.2)}}, 1)
+    run.write_evaluation("step_000002", {**scores(0.3), "sets": {"hard": scores(0.4)}}, 2)
+    best = RunSummary.of(run).best
+    assert best is not None
+    assert (best.score.value, best.step) == shown

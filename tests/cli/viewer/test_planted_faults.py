@@ -1,0 +1,314 @@
+"""What the viewer promises about safety and numbers breaks, on purpose, in a copy of the source, and a test must fail.
+
+Faults of the page itself are not here: to drive a browser for each would take too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from planting import Runner, check_noticed, copied, plant, runner
+
+pytestmark = pytest.mark.slow
+
+TESTS = ("tests/cli/viewer", "tests/cli/conftest.py", "tests/core/runs")
+VIEWER, READING = "agent_r1_cli/viewer", "agent_r1_core/runs/reading"
+SERVER, LIVE = "tests/cli/viewer/test_server.py", "tests/cli/viewer/test_live.py"
+EXPORT, INLINE = "tests/cli/viewer/test_export.py", "tests/core/runs/test_inline.py"
+STATE, FOUND = "tests/core/runs/test_state.py", "tests/core/runs/reading/test_found_runs.py"
+EPISODES = "tests/core/runs/reading/test_reading_episodes.py"
+MATRIX = "tests/core/runs/reading/test_evaluation_matrix.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """In `file`, the text `old`, which stands there exactly once, becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    seen_by: str
+    tests: str
+    """A pytest -k expression: the quickest test of the file `seen_by` that sees it."""
+
+
+FAULTS = (
+    Fault("every-machine", f"{VIEWER}/serving.py", '"127.0.0.1"', '"0.0.0.0"', LIVE, "taken_port"),
+    Fault("names-that-begin-like-ours", f"{VIEWER}/gate.py", ".fullmatch(", ".match(", SERVER, "other_names"),
+    Fault("any-dot", f"{VIEWER}/gate.py", r"127\.0\.0\.1", r"127.0.0.\d+", SERVER, "other_names"),
+    Fault("two-names", f"{VIEWER}/gate.py", "len(hosts) != 1 or not", "not", SERVER, "other_names"),
+    Fault(
+        "sending-allowed",
+        f"{VIEWER}/gate.py",
+        '("GET", "HEAD")',
+        '("GET", "HEAD", "POST")',
+        SERVER,
+        "nothing_can_be_sent",
+    ),
+    Fault(
+        "refusals-without-headers",
+        f"{VIEWER}/gate.py",
+        "(_refusal(scope) or self._app)(scope, receive, send_with_headers)",
+        "(_refusal(scope) or self._app)(scope, receive, send if _refusal(scope) else send_with_headers)",
+        SERVER,
+        "other_names",
+    ),
+    Fault("no-policy", f"{VIEWER}/gate.py", '"content-security-policy": policy,', "", SERVER, "the_policy"),
+    Fault(
+        "other-sites-may-embed",
+        f"{VIEWER}/gate.py",
+        '"cross-origin-resource-policy": "same-origin",',
+        "",
+        SERVER,
+        "the_policy",
+    ),
+    Fault("data-to-anywhere", f"{VIEWER}/front_page.py", "connect-src 'self'", "connect-src *", SERVER, "the_policy"),
+    Fault("pictures-from-anywhere", f"{VIEWER}/front_page.py", "'self' data:", "* data:", SERVER, "the_policy"),
+    Fault("may-be-framed", f"{VIEWER}/front_page.py", "; frame-ancestors 'none'", "", SERVER, "the_policy"),
+    Fault("forms", f"{VIEWER}/front_page.py", "form-action 'none'; ", "", SERVER, "the_policy"),
+    Fault(
+        "texts-as-pages",
+        f"{VIEWER}/app.py",
+        "PlainTextResponse(answer.text.encode",
+        "HTMLResponse(answer.text.encode",
+        SERVER,
+        "a_long_text",
+    ),
+    Fault(
+        "source-as-static-files",
+        f"{VIEWER}/app.py",
+        "StaticFiles(STATIC)",
+        "StaticFiles(STATIC.parent)",
+        SERVER,
+        "policy",
+    ),
+    Fault(
+        "links-followed",
+        f"{READING}/found_runs.py",
+        "if not any(real.is_relative_to(folder) for folder in self.folders):",
+        "if not any(path.is_relative_to(folder) for folder in self.folders):",
+        FOUND,
+        "links",
+    ),
+    Fault(
+        "folders-that-begin-alike",
+        f"{READING}/found_runs.py",
+        "real.is_relative_to(folder)",
+        "str(real).startswith(str(folder))",
+        FOUND,
+        "links",
+    ),
+    Fault(
+        "pipes-opened", f"{READING}/found_runs.py", "os.path.exists(real) and not (", "False and not (", FOUND, "links"
+    ),
+    Fault(
+        "linked-runs-listed",
+        f"{READING}/found_runs.py",
+        "follow_symlinks=False",
+        "follow_symlinks=True",
+        FOUND,
+        "links",
+    ),
+    Fault(
+        "metrics-through-links",
+        f"{VIEWER}/opened_runs.py",
+        "return self._found.check_inside(self.reader.path.joinpath(*parts))",
+        "return self.reader.path.joinpath(*parts)",
+        SERVER,
+        "no_link",
+    ),
+    Fault(
+        "steps-through-links",
+        f"{VIEWER}/opened_runs.py",
+        "return self._found.check_inside(self.reader.trajectory_file(step))",
+        "return self.reader.trajectory_file(step)",
+        SERVER,
+        "no_link",
+    ),
+    Fault(
+        "evaluated-episodes-through-links",
+        f"{VIEWER}/opened_runs.py",
+        'return self.file("evaluations", found.trajectories[group])',
+        'return self.reader.path / "evaluations" / found.trajectories[group]',
+        SERVER,
+        "no_link",
+    ),
+    Fault(
+        "summaries-through-links",
+        f"{VIEWER}/opened_runs.py",
+        "SummaryReader(self.reader, found.check_inside)",
+        "SummaryReader(self.reader)",
+        SERVER,
+        "no_link",
+    ),
+    Fault(
+        "evaluations-through-links",
+        f"{READING}/evaluation_scores.py",
+        "                self._check(path)\n",
+        "",
+        SERVER,
+        "no_link",
+    ),
+    Fault(
+        "questions-through-links",
+        f"{READING}/evaluation_matrix.py",
+        "        check(episodes_file(path, result))\n",
+        "",
+        SERVER,
+        "beside_it_only",
+    ),
+    Fault(
+        "rows-of-questions-through-links",
+        f"{READING}/evaluation_matrix.py",
+        "                check(folder / name)\n",
+        "",
+        SERVER,
+        "beside_it_only",
+    ),
+    Fault("search-through-links", f"{READING}/episode_search.py", "        check(path)\n", "", SERVER, "no_link"),
+    Fault(
+        "names-that-lead-elsewhere",
+        "agent_r1_core/runs/evaluation_file.py",
+        " and Path(name).name == name",
+        "",
+        SERVER,
+        "beside_it_only",
+    ),
+    Fault(
+        "looking-repairs",
+        f"{VIEWER}/opened_runs.py",
+        "        self.reader = RunReader(path)\n",
+        "        from agent_r1_core.runs.run import Run\n\n        self.reader = Run.open(path)\n",
+        SERVER,
+        "reading_changes_nothing",
+    ),
+    Fault(
+        "exported-connects",
+        f"{VIEWER}/exported_page.py",
+        "img-src data:; ",
+        "img-src data:; connect-src *; ",
+        EXPORT,
+        "nothing_of_a_run",
+    ),
+    Fault(
+        "exported-names-folders",
+        f"{VIEWER}/carried.py",
+        '"folders": []',
+        '"folders": listed["folders"]',
+        EXPORT,
+        "holds_the_answers",
+    ),
+    Fault(
+        "address-ends-the-script",
+        f"{VIEWER}/exported_page.py",
+        '.replace("<", "\\\\u003c")',
+        "",
+        EXPORT,
+        "for_a_notebook",
+    ),
+    Fault(
+        "frame-of-the-same-origin",
+        "agent_r1_core/runs/notebook/inline.py",
+        'sandbox="allow-scripts"',
+        'sandbox="allow-scripts allow-same-origin"',
+        INLINE,
+        "frame",
+    ),
+    Fault(
+        "numbers-of-the-segment-before",
+        f"{VIEWER}/episode_answer.py",
+        "joined = slice(before + start, before + min(start + most, len(found.ids)))",
+        "joined = slice(start, min(start + most, len(found.ids)))",
+        SERVER,
+        "every_token",
+    ),
+    Fault(
+        "versions-of-given-tokens",
+        f"{VIEWER}/episode_answer.py",
+        "[version if sampled else None for version, sampled in zip(versions, segment.mask, strict=True)]",
+        "[versions[-1] for _ in versions]",
+        SERVER,
+        "every_token",
+    ),
+    Fault(
+        "baseline-in-the-group",
+        f"{READING}/episode_rows.py",
+        "        if baseline:\n",
+        "        if False:\n",
+        EPISODES,
+        "groups_are_cut",
+    ),
+    Fault(
+        "dropped-in-the-group",
+        f"{READING}/episode_rows.py",
+        "elif status != EndStatus.FAILED:",
+        "else:",
+        SERVER,
+        "a_step_is",
+    ),
+    Fault(
+        "a-task-that-comes-twice-is-one",
+        f"{READING}/episode_rows.py",
+        " or sample <= before[1]",
+        "",
+        EPISODES,
+        "groups_are_cut",
+    ),
+    Fault(
+        "advantages-of-another-row",
+        f"{READING}/episode.py",
+        "batch.slice(row - start, 1)",
+        "batch.slice(0, 1)",
+        EPISODES,
+        "one_episode",
+    ),
+    Fault(
+        "failed-ones-are-wrong-answers",
+        f"{READING}/evaluation_matrix.py",
+        ' if one.get("status") != EndStatus.FAILED]',
+        "]",
+        MATRIX,
+        "several_samples",
+    ),
+    Fault(
+        "killed-is-training", "agent_r1_core/runs/state.py", "        if held:\n", "        if True:\n", STATE, "killed"
+    ),
+    Fault(
+        "an-old-end-counts",
+        "agent_r1_core/runs/events_file.py",
+        "for one in reversed(events)",
+        "for one in events",
+        STATE,
+        "until_it_tells",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Runner]:
+    with runner() as found:
+        yield found
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Iterator[Path]:
+    with copied(root, tmp_path, TESTS) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_test_sees_the_fault(fault: Fault, copy: Path, runs: Runner) -> None:
+    plant(copy, fault.file, fault.old, fault.new)
+    code, said = runs.run(copy, [copy / fault.seen_by], fault.tests, "-x")
+    check_noticed(code, said, fault.seen_by)
+
+
+def test_without_a_fault_the_same_tests_pass(copy: Path, runs: Runner) -> None:
+    files = sorted({copy / fault.seen_by for fault in FAULTS})
+    chosen = sorted({fault.tests for fault in FAULTS})
+    code, said = runs.run(copy, files, " or ".join(f"({tests})" for tests in chosen))
+    assert code == 0, said
