@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from agent_r1_cli.viewer.answers import Answers, Lines
+from agent_r1_cli.viewer.shown_text import to_json
 from agent_r1_core import train
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import TrainingConfig, load_config
@@ -26,6 +28,7 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
 from agent_r1_core.runs.checkpoint import STATE, checksum_of
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import resolve
 from agent_r1_core.training.checkpointing import load_task_order, load_trainer_state
@@ -164,12 +167,57 @@ def _kinds(folder: Path, run: Run) -> list[tuple[Path, Read]]:
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_trajectories(step, dropped=True)),
         (next(run.path.glob(f"trajectories/*{step}.parquet")), lambda _: opened.read_token_numbers(step)),
         (next(run.path.glob("evaluations/*.parquet")), lambda path: opened.read_evaluation_trajectories(path.stem)),
+        *((path, lambda _: _view(run.path, step)) for path in _shown(run.path, step)),
         (checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),
         (checkpoint.path / STATE, state),
         (next(checkpoint.trainer.iterdir()), lambda _: load_trainer_state(learner, checkpoint)),
         (checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint, 2)),
     ]
     return readers + [(path, model) for path in sorted((folder / "model").iterdir())]
+
+
+def _shown(run: Path, step: int) -> list[Path]:
+    """Files that the viewer reads, one of every kind."""
+    about = ("run.json", "config.yaml", "plugins.json", "metric_catalogue.json")
+    logs = ("metrics.jsonl", "health.jsonl", "events.jsonl")
+    episodes = run / "trajectories" / f"step_{step:06d}.parquet"
+    evaluated = [next(run.glob(f"evaluations/*.{kind}")) for kind in ("json", "jsonl", "parquet")]
+    return [*(run / name for name in (*about, *logs)), episodes, *evaluated, run / "model_files" / "tokenizer.json"]
+
+
+def _view(run: Path, step: int) -> object:
+    """Ask the viewer for everything about a run and a step: each answer is data or one sentence.
+
+    Raises:
+        AgentR1Error: one of the answers is a sentence, or has one for a part of it.
+    """
+    answers, sentences = Answers(FoundRuns([run])), list[str]()
+
+    def ask(*parts: object, **query: str) -> Any:
+        try:
+            answer = answers.answer(["runs", *map(str, parts)], query)
+        except AgentR1Error as error:
+            sentences.append(str(error))
+            return {}
+        if isinstance(answer, Lines):
+            return [json.loads(line) for line in "".join(answer.parts).splitlines()]
+        return json.loads(to_json(answer))
+
+    sentences += [row["problem"] for row in ask()["runs"] if row["problem"]]
+    if name := next((row["id"] for row in ask()["runs"]), ""):
+        sentences += ask(name).get("problems", ())
+        ask(name, "metrics")
+        matrix = ask(name, "evaluations")
+        for one in matrix.get("evaluations", ()):
+            ask(name, "evaluations", one["name"], "episodes", 0)
+        sentences += matrix.get("problems", ())
+        for group in ask(name, "steps", step).get("groups", ()):
+            ask(name, "steps", step, "groups", group["group"])
+        ask(name, "steps", step, "episodes", 0)
+        sentences += [line["problem"] for line in ask(name, "search", text="a", tool_error="no") if "problem" in line]
+    if sentences:
+        raise AgentR1Error(max(sentences, key=len))
+    return answers
 
 
 def _resume(run: Path) -> object:

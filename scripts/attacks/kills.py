@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import random
 import signal
@@ -15,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_r1_core.runs.events_file import ENDS, STARTS
+from agent_r1_core.runs.reading.summary import RunSummary
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.run_reader import RunReader
 from attacks.outcome import Outcome, Plan
 
 RUNS = 100
@@ -85,8 +89,8 @@ def kill_runs(plan: Plan) -> Outcome:
 
 
 def fingerprint(run: Path) -> dict[str, Any]:
-    """Everything that a run leaves behind, without times: every file of model/ and of the checkpoints, metrics,
-    trajectories, evaluations."""
+    """Everything that a run leaves behind, without times and events: every file of model/ and of the checkpoints,
+    metrics, trajectories with what the updates knew of their tokens, evaluations with their episodes, its summary."""
     reader = Run.open(run)
     kept = [path for folder in ("model", "checkpoints") for path in sorted((run / folder).rglob("*")) if path.is_file()]
     return {
@@ -99,8 +103,37 @@ def fingerprint(run: Path) -> dict[str, Any]:
             step: [(one.id, one.segments, one.rewards, one.answer) for one in reader.read_trajectories(step)]
             for step in reader.trajectory_steps()
         },
+        "numbers of tokens": {step: repr(reader.read_token_numbers(step)) for step in reader.trajectory_steps()},
         "evaluations": {name: result["metrics"] for name, result in reader.evaluations().items()},
+        "evaluated episodes": {
+            name: [(one.id, one.segments, one.answer) for one in reader.read_evaluation_trajectories(name)]
+            for name in reader.evaluations()
+        },
+        "summary": _summary(reader),
     }
+
+
+def _summary(reader: RunReader) -> tuple[Any, ...]:
+    """What the viewer's list says of a run, without times."""
+    found = RunSummary.of(reader)
+    return found.state, found.recipe, found.step, found.best, found.curve, found.problem
+
+
+def _judge_events(run: RunReader) -> list[str]:
+    """What is wrong with the story that a run tells: it begins once, each attempt goes on where it says, one end is
+    the last word."""
+    events = run.events()
+    faults = [] if [event.time for event in events] == sorted(event.time for event in events) else ["events go back"]
+    if any(event.event == "started" for event in events[1:]):
+        faults.append("its events begin twice")
+    if not events or events[-1].event != "finished":
+        faults.append(f"its last event is {events[-1] if events else None}")
+    attempts = [at for at, event in enumerate(events) if event.event in STARTS]
+    for start, stop in itertools.pairwise([*attempts, len(events)]):
+        steps = [event.step for event in events[start:stop]]
+        if steps != sorted(steps) or sum(event.event in ENDS for event in events[start:stop]) > 1:
+            faults.append(f"an attempt's events are at the steps {steps}")
+    return faults
 
 
 def _differences(expected: dict[str, Any], run: Path) -> list[str]:
@@ -110,6 +143,7 @@ def _differences(expected: dict[str, Any], run: Path) -> list[str]:
     except Exception as error:
         return [f"the run cannot be read: {type(error).__name__}: {error}"]
     faults = [f"its {name} differ" for name in expected if name != "files" and found[name] != expected[name]]
+    faults += _judge_events(Run.open(run))
     files, whole = found["files"], expected["files"]
     faults += [f"{name} is missing" for name in sorted(whole.keys() - files.keys())]
     faults += [f"{name} is left over" for name in sorted(files.keys() - whole.keys())]

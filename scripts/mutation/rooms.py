@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
-DRAWN = 500
+DRAWN = 800
 """Mutants to draw from all rooms that are not exhaustive."""
 SEED = 0
 """The seed of the draw."""
@@ -36,6 +36,7 @@ class Room:
 
 _CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
 _ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")
+_RECORDED = ("events_file", "state", "trajectory_file", "trajectory_row")
 ROOMS = (
     Room(
         "losses",
@@ -81,4 +82,25 @@ ROOMS = (
         "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
     ),
     Room("experiments", ("agent_r1_core/experiments/*.py",), ("tests/core/experiments",)),
+    Room(
+        "viewer",
+        (
+            "agent_r1_cli/viewer/*.py",
+            "agent_r1_core/runs/reading/*.py",
+            "agent_r1_core/runs/notebook/*.py",
+            *(f"agent_r1_core/runs/{name}.py" for name in _RECORDED),
+            "agent_r1_core/training/recorder.py",
+        ),
+        (
+            "tests/cli/viewer/test_server.py",
+            "tests/cli/viewer/test_export.py",
+            "tests/cli/viewer/test_shown_text.py",
+            "tests/core/runs/reading",
+            "tests/core/runs/test_inline.py",
+            "tests/core/runs/test_state.py",
+            "tests/core/runs/test_trajectory_file.py",
+            "tests/core/training/test_recorder.py",
+        ),
+        without="browser or bundled_model_together",
+    ),
 )
