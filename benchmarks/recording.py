@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import report
+from browser import BROWSERS
 
 for name, value in report.CALM.items():
     os.environ.setdefault(name, value)
@@ -40,7 +41,7 @@ ARMS = {
     "everything, watched": (),
 }
 WATCHED = "everything, watched"
-CHROMIUM = [path for name in ("chromium", "google-chrome") if (path := shutil.which(name))][:1]
+CHROMIUM = [path for name in BROWSERS if (path := shutil.which(name))][:1]
 
 
 def arguments() -> argparse.Namespace:
@@ -101,7 +102,7 @@ def measured(recipe: str, arm: str, options: argparse.Namespace) -> dict[str, fl
 @contextmanager
 def watching(runs: Path) -> Iterator[None]:
     """A viewer and a browser that shows its page of the run, for as long as the context lasts."""
-    command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "view", runs, "--no-open"]
+    command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "view", str(runs), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as viewer:
         assert viewer.stdout is not None
         page = viewer.stdout.readline().split()[-1].partition("#")[0] + "#/runs/measured"
