@@ -91,14 +91,6 @@ def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
     step.scroll_into_view_if_needed()
     expect(step).to_contain_text("step 4: ")
     assert settings.input_value() == "algorithm.name", "news leave alone what they do not change"
-    # A run that was resumed repeats steps: what they were before is gone.
-    first, second, *_ = map(json.loads, metrics.read_text().splitlines())
-    again = tmp_path / "again"
-    again.write_text("".join(json.dumps(line) + "\n" for line in (first, second | {"reward/mean": 0.8765})))
-    again.replace(metrics)
-    with (tmp_path / "grpo" / "events.jsonl").open("a") as file:
-        file.write(json.dumps({"time": 1.0, "step": 1, "event": "resumed", "text": "It goes on."}) + "\n")
-    expect(step).to_have_text("step 2: 0.8765")
 
 
 def test_a_run_that_is_opened_before_its_first_step_gets_curves_with_their_meanings(
