@@ -101,6 +101,7 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
 def _export(places: list[str], file: Path, steps: str | None, force: bool) -> None:
     from agent_r1_cli.viewer.exported_page import STEPS, export
     from agent_r1_core.runs.files import write_text
+    from agent_r1_core.runs.reading.ranges import ranges
 
     if file.is_dir() or not file.parent.is_dir():
         raise RunError(f"{file} cannot be written: it needs the name of a file in a folder that exists")
@@ -109,9 +110,8 @@ def _export(places: list[str], file: Path, steps: str | None, force: bool) -> No
     page = export(places, steps or STEPS)
     write_text(file, page.html)
     runs = f"{len(page.runs)} runs" if len(page.runs) > 1 else f"run {page.runs[0]}"
-    shown = (
-        f"{page.episodes} episodes of step {', '.join(map(str, page.steps))}" if page.steps else "no episodes of steps"
-    )
+    which = f"step{'s' if len(page.steps) > 1 else ''} {ranges(page.steps)}"
+    shown = f"{page.episodes} episodes of {which}" if page.steps else "no episodes of steps"
     evaluated = f" and {page.evaluated} of the first and the last evaluation" if page.evaluated else ""
     show(f"{file}: {len(page.html) / 1e6:.1f} MB; {runs} with curves, configuration, evaluations, {shown}{evaluated}")
     if steps is None and page.steps:
