@@ -86,7 +86,7 @@ class Recorder:
         with suppress(RunError):  # whoever reads a damaged file says so
             last, self._step = turning_point(run.events()), run.last_step()
             if last is not None and last.event in STARTS:
-                self._append("interrupted", "the process was killed; nobody knew before this resume")
+                self._append("interrupted", "its process was killed, as this resume found")
 
     def _append(self, event: Kind, text: str) -> None:
         if self._run is None or self._failed:

@@ -1,6 +1,6 @@
 // Opens the page that the address names, and gives it the keyboard and news of the runs that it shows.
 
-import { ApiError, follow, turnPage } from "viewer/lib/api.js";
+import { ApiError, follow, lost, turnPage } from "viewer/lib/api.js";
 import { sheets } from "viewer/lib/assets.js";
 import { deadEnd } from "viewer/lib/dead_end.js";
 import { fill, h } from "viewer/lib/dom.js";
@@ -67,7 +67,7 @@ async function module(name) {
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // the page itself is at fault
     console.warn(error.message);
-    throw new ApiError("The viewer does not answer; start `agent-r1 view` again, and reload this page.");
+    throw lost();
   }
 }
 

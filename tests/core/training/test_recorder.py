@@ -89,7 +89,7 @@ def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(model: Path,
     notes = Notes()
     train("default", keys(model, tmp_path), resume=True, listener=notes)
     after = told(run)[len(lines) :]
-    assert after[0] == (1, "interrupted", "the process was killed; nobody knew before this resume")
+    assert after[0] == (1, "interrupted", "its process was killed, as this resume found")
     assert after[1] == (0, "resumed", "training resumed")
     assert "step 1 is repeated: no checkpoint was written before" in notes.said
 

@@ -8,6 +8,11 @@ export const isExport = carried !== null;
 
 export class ApiError extends Error {}
 
+/** The error of a page whose own files can no longer be had. */
+export function lost() {
+  return new ApiError("The viewer does not answer; start `agent-r1 view` again, and reload this page.");
+}
+
 /** The JSON at `/api/<parts>`, each part encoded: get(["runs", id, "metrics"], {after: 3}). Throws ApiError. */
 export async function get(parts, query = {}, options = {}) {
   const path = address(parts, query);

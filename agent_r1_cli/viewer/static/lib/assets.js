@@ -1,7 +1,7 @@
 // What some pages need beside modules: style sheets, and uPlot, which draws charts. Asked for by the first page that needs
 // it, so that the list of runs waits for nothing; an exported page has all of it inside.
 
-import { ApiError, isExport } from "viewer/lib/api.js";
+import { isExport, lost } from "viewer/lib/api.js";
 import { h } from "viewer/lib/dom.js";
 
 const loading = new Map();
@@ -22,9 +22,8 @@ export async function sheets(names) {
 /** Adds an element to the head once; one that could not be loaded is tried again by the next page. */
 function loaded(name, element) {
   if (!loading.has(name)) {
-    const lost = new ApiError("The viewer does not answer; start `agent-r1 view` again, and reload this page.");
     const done = new Promise((resolve, reject) => {
-      document.head.append(element(`/static/${name}`, { onload: resolve, onerror: () => reject(lost) }));
+      document.head.append(element(`/static/${name}`, { onload: resolve, onerror: () => reject(lost()) }));
     });
     loading.set(name, done);
     done.catch(() => loading.delete(name));

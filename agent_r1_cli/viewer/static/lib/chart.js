@@ -15,8 +15,8 @@ const PER_RUN = 4; // series of a run: low, high, raw, smoothed
 
 /**
  * The card of a metric. `view` is shared by all charts of a page: {by, smooth, zoom: [from, to] | null, hidden: Set of run indices,
- * zoomed(zoom), open(run, step)}; a run's `spans` of alarms are {from, to, severe, sentence,
- * metric}; those of other metrics are left out.
+ * zoomed(zoom), open(run, step)}; a run's `spans` of alarms are {from, to, severe, sentence, metric}; those of other metrics are
+ * left out.
  * The element has draw() (also after its data changed), restyle(), inSight(now) and destroy().
  */
 export function chart(name, declaration, runs, view) {

@@ -9,9 +9,9 @@ import { AXES } from "viewer/lib/series.js";
 import { onTheme } from "viewer/lib/theme.js";
 
 /**
- * runs: as run_data.js reads them, which declare their metrics from the first step on. `query` is the state of the controls in the address, `onquery(query)`
- * hears of its changes; `open(run, step)` is called when a step is clicked. The element has update(), after the runs' data changed,
- * filter(), which begins typing, and close().
+ * runs: as run_data.js reads them, which declare their metrics from the first step on. `query` is the state of the controls in the
+ * address, `onquery(query)` hears of its changes; `open(run, step)` is called when a step is clicked. The element has update(), after
+ * the runs' data changed, filter(), which begins typing, and close().
  */
 export function curves({ runs, query, onquery, open }) {
   const view = viewOf(query);
