@@ -1,7 +1,7 @@
 // What tokens can be coloured by, and the scale of each. The colours themselves stand in episode.css, light and dark: one
 // hue from pale to strong, or blue above zero and orange below it, all of them under text that keeps its own colour.
 
-import { number } from "viewer/lib/format.js";
+import { isNumber, number } from "viewer/lib/format.js";
 
 /** [key, label, what it means, value of a token, kind of scale] */
 export const COLOURINGS = [
@@ -83,8 +83,4 @@ function round(value) {
   if (!value) return 0;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((end) => end >= value * (1 - 1e-9));
-}
-
-export function isNumber(value) {
-  return typeof value === "number" && Number.isFinite(value);
 }

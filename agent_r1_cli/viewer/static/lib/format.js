@@ -75,3 +75,8 @@ export function turnsAndSummaries(turns) {
   const answered = plural(turns.length - summaries, "turn");
   return summaries ? `${answered} and ${summaries === 1 ? "1 summary" : `${summaries} summaries`}` : answered;
 }
+
+/** Whether a value is a finite number: unknown ones are null, and others texts such as "NaN". */
+export function isNumber(value) {
+  return typeof value === "number" && Number.isFinite(value);
+}

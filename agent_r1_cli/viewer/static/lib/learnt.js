@@ -1,6 +1,6 @@
 // What became of questions from the first evaluation to the last.
 
-import { isNumber } from "viewer/lib/colour.js";
+import { isNumber } from "viewer/lib/format.js";
 
 export const CHANGES = {
   learnt: ["↗", "wrong at first, right at last"],

@@ -1,8 +1,7 @@
 // Questions by evaluations as a table whose head and first column stay in sight.
 
-import { isNumber } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { number, score } from "viewer/lib/format.js";
+import { isNumber, number, score } from "viewer/lib/format.js";
 import { CHANGES } from "viewer/lib/learnt.js";
 
 const ROWS = 200; // that are added at a time

@@ -1,5 +1,7 @@
 // From columns of metrics to the lines of a chart: the x axis, smoothing, and several runs over one x.
 
+import { isNumber } from "viewer/lib/format.js";
+
 export const AXES = {
   step: "step",
   time: "wall time (s)",
@@ -116,7 +118,7 @@ function points(run, name) {
 }
 
 function numeric(value) {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
+  return isNumber(value) ? value : null;
 }
 
 function lastUpTo(steps, step) {

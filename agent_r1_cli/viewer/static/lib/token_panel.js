@@ -1,8 +1,8 @@
 // Everything known about one token, in a panel that keeps its size.
 
-import { gap, isNumber } from "viewer/lib/colour.js";
+import { gap } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { number, outOf } from "viewer/lib/format.js";
+import { isNumber, number, outOf } from "viewer/lib/format.js";
 import { signed } from "viewer/lib/rewards.js";
 import { visibleToken } from "viewer/lib/visible.js";
 

@@ -1,9 +1,8 @@
 // Questions by evaluations: what the policy learnt and what it forgot, with links to the episodes.
 
 import { get, getOrNull } from "viewer/lib/api.js";
-import { isNumber } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
-import { plural } from "viewer/lib/format.js";
+import { isNumber, plural } from "viewer/lib/format.js";
 import { CHANGES, reading } from "viewer/lib/learnt.js";
 import { matrix } from "viewer/lib/matrix.js";
 import { refresher } from "viewer/lib/refresh.js";
