@@ -14,6 +14,7 @@ AgentR1Error                 exit code 1: the work failed
 ├── AlgorithmError           1: an algorithm raised, or returned what its contract does not allow
 ├── EngineError              1: the engine cannot serve a request
 ├── LearnerLost              1: a process of the learner is lost (the run goes on from its newest checkpoint)
+├── NotOpened                1: a name leads to no file that is opened: a pipe, a device, a link; also an OSError
 ├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
 └── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
 """
@@ -35,6 +36,7 @@ __all__ = [
     "EpisodeError",
     "LearnerLost",
     "ModelError",
+    "NotOpened",
     "PluginError",
     "RunError",
     "TaskError",
@@ -110,6 +112,16 @@ class EngineError(AgentR1Error):
 
 class LearnerLost(AgentR1Error):
     """A process of the learner died, hangs or is out of reach; its weights are lost with it."""
+
+
+class NotOpened(AgentR1Error, OSError):
+    """What a name leads to is not opened: no regular file, more than is read, or, to write, a link (LAW 13).
+
+    It is an OSError, so that whoever says what it means that a file cannot be read says it of these files, too.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename} is not opened: {self.strerror}"
 
 
 class EpisodeError(AgentR1Error):

@@ -1,0 +1,131 @@
+"""What is opened to read is a regular file within a bound, whatever leads to it; what is opened to write is no link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import opening
+from agent_r1_core.errors import NotOpened
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "open_to_read": opening.open_to_read,
+    "handle_to_read": opening.handle_to_read,
+    "read_bytes": opening.read_bytes,
+    "read_text": opening.read_text,
+    "read_json": opening.read_json,
+    "check_regular": opening.check_regular,
+    "check_folder": lambda path: opening.check_folder(path.parent),
+    "check_folder below": lambda path: opening.check_folder(path.parent.parent, path.parent.name),
+}
+
+
+@pytest.fixture(params=["pipe", "socket", "device", "link to a device"])
+def special(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "file.json"
+    with socket.socket(socket.AF_UNIX) as server:
+        if request.param == "pipe":
+            os.mkfifo(path)
+        elif request.param == "socket":
+            server.bind(os.path.relpath(path))  # the whole name may be too long for a socket
+        else:
+            path.symlink_to("/dev/zero")
+        yield path
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_is_no_file_is_not_read(read: Callable[[Path], object], special: Path) -> None:
+    with pytest.raises(NotOpened, match=rf"{special} is not opened: it is a (pipe|socket|device), not a file"):
+        read(special)
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_CREAT, os.O_RDWR, os.O_WRONLY | os.O_APPEND])
+def test_nor_written(flags: int, special: Path) -> None:
+    with pytest.raises(NotOpened, match="is not opened: it is a"):
+        opening.open_to_write(special, flags)
+
+
+def test_reading_stops_at_a_bound_and_where_the_file_ended(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"ten bytes\n")
+    assert opening.read_bytes(file, 10) == b"ten bytes\n"
+    with pytest.raises(NotOpened, match="it has 10 bytes, and at most 9 are read"):
+        opening.read_bytes(file, 9)
+    os.truncate(file, 10 * 2**30)  # without a block on the disk
+    for read in (opening.read_bytes, opening.read_text, opening.read_json):
+        with pytest.raises(NotOpened, match="it has 10737418240 bytes"):
+            read(file)
+    with opening.open_to_read(file) as opened:  # whoever reads a part at a time
+        assert opened.read(3) == b"ten"
+
+
+def test_a_library_opens_no_folder_with_a_document_of_any_size(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "weights.safetensors").touch()
+    os.truncate(tmp_path / "weights.safetensors", 10 * 2**30)
+    opening.check_folder(tmp_path, "folder", "missing")
+    (tmp_path / "config.json").touch()
+    os.truncate(tmp_path / "config.json", 10 * 2**30)
+    with pytest.raises(NotOpened, match=r"config\.json is not opened"):
+        opening.check_folder(tmp_path)
+
+
+def test_links_are_read_and_never_written(tmp_path: Path) -> None:
+    """Hubs keep models as links to blobs; a stranger's run may hold a link to anything."""
+    theirs, link = tmp_path / "thesis", tmp_path / "run.json"
+    theirs.write_text('{"a":\r\n1}')
+    link.symlink_to(theirs)
+    assert opening.read_json(link) == {"a": 1}
+    assert opening.read_text(link) == '{"a":\n1}'
+    with pytest.raises(NotOpened, match="it is a link, and nothing is written through links"):
+        opening.open_to_write(link, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    link.unlink()
+    link.symlink_to(tmp_path / "nothing yet")
+    with pytest.raises(NotOpened, match="it is a link"):
+        opening.open_to_write(link, os.O_WRONLY | os.O_CREAT)
+    link.unlink()
+    link.hardlink_to(theirs)
+    with pytest.raises(NotOpened, match="the same file has another name"):
+        opening.open_to_write(link, os.O_WRONLY | os.O_TRUNC)
+    assert theirs.read_text() == '{"a":\n1}'
+    assert not (tmp_path / "nothing yet").exists()
+    with pytest.raises(NotOpened, match="it is a link"):
+        opening.check_own_folder(_linked(tmp_path))
+
+
+def test_own_files_are_written(tmp_path: Path) -> None:
+    opening.check_own_folder(tmp_path)
+    opening.check_own_folder(tmp_path / "missing")
+    for flags, text in ((os.O_CREAT, b"one"), (os.O_APPEND, b"two"), (os.O_TRUNC, b"three")):
+        handle = opening.open_to_write(tmp_path / "file", os.O_WRONLY | flags)
+        os.write(handle, text)
+        os.close(handle)
+    assert (tmp_path / "file").read_bytes() == b"three"
+
+
+def test_it_says_what_the_system_says_of_missing_files_and_folders(tmp_path: Path) -> None:
+    for read in (opening.open_to_read, opening.check_regular):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "missing")
+        with pytest.raises(IsADirectoryError) as raised:
+            read(tmp_path)
+        assert raised.value.errno == errno.EISDIR
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b"\xff", b"{", b""])
+def test_what_is_no_json_is_a_value_error(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(ValueError):
+        opening.read_json(tmp_path / "file")
+
+
+def _linked(folder: Path) -> Path:
+    link = folder / "checkpoints"
+    link.symlink_to(folder)
+    return link
