@@ -73,6 +73,8 @@ def append_line(path: Path, line: str) -> None:
                 if os.write(handle, content) != len(content):
                     raise OSError("only a part of the line was written")
                 os.fsync(handle)
+                if not size:  # it may be new: without its name in the folder the line is lost with the power
+                    sync(path.parent)
             except OSError:
                 os.ftruncate(handle, size)
                 raise
