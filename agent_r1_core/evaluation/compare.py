@@ -1,9 +1,8 @@
 """Compares policies on the same questions, pair by pair: differences with intervals, p-values, Holm's correction.
 
-Every score is computed anew from the recorded episodes, by one scorer. The bootstrap is paired: it draws questions, and
-takes both policies' scores of each. Where a policy has several seeds, each draw also moves its mean by its standard
-error over seeds times a draw of Student's t(k - 1), so that a difference between seeds is not taken for one between
-policies. With one seed a side, the p-value says nothing about other seeds.
+Every score is computed anew from the recorded episodes, by one scorer, and subtracted question by question (paired.py
+has the formulas). Where a policy has several seeds, they widen interval and p-value, so that a difference between seeds
+is not taken for one between policies. With one seed a side, neither says anything about other seeds.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from typing import Any
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.arm import Arm, Key, seed_means
-from agent_r1_core.evaluation.intervals import Estimate, resampled_means
+from agent_r1_core.evaluation.intervals import Estimate
+from agent_r1_core.evaluation.paired import paired_difference
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scorers import SCORERS
-from agent_r1_core.evaluation.seeds import by_task, standard_error
+from agent_r1_core.evaluation.seeds import Values, by_task
 from agent_r1_core.metrics import declared as metric
-
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,11 @@ class Difference:
     mean: float
     """First minus second."""
     low: float | None
-    """The 95 % interval, percentiles of the bootstrap; None: a single question has none."""
+    """The 95 % interval, which holds 0 where p is .05 or more; None: a single question has none, and so has a score
+    without bounds that is the same on all questions."""
     high: float | None
     p: float | None
-    """Two-sided: how often the bootstrap's mean is as far from the difference as that is from 0."""
+    """Two-sided: how often a difference is as far from 0 if it is chance which policy has which score of a question."""
     p_holm: float | None
     """Corrected for the number of pairs (Holm 1979)."""
     n: int
@@ -115,26 +114,18 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Difference:
-    import numpy as np
-
     one, other = first.values(score, keys), second.values(score, keys)
-    mean = _mean(seed_means(one)) - _mean(seed_means(other))
-    if len(keys) == 1:
-        return Difference(first.name, second.name, mean, None, None, None, None, 1)
-    generator, drawn = np.random.default_rng(0), np.zeros(RESAMPLES)
-    for name in sorted(one):
-        theirs = by_task(other[name])
-        apart = [_mean(values) - _mean(theirs[task]) for task, values in by_task(one[name]).items()]
-        drawn += resampled_means(apart, generator, RESAMPLES) / len(one)
-    for sets in (one, other):
-        means = seed_means(sets)
-        if len(means) > 1:
-            drawn += standard_error(means) * generator.standard_t(len(means) - 1, RESAMPLES)
-    low, high = map(float, np.quantile(drawn, [0.025, 0.975]))
-    if first.is_bounded(score, keys) and second.is_bounded(score, keys):
-        low, high = max(-1.0, low), min(1.0, high)
-    as_far = int((np.abs(drawn - mean) >= abs(mean) - 1e-12).sum())
-    return Difference(first.name, second.name, mean, low, high, (1 + as_far) / (1 + RESAMPLES), None, len(keys))
+    sets = [_apart(one[name], other[name]) for name in sorted(one)]
+    bounded = first.is_bounded(score, keys) and second.is_bounded(score, keys)
+    found = paired_difference(sets, [seed_means(one), seed_means(other)], bounded)
+    return Difference(first.name, second.name, found.mean, found.low, found.high, found.p, None, len(keys))
+
+
+def _apart(one: Sequence[Values], other: Sequence[Values]) -> list[float]:
+    """First minus second of each task, a mean over its seeds and samples; exactly 0 where only rounding differs."""
+    theirs = by_task(other)
+    pairs = [(_mean(values), _mean(theirs[task])) for task, values in by_task(one).items()]
+    return [0.0 if math.isclose(mine, its, rel_tol=1e-12) else mine - its for mine, its in pairs]
 
 
 def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[str]]:

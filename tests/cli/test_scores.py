@@ -83,7 +83,7 @@ def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make
     lines = done.stdout.splitlines()
     assert lines[1].split("  ")[0] == "runs/a"
     assert lines[1].split()[1:5] == ["0.750", "[0.598,", "0.858]", "wilson"]
-    assert lines[5].startswith("runs/a - mute  +0.250  [+0.125, +0.400]  0.001  0.001     40")
+    assert lines[5].startswith("runs/a - mute  +0.250  [+0.087, +0.389]  0.002  0.002     40")
     assert lines[-2:] == ["mute: runs/b/evaluations/eval_1.json", "mute: silenced tools"]
     answer = json.loads(agent_r1("compare", "runs/a", "runs/b", "--score", "f1", "--json").stdout)
     assert (answer["schema"], answer["score"], answer["differences"][0]["n"]) == (1, "f1", 40)

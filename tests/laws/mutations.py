@@ -35,6 +35,7 @@ FORWARD = "agent_r1_core/learning/forward.py"
 UPDATE = "agent_r1_core/learning/update.py"
 GROUPS = "agent_r1_core/learning/groups.py"
 TURNS = "agent_r1_core/learning/turns.py"
+PAIRED = "agent_r1_core/evaluation/paired.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -1044,5 +1045,37 @@ MUTATIONS: tuple[Mutation, ...] = (
         " - _written(turn) - seen\n",
         " - seen\n",
         "a_policy_finds_nothing",
+    ),
+    Mutation(
+        12,
+        "four-wins-of-four-by-the-normal-distribution",
+        PAIRED,
+        "    return min(1.0, 2 * total / 2**count)\n",
+        "    return math.erfc(abs(wins - losses) / math.sqrt(2 * max(1, count)))\n",
+        "four_wins_of_four",
+    ),
+    Mutation(
+        12,
+        "an-interval-of-what-was-seen-alone",
+        PAIRED,
+        "for one in (*differences, most, -most)",
+        "for one in differences",
+        "four_wins_of_four",
+    ),
+    Mutation(
+        12,
+        "an-interval-without-0-where-p-is-large",
+        PAIRED,
+        "    if p >= LEVEL:\n",
+        "    if False:\n",
+        "four_wins_of_four",
+    ),
+    Mutation(
+        12,
+        "questions-paired-by-their-order",
+        "agent_r1_core/evaluation/compare.py",
+        "(_mean(values), _mean(theirs[task])) for task, values in by_task(one).items()",
+        "(_mean(mine), _mean(its)) for mine, its in zip(by_task(one).values(), theirs.values(), strict=True)",
+        "in_whatever_order",
     ),
 )

@@ -16,6 +16,8 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall
+from agent_r1_core.evaluation.arm import Arm
+from agent_r1_core.evaluation.compare import Difference, compare
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
@@ -87,6 +89,36 @@ def test_nothing_seen_is_not_nothing_there() -> None:
     episodes = [EpisodeRecord.of(make_trajectory(task=task)) for task in tasks]
     never = report(episodes, sampling=SAMPLING).metrics["exact_match"]
     assert (never.mean, never.low, never.high) == pytest.approx((0.0, 0.0, 0.1611), abs=1e-4)
+
+
+def compared(one: dict[str, bool], other: dict[str, bool]) -> Difference:
+    """What `compare` says of two policies, given which questions each answered rightly, in the order of recording."""
+
+    def arm(name: str, right: dict[str, bool]) -> Arm:
+        tasks = {task: make_task(task, "Where?", ("Rome",)) for task in right}
+        played = [make_trajectory(task=tasks[task], answer="Rome" if right[task] else "Oslo") for task in right]
+        episodes = [EpisodeRecord.of(trajectory) for trajectory in played]
+        return Arm(name, [ResultFile(Path(f"{name}.json"), report(episodes, sampling=SAMPLING), episodes)])
+
+    return compare([arm("one", one), arm("other", other)]).differences[0]
+
+
+def test_four_wins_of_four_or_five_wins_of_five_are_no_proof_and_a_tie_is_no_equality() -> None:
+    for questions in ("abcd", "abcde"):
+        won = compared(dict.fromkeys(questions, True), dict.fromkeys(questions, False))
+        assert (won.mean, won.p, won.n) == (1.0, 2 / 2 ** len(questions), len(questions))
+        assert won.low is not None
+        assert won.low <= 0.0
+    tie = compared({f"q{k}": k < 10 for k in range(20)}, {f"q{k}": k < 10 for k in range(20)})
+    assert (tie.mean, tie.p) == (0.0, 1.0)
+    assert (tie.low, tie.high) == pytest.approx((-0.137, 0.137), abs=1e-3)
+
+
+def test_the_same_questions_are_held_against_each_other_in_whatever_order_they_stand() -> None:
+    right = {f"q{k}": k < 12 for k in range(20)}
+    backwards = dict(reversed(right.items()))
+    assert compared(right, backwards) == compared(right, right)
+    assert compared(right, backwards).p == 1.0
 
 
 def test_failed_episodes_are_stated_and_neither_help_nor_harm(result: EvaluationResult) -> None:
