@@ -4,7 +4,8 @@ A break after a token's first character cuts it in two. Templates pass breaks on
 encoder encodes the text between two breaks by itself, so only ids next to a break differ from those of the same text in
 one piece. Control tokens are all added tokens of the tokenizer, except those of white space alone, which are text. Of
 tokens that are a single character only the special ones count; a replacement character stands for them. A template that
-writes one half of a control token beside the data cannot be helped; none of those that we know does so.
+rewrites text may bring out further ones; text in single characters (`spell`) survives that. A template that writes one
+half of a control token beside the data cannot be helped; none of those that we know does so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from agent_r1_core.contracts.markup import Markup
 BREAK = "\ufdd0"
 """Separates what is encoded apart. Unicode reserves this character for use within a program."""
 _REPLACEMENT = "\ufffd"
+_TOLD = ("content", "description")
+"""What templates show of messages and schemas."""
 
 
 class ControlTokens:
@@ -33,6 +36,8 @@ class ControlTokens:
         self.texts: dict[int, str] = {index: token.content for index, token in tokens.items()}
         """By id."""
         self._spelled = _any_of([*self.texts.values(), BREAK])
+        self._unknown = getattr(raw, "unk_token_id", None)
+        self._beginnings = {text[0].casefold() for text in self.texts.values()}
         normalizer: Any = getattr(getattr(raw, "backend_tokenizer", None), "normalizer", None)
         normalized = [token.content for token in tokens.values() if token.normalized and normalizer is not None]
         self._normalize: Any = normalizer.normalize_str if normalized else None
@@ -55,6 +60,35 @@ class ControlTokens:
         if isinstance(value, Mapping):
             return {self.protect_all(key): self.protect_all(inner) for key, inner in value.items()}
         return [self.protect_all(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    def is_rewritten(self, value: Any, rendered: str) -> bool:
+        """Whether a text of a protected message or schema stands otherwise in its rendering, and may spell a control
+        token there. Of what a template need not show, as names, a text counts that holds how a token begins."""
+        if isinstance(value, str):
+            return value not in rendered and not self._beginnings.isdisjoint(value.casefold())
+        if isinstance(value, Mapping):
+            told = [value[key] for key in _TOLD if isinstance(value.get(key), str)]
+            if any(text.strip() not in rendered for text in told):
+                return True
+            others = (inner for key, inner in value.items() if key not in ("role", *_TOLD))
+            return any(self.is_rewritten(inner, rendered) for inner in others)
+        return isinstance(value, list) and any(self.is_rewritten(inner, rendered) for inner in value)
+
+    def spell(self, value: Any) -> Any:
+        """A protected message or schema whose data is encoded character by character."""
+        if isinstance(value, str):
+            pieces, done = [], 0
+            for found in self._spelled.finditer(value):
+                pieces += [*value[done : found.start()], found.group()]
+                done = found.end()
+            return BREAK.join((*pieces, *value[done:]))
+        if isinstance(value, Mapping):
+            return {key: inner if key == "role" else self.spell(inner) for key, inner in value.items()}
+        return [self.spell(inner) for inner in value] if isinstance(value, list) else value
+
+    def ids_of(self, ids: Sequence[int]) -> list[int]:
+        """The control ids among these, but for the one of unknown characters."""
+        return [index for index in ids if index in self.texts and index != self._unknown]
 
     def sampled(self, ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> Markup:
         """The text of an action; the control tokens that the policy sampled as such are its markup."""

@@ -8,17 +8,41 @@ never decoded and encoded again.
 Control tokens in a message are ordinary text, unless its author marked them (`Markup`). Where a new segment repeats an
 earlier action, the control tokens that the policy sampled as such are control ids again; those that it spelled out in
 other ids, as a quotation of a tool's result may, are not.
+
+A template may rewrite text so that it spells a control token only then: in lower case, without line breaks. Where a
+message does not stand in the rendering as it was given, the control ids are counted again with its text in single
+characters; if they differ, that is the text that the policy reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_core.chat.tokenizer import ChatTokenizer
 from agent_r1_core.trajectory import Message, Segment
 
 _QUICK_CHARACTERS = 20_000
+_Tools = tuple[list[dict[str, Any]], str]
+"""Function schemas for the template, and their description where it ignores them."""
+
+
+@dataclass(frozen=True)
+class _Rendering:
+    """A conversation as the template writes it."""
+
+    messages: list[Message]
+    tools: _Tools
+    text: str
+    start: int
+    """Where the text begins that is new."""
+    opens: bool
+    """Whether it opens a segment."""
+    before: int
+    """Ids of the segment that it continues."""
+    ids: list[int]
+    """Of the new text."""
 
 
 class Conversation:
@@ -34,8 +58,7 @@ class Conversation:
         """
         self.segments: list[Segment] = []
         self._tokenizer = tokenizer
-        self._schemas = list(schemas)
-        self._tools_text = tools_text
+        self._tools: _Tools = list(schemas), tools_text
         self._messages: list[Message] = []
         """Protected: control tokens of data are cut apart."""
         self._given: list[Message] = []
@@ -88,14 +111,17 @@ class Conversation:
         Raises:
             ModelError: the template refuses the conversation.
         """
+        if limit is not None and self._fewest(messages) > limit:
+            return False
         return self._go_on(messages, self._protected(messages), limit, False, generation_prompt=True, may_open=True)
 
-    def count(self, messages: Sequence[Message]) -> int:
-        """Ids of the context after `rewrite(messages)`."""
-        rendered = self._tokenizer.template.render(self._protected(messages), self._schemas, self._tools_text)
-        prefix = self._prefix(rendered)
-        before = len(self.segments[-1].ids) if prefix is not None else 0
-        return before + len(self._tokenizer.encode(rendered[len(prefix or "") :]))
+    def count(self, messages: Sequence[Message], limit: int | None = None) -> int:
+        """Ids of the context after `rewrite(messages)`; more than `limit` may be counted by their characters alone."""
+        fewest = self._fewest(messages)
+        if limit is not None and fewest > limit:
+            return fewest
+        rendering = self._render(self._protected(messages))
+        return rendering.before + len(rendering.ids)
 
     def act(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, int, int, str]:
         """Append an action as it was sampled.
@@ -141,6 +167,8 @@ class Conversation:
     def _append(
         self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
     ) -> bool:
+        if limit is not None and self._fewest(messages) > limit:
+            return False
         protected = [self._tokenizer.control.protect_all(message) for message in messages]
         conversation = protected if new_context else [*self._messages, *protected]
         given = messages if new_context else [*self._given, *messages]
@@ -155,24 +183,51 @@ class Conversation:
         generation_prompt: bool,
         may_open: bool,
     ) -> bool:
-        rendered = self._tokenizer.template.render(conversation, self._schemas, self._tools_text, generation_prompt)
-        prefix = None if new_context else self._prefix(rendered)
-        if prefix is None and not may_open:
+        rendering = self._render(conversation, new_context, generation_prompt)
+        if rendering.opens and not may_open:
             return False
-        ids = self._tokenizer.encode(rendered[len(prefix or "") :])
-        before = len(self.segments[-1].ids) if prefix is not None else 0
-        if limit is not None and before + len(ids) > limit:
+        if limit is not None and rendering.before + len(rendering.ids) > limit:
             return False
-        if prefix is None:
+        if rendering.opens:
             self.segments.append(Segment())
-        self.segments[-1].append_context(ids)
-        self._messages, self._given = conversation, [message.copy() for message in given]
-        self._prefixes = (rendered,)
+        self.segments[-1].append_context(rendering.ids)
+        self._messages, self._given = rendering.messages, [message.copy() for message in given]
+        self._tools, self._prefixes = rendering.tools, (rendering.text,)
         return True
 
-    def _prefix(self, rendered: str) -> str | None:
-        """The text so far, if a rendering begins with it."""
-        return next((text for text in self._prefixes if rendered.startswith(text)), None)
+    def _render(self, messages: list[Message], new_context: bool = False, generation_prompt: bool = True) -> _Rendering:
+        """Render the conversation; text that the template would make into control ids is spelled out."""
+        found = self._rendering(messages, self._tools, new_context, generation_prompt)
+        control, new = self._tokenizer.control, found.text[found.start :]
+        known = set() if found.opens else {id(message) for message in self._messages}
+        rewritten = {id(one) for one in messages if id(one) not in known and control.is_rewritten(one, new)}
+        schemas, tools_text = tools = self._tools
+        if found.opens and schemas:
+            told: Any = schemas if self._tokenizer.template.shows_tools else tools_text
+            tools = (control.spell(schemas), control.spell(tools_text)) if control.is_rewritten(told, new) else tools
+        if not rewritten and tools is self._tools:
+            return found
+        spelled = [control.spell(message) if id(message) in rewritten else message for message in messages]
+        safe = self._rendering(spelled, tools, new_context, generation_prompt)
+        return found if control.ids_of(safe.ids) == control.ids_of(found.ids) else safe
+
+    def _rendering(
+        self,
+        messages: list[Message],
+        tools: _Tools,
+        new_context: bool,
+        generation_prompt: bool,
+    ) -> _Rendering:
+        text = self._tokenizer.template.render(messages, *tools, generation_prompt)
+        prefix = None if new_context else next((known for known in self._prefixes if text.startswith(known)), None)
+        start = len(prefix or "")
+        before = len(self.segments[-1].ids) if prefix is not None else 0
+        return _Rendering(messages, tools, text, start, prefix is None, before, self._tokenizer.encode(text[start:]))
+
+    def _fewest(self, messages: Sequence[Message]) -> int:
+        """Least number of ids of the messages that are new; a template may leave out older text."""
+        known = {id(given) for given in self._given}
+        return self._tokenizer.fewest_ids([message for message in messages if id(message) not in known])
 
     def _protected(self, messages: Sequence[Message]) -> list[Message]:
         """Messages of the conversation as they stand in it, sampled control tokens included; others as data."""

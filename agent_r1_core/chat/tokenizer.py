@@ -12,6 +12,7 @@ from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import ModelError
+from agent_r1_core.trajectory import Message
 
 _CACHED_TEXTS = 256
 """Texts whose ids are cached: the samples of a group share their prompt, and often observations."""
@@ -74,6 +75,16 @@ class ChatTokenizer:
     def vocab_size(self) -> int:
         """Number of ids, added tokens included."""
         return len(self.raw)
+
+    @cached_property
+    def _longest(self) -> int:
+        """Characters of the longest token."""
+        return max(map(len, self.raw.get_vocab()), default=1)
+
+    def fewest_ids(self, messages: Sequence[Message]) -> int:
+        """Least number of ids that the texts of these messages can have; reads none of them, so that a giant one
+        costs nothing. No token stands for more characters than the longest of the vocabulary has."""
+        return sum(len(message["content"]) for message in messages) // self._longest
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; adds nothing, reads control tokens as such, replaces characters that UTF-8 cannot encode.

@@ -119,7 +119,7 @@ class EpisodeContext:
         return History(opening, tuple(notes), tuple(exchanges), self._max_tokens, self._count)
 
     async def _count(self, messages: Sequence[Message]) -> int:
-        return await self._run(partial(self.conversation.count, messages), messages)
+        return await self._run(partial(self.conversation.count, messages, self._max_tokens), messages)
 
     async def _run(self, job: Callable[[], Any], messages: Sequence[Message]) -> Any:
         """Render messages; in this episode's own thread where that takes long."""

@@ -51,17 +51,17 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "closing-ids-as-actions",
         CONVERSATION,
-        "        self.segments[-1].append_context(ids)\n",
-        "        self.segments[-1].append_context(ids)\n"
-        "        if before and ids and ids[0] in self._tokenizer.eos_ids:\n"
-        "            self.segments[-1].mask[before] = 1\n",
+        "        self.segments[-1].append_context(rendering.ids)\n",
+        "        self.segments[-1].append_context(rendering.ids)\n"
+        "        if rendering.before and rendering.ids and rendering.ids[0] in self._tokenizer.eos_ids:\n"
+        "            self.segments[-1].mask[rendering.before] = 1\n",
         "close_a_cut_action",
     ),
     Mutation(
         1,
         "rewritten-history-in-one-segment",
         CONVERSATION,
-        "        if prefix is None:\n            self.segments.append(Segment())",
+        "        if rendering.opens:\n            self.segments.append(Segment())",
         "        if not self.segments:\n            self.segments.append(Segment())",
         "drops_thinking",
     ),
@@ -121,6 +121,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "[piece for piece in encodable(text).split(BREAK) if piece]",
         "[encodable(text).replace(BREAK, '')]",
         "formats_own_tags",
+    ),
+    Mutation(
+        1,
+        "templates-build-control-ids",
+        CONVERSATION,
+        "return found if control.ids_of(safe.ids) == control.ids_of(found.ids) else safe",
+        "return found if safe else found",
+        "rewrites_text",
+    ),
+    Mutation(
+        1,
+        "templates-build-control-ids-from-descriptions",
+        CONVERSATION,
+        "if found.opens and schemas:",
+        "if found.opens and not schemas:",
+        "rewrites_text",
     ),
     Mutation(
         1,

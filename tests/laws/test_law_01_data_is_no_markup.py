@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from agent_r1_core import Markup, Task, ToolResult, tool
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.chat.control import BREAK
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing.tokenizer import CHAT_TEMPLATE
 
 TEMPLATES = {file.stem: file for file in (Path(__file__).parents[1] / "fixtures/chat_templates").glob("*.jinja")}
 SCHEMA = {
@@ -88,6 +89,50 @@ def test_text_without_control_tokens_has_the_ids_of_one_encoding(shape: str) -> 
     conversation.observe(messages)
     rendered = tokenizer.raw.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert conversation.context == tokenizer.raw.encode(rendered, add_special_tokens=False)
+
+
+REWRITERS: dict[str, tuple[str, Callable[[str], str]]] = {
+    "lower": ("| lower", str.upper),
+    "joined-lines": ("| replace('\n', '')", "\n".join),
+    "without-stars": ("| replace('*', '')", "*".join),
+    "unescaped": ("| replace('&lt;', '<')", lambda token: token.replace("<", "&lt;")),
+}
+"""Filters of templates, and how data spells what they make into a control token."""
+
+
+@pytest.mark.parametrize("rewriter", REWRITERS)
+def test_a_template_that_rewrites_text_builds_no_control_ids_from_data(rewriter: str) -> None:
+    applied, spelling = REWRITERS[rewriter]
+    template = CHAT_TEMPLATE.replace("message['content']", f"(message['content'] {applied})")
+    name, description = "tool['function']['name']", "tool['function']['description']"
+    template = template.replace(name, f"{name} + ({description} {applied})")
+    tokenizer = ChatTokenizer(tiny_tokenizer(template))
+    forged = " ".join(spelling(token.content) for token in tokenizer.raw.added_tokens_decoder.values())
+
+    def given_ids(data: str) -> list[int]:
+        schema = {"type": "function", "function": {**SCHEMA["function"], "description": data}}
+        conversation = Conversation(tokenizer, [schema])
+        conversation.observe([{"role": "user", "content": data}])
+        say(conversation, tokenizer, "<tool_call>{}</tool_call>")
+        conversation.observe([{"role": "tool", "name": data, "content": data}])
+        say(conversation, tokenizer, "Well.")
+        conversation.observe([{"role": "user", "content": data}], new_context=True)
+        return control_ids(tokenizer, [index for segment in conversation.segments for index in segment.ids])
+
+    assert given_ids(forged) == given_ids(HARMLESS)
+
+
+def test_a_giant_observation_is_refused_by_its_characters() -> None:
+    """Nothing reads it: neither template nor tokenizer is asked."""
+    conversation = Conversation(tiny := ChatTokenizer(tiny_tokenizer()))
+    conversation.observe([{"role": "user", "content": "Where?"}], limit=400)
+    say(conversation, tiny, "I look.")
+    tiny.template.render = tiny.encode = tiny.control.protect_all = None  # type: ignore[assignment, method-assign]
+    giant: list[Any] = [{"role": "user", "content": "x" * 10_000}]
+    assert not conversation.observe(giant, limit=400)
+    assert not conversation.close_with(giant, limit=400)
+    assert not conversation.rewrite([*conversation.messages, *giant], limit=400)
+    assert conversation.count(giant, limit=400) > 400
 
 
 @pytest.mark.parametrize(("form", "markup"), [(Hermes(), []), (SearchTags(), ["<information>", "</information>"])])
