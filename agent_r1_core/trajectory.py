@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict
 
+ROUNDING = 1e-6
+"""How far sums of rewards may be apart, relative to the larger of them and of 1, and still be the same: float32 holds
+each reward to 6e-8, so that sums of the same ones, or of .1 and .2 in place of .3, differ by some 1e-7."""
+
 
 class Message(TypedDict, total=False):
     """One chat message: `role` (system, user, assistant, tool), `content`, and for a tool its `name`.
@@ -264,9 +268,13 @@ class Group:
 
     @property
     def varies(self) -> bool:
-        """Whether returns differ by more than rounding errors."""
+        """Whether returns differ by more than rounding."""
         returns = self.returns
         if len(returns) < 2:
             return False
-        low, high = min(returns), max(returns)
-        return high - low > 1e-9 * max(1.0, abs(low), abs(high))
+        return differ(min(returns), max(returns))
+
+
+def differ(low: float, high: float) -> bool:
+    """Whether two sums of rewards, the smaller one first, are apart by more than rounding."""
+    return high - low > ROUNDING * max(1.0, abs(low), abs(high))

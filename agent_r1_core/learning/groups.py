@@ -2,6 +2,8 @@
 
 All functions take `returns` [n], the trajectories' returns R, and `group` [n], the number of each one's group, and give
 an advantage per trajectory [n]. A group of one, or one whose returns are all equal, tells nothing: advantage exactly 0.
+Returns that differ by rounding alone are equal (`ROUNDING` of agent_r1_core/trajectory.py), as those of the same rewards
+in another order are.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from agent_r1_core.trajectory import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class GroupStatistics:
     """With n - 1; 0 for a group of one."""
     size: Tensor
     informative: Tensor
-    """bool: the group has at least two returns that differ."""
+    """bool: the group has at least two returns that differ by more than rounding."""
 
 
 def group_statistics(returns: Tensor, group: Tensor) -> GroupStatistics:
@@ -35,7 +39,8 @@ def group_statistics(returns: Tensor, group: Tensor) -> GroupStatistics:
     std = torch.sqrt(squares / (size - 1).clamp(min=1))
     lowest = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
     highest = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
-    return GroupStatistics(mean[group], std[group], size[group], (highest > lowest)[group])
+    rounding = ROUNDING * torch.maximum(lowest.abs(), highest.abs()).clamp(min=1)
+    return GroupStatistics(mean[group], std[group], size[group], (highest - lowest > rounding)[group])
 
 
 def group_mean_advantage(returns: Tensor, group: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from agent_r1_core.trajectory import differ
+
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of `values` where `mask` is true, as a scalar; 0 for an empty mask."""
@@ -15,8 +17,8 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
     """(x - mean) / sqrt(variance + eps) over the counted tokens, 0 elsewhere; the variance is that with n - 1.
 
-    Without spread (one token, or all equal) there is nothing to tell good from bad: all zeros, no rounding noise
-    blown up. Statistics are taken in float64, so that their order does not matter.
+    Without spread (one token, or all equal but for rounding) there is nothing to tell good from bad: all zeros, no
+    rounding noise blown up. Statistics are taken in float64, so that their order does not matter.
 
     Args:
         values: any shape.
@@ -24,7 +26,7 @@ def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
     """
     out = torch.zeros_like(values)
     chosen = values[mask].double()
-    if chosen.numel() > 1 and bool(chosen.max() > chosen.min()):
+    if chosen.numel() > 1 and differ(float(chosen.min()), float(chosen.max())):
         out[mask] = ((chosen - chosen.mean()) / torch.sqrt(chosen.var() + eps)).to(values.dtype)
     return out
 

@@ -90,10 +90,11 @@ class GiGPO(Algorithm):
         """The trajectory's advantage at each of its credited tokens, and that of the turn at the turn's actions."""
         mask = batch.action_mask if self.config.loss_mask else batch.response_mask
         anchors = anchor_groups(batch)
-        returns = turn_returns_to_go(batch.rewards, batch.turn, self.config.gamma_turn)
+        # In float64, so that the order of the rewards leaves no trace.
+        returns = turn_returns_to_go(batch.rewards.double(), batch.turn, self.config.gamma_turn)
         named = anchors >= 0
-        step = torch.zeros_like(returns)
-        step[named] = self._compared(returns[named], anchors[named])
+        step = torch.zeros_like(batch.rewards)
+        step[named] = self._compared(returns[named], anchors[named]).to(step.dtype)
         episode = spread_over(self._compared(batch.returns, batch.group), mask)
         of_turn = sum_per_turn(step, batch.turn, batch.action_mask)
         turns = int(turn_borders(batch.turn)[0].sum())

@@ -48,6 +48,21 @@ def test_a_group_without_spread_has_advantage_zero_exactly(algorithm: Algorithm,
 
 
 @every_group_estimator
+def test_the_same_rewards_in_another_order_are_no_spread(algorithm: Algorithm) -> None:
+    """Nor are .1 and .2 in place of .3, or what should cancel: of both only rounding is left."""
+    orders = [(0.1, 0.7, -0.3), (-0.3, 0.1, 0.7), (0.7, -0.3, 0.1), (0.3, 0.1, 0.1), (0.2, 0.3, 0.0)]
+    for outcome in (0.0, -0.5, 1000.1):
+        same = [
+            make_trajectory([((1,), (2,))] * 3, sample=k, turn_rewards=order, reward=outcome)
+            for k, order in enumerate(orders)
+        ]
+        found = advantages(algorithm, Group(make_task("same"), same), group_of("pair", 0.0, 1.0))
+        assert found[:5] == [0.0] * 5
+        assert found[5] < 0 < found[6]
+        assert kept_groups([Group(make_task("same"), same)], AlgorithmConfig(filter="zero_spread")) == []
+
+
+@every_group_estimator
 def test_a_group_that_failures_left_alone_has_no_advantage(algorithm: Algorithm) -> None:
     group = group_of("broken", 1.0)
     group.trajectories += group_of("broken", 0.0, 0.0, status=EndStatus.FAILED).trajectories

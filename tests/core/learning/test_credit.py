@@ -125,6 +125,7 @@ def test_whitening_equal_numbers_gives_exact_zeros() -> None:
     """Rounding noise must not be blown up to advantages of one."""
     mask = torch.ones(1, 3, dtype=torch.bool)
     assert not whiten(torch.full((1, 3), 0.1), mask).any()
+    assert not whiten(torch.tensor([[0.3, 0.3 + 3e-8, 0.3]]), mask).any(), "rounding, and no spread"
     assert not whiten(torch.full((1, 1), 5.0), mask[:, :1]).any()
 
 
