@@ -2,8 +2,8 @@
 
 All functions take `returns` [n], the trajectories' returns R, and `group` [n], the number of each one's group, and give
 an advantage per trajectory [n]. A group of one, or one whose returns are all equal, tells nothing: advantage exactly 0.
-Returns that differ by rounding alone are equal (`ROUNDING` of agent_r1_core/trajectory.py), as those of the same rewards
-in another order are.
+Returns that differ by rounding alone are equal (`ROUNDING` of agent_r1_core/trajectory.py), as are those of the same
+rewards in another order.
 """
 
 from __future__ import annotations
