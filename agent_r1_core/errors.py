@@ -8,13 +8,13 @@ AgentR1Error                 exit code 1: the work failed
 │   ├── ComponentLoadError   3: the component's target cannot be imported or is not what its spec says
 │   └── UntrustedPlugin      3: a recipe or a run names a plugin file that the user has not allowed
 ├── RunError                 1: a run directory or checkpoint is missing, taken, broken or of another run
+│   └── NotOpened            1: what lies there is a pipe, a device, too long or a link; also an OSError, in all rooms
 ├── TaskError                1: a data set is missing, empty or malformed
 ├── ModelError               1: a model folder, tokenizer or chat template cannot be used
 │   └── DriftError           1: what would be trained is not what was sampled (LAW 1)
 ├── AlgorithmError           1: an algorithm raised, or returned what its contract does not allow
 ├── EngineError              1: the engine cannot serve a request
 ├── LearnerLost              1: a process of the learner is lost (the run goes on from its newest checkpoint)
-├── NotOpened                1: a name leads to no file that is opened: a pipe, a device, a link; also an OSError
 ├── EpisodeError             1: infrastructure broke inside an episode (the episode becomes `failed`, LAW 5)
 └── ToolError                1: a tool declines; its sentence becomes the observation that the model reads
 """
@@ -90,6 +90,17 @@ class RunError(AgentR1Error):
     """A run directory or a checkpoint cannot be used."""
 
 
+class NotOpened(RunError, OSError):
+    """What lies there is not opened: no regular file, more than is read, or, to write, a link (LAW 13).
+
+    Raised for runs, models, indexes and data alike. It is an OSError, too, so that a room which says what an unreadable
+    file means to it says so of these.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename} is not opened: {self.strerror}"
+
+
 class TaskError(AgentR1Error):
     """A data set is missing, empty or malformed."""
 
@@ -112,16 +123,6 @@ class EngineError(AgentR1Error):
 
 class LearnerLost(AgentR1Error):
     """A process of the learner died, hangs or is out of reach; its weights are lost with it."""
-
-
-class NotOpened(AgentR1Error, OSError):
-    """What a name leads to is not opened: no regular file, more than is read, or, to write, a link (LAW 13).
-
-    It is an OSError, so that whoever says what it means that a file cannot be read says it of these files, too.
-    """
-
-    def __str__(self) -> str:
-        return f"{self.filename} is not opened: {self.strerror}"
 
 
 class EpisodeError(AgentR1Error):

@@ -128,14 +128,27 @@ def open_to_write(path: Path | str, flags: int) -> int:
     return handle
 
 
-def check_own_folder(folder: Path | str) -> None:
-    """Refuse a folder that is about to be written if it is a link; nothing happens if it is missing.
+def check_inside(path: Path | str, *folders: Path | str) -> None:
+    """Refuse a path that is, or lies below, a link out of all of the folders; a missing one lies where it would.
 
     Raises:
-        NotOpened: it is one.
+        NotOpened: it does.
     """
-    if os.path.islink(folder):
-        raise _refused(folder, "it is a link, and nothing is written through links")
+    real = Path(os.path.realpath(path))
+    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        raise _refused(path, f"it is a link that leads out of {', '.join(map(str, folders))}")
+
+
+def check_links(folder: Path | str) -> None:
+    """Refuse a folder, which is about to be written, if a link in it leads out of it.
+
+    Raises:
+        NotOpened: one does.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if os.path.islink(path := os.path.join(place, name)):
+                check_inside(path, folder)
 
 
 def _checked(handle: int, path: Path | str, most: int | None) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
+from agent_r1_core.opening import parse_json, read_bytes
 from agent_r1_core.runs.files import append_line, write_text
 
 
@@ -41,13 +42,13 @@ class AlarmFile:
         """
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")
+        lines = read_bytes(self.path).split(b"\n")
         return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
     def _parse(self, number: int, line: bytes) -> Alarm:
         try:
-            return Alarm.from_json(json.loads(line))
-        except (ValueError, TypeError, RecursionError) as error:
+            return Alarm.from_json(parse_json(line))
+        except (ValueError, TypeError) as error:
             raise RunError(f"line {number} of {self.path} is not an alarm; delete the line") from error
 
 

@@ -14,6 +14,8 @@ import os
 from collections import deque
 from pathlib import Path
 
+from agent_r1_core.opening import DOCUMENT, open_to_write, read_bytes
+
 NAME = "calls_in_process.txt"
 _LINE = 256
 _BLANK = b" " * (_LINE - 1) + b"\n"
@@ -32,7 +34,7 @@ class CallLog:
         self.tools: set[str] = set()
         """The tools that were called in this process."""
         with contextlib.suppress(OSError):
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._file = open_to_write(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             self._inode = os.fstat(self._file).st_ino
 
     def begin(self, tool: str, episode: str, turn: int) -> int:
@@ -86,7 +88,7 @@ class CallLog:
 def unfinished_calls(folder: Path) -> str | None:
     """A sentence about the calls that ran when a run's process died; None: there were none, or it ended in order."""
     try:
-        record = (folder / NAME).read_bytes()
+        record = read_bytes(folder / NAME, DOCUMENT)
     except OSError:
         return None
     calls = []

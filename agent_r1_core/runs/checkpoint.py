@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import open_to_read, read_json
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 from agent_r1_core.work import working
@@ -28,7 +29,7 @@ STATE = "state.json"
 TASK_ORDER = "task_order.json"
 _OWN = "state_crc32"
 _NAME = re.compile(r"step_(\d{6,})")
-_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _BLOCK = 2**22
 """Bytes that are read at once for a checksum."""
 
@@ -118,7 +119,7 @@ def inspect(path: Path) -> Checkpoint | str:
         RunError: a file is there and cannot be read.
     """
     try:
-        record = json.loads((path / STATE).read_text(encoding="utf-8"))
+        record = read_json(path / STATE)
         own = record.pop(_OWN, None)
         sizes = dict(record["files"])
         found = _checkpoint(path, record)
@@ -167,7 +168,7 @@ def _unreadable(file: Path, error: OSError) -> RunError:
 def checksum_of(file: Path) -> int:
     """The CRC-32 of a file's content."""
     checksum, block = 0, memoryview(bytearray(_BLOCK))
-    with file.open("rb", buffering=0) as opened:
+    with open_to_read(file) as opened:
         while count := opened.readinto(block):
             checksum = zlib.crc32(block[:count], checksum)
     return checksum

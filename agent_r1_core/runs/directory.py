@@ -5,7 +5,6 @@ A directory is a run when its `run.json` says so. Anything else may be somebody'
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -14,11 +13,9 @@ from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs import lock
 from agent_r1_core.runs.files import TEMPORARY, naming, remove, remove_folder, write_json
+from agent_r1_core.runs.marker import KIND, MARKER, is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.replaced import ReplacedRun, aside
-
-MARKER = "run.json"
-KIND = "agent-r1 run"
 
 
 def checked_name(name: str) -> str:
@@ -33,15 +30,6 @@ def checked_name(name: str) -> str:
             "'_', '+' and '-'"
         )
     return name
-
-
-def is_run(path: Path) -> bool:
-    """Whether `path` is a run directory."""
-    marker = path / MARKER
-    try:  # whoever opens a pipe waits for ever
-        return marker.is_file() and bool(json.loads(marker.read_text(encoding="utf-8")).get("kind") == KIND)
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return False
 
 
 def numbered(home: Path, stem: str) -> Path:
@@ -96,8 +84,9 @@ def undo_killed(path: Path) -> None:
     """Put the old run back at `path` if its replacement was killed before the new run was set up.
 
     A new run that was set up stays, since it can be resumed. The old one is kept until the new one records a step.
+    Only for a run that the command is about to write: reading repairs nothing.
     """
-    if not aside(path).is_dir() or (path / "config.yaml").exists():
+    if not is_run(aside(path)) or (path / "config.yaml").exists():
         return
     if path.exists() and not is_run(path) and _contents(path):
         return  # somebody else's work

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import DOCUMENT, LINES, parse_json, read_bytes
 from agent_r1_core.runs.files import remove, write_json, write_text
 
 _KEY = "episodes"
@@ -103,8 +104,8 @@ def read_evaluation(path: Path) -> dict[str, Any]:
         RunError: the file is missing or damaged.
     """
     try:
-        result = json.loads(_read(path).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        result = parse_json(_read(path, DOCUMENT))
+    except ValueError as error:
         raise damaged_file(path) from error
     if not isinstance(result, dict) or not isinstance(result.get("step", ""), int | None):
         raise damaged_file(path)
@@ -140,7 +141,7 @@ def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]
         RunError: it has none, or their file is missing, damaged or another evaluation's.
     """
     lines = episodes_file(path, result)
-    content = _read(lines, f" ({path.name} names it as the file of its episodes)")
+    content = _read(lines, LINES, f" ({path.name} names it as the file of its episodes)")
     if hashlib.sha256(content).hexdigest() != result[_KEY].get("sha256"):
         raise RunError(
             f"{lines} does not hold the episodes that {path.name} was computed from: its checksum differs; copy both "
@@ -148,8 +149,8 @@ def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]
         )
     try:
         # Not splitlines: a text may hold one of the other characters that it takes for the end of a line.
-        episodes = [json.loads(line) for line in content.decode("utf-8").split("\n") if line]
-    except (ValueError, RecursionError) as error:
+        episodes = [parse_json(line) for line in content.split(b"\n") if line]
+    except ValueError as error:
         raise damaged_file(lines) from error
     if not all(isinstance(episode, dict) for episode in episodes):
         raise damaged_file(lines)
@@ -161,9 +162,9 @@ def damaged_file(path: Path) -> RunError:
     return RunError(f"{path} is damaged: it is not what agent-r1 wrote; restore it from a copy, or delete it")
 
 
-def _read(path: Path, why: str = "") -> bytes:
+def _read(path: Path, most: int, why: str = "") -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path, most)
     except FileNotFoundError as error:
         raise RunError(f"there is no file {path}{why}; copy both files of an evaluation together") from error
     except OSError as error:

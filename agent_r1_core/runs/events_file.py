@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import parse_json, read_bytes
 from agent_r1_core.runs.files import append_line, remove_torn_line
 
 Start = Literal["started", "resumed"]
@@ -65,7 +66,7 @@ class EventsFile:
             RunError: a line is none of an event, or the file cannot be read.
         """
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            lines = read_bytes(self.path).split(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -78,10 +79,10 @@ class EventsFile:
 
     def _parse(self, number: int, line: bytes) -> Event:
         try:
-            found = json.loads(line)
+            found = parse_json(line)
             event = Event(float(found["time"]), int(found["step"]), found["event"], str(found["text"]))
             if event.event not in _KINDS:
                 raise ValueError(event.event)
             return event
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise RunError(f"line {number} of {self.path} is not an event; delete the line") from error

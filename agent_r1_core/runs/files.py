@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import NotOpened, RunError
+from agent_r1_core.opening import open_to_write, read_bytes
 
 TEMPORARY = ".tmp-"
 REPLACED = ".old-"
@@ -26,9 +27,12 @@ def naming(path: Path) -> Iterator[None]:
 
     Raises:
         RunError: instead of an OSError.
+        NotOpened: what is written is a link, or no file.
     """
     try:
         yield
+    except NotOpened:  # its own sentence says why
+        raise
     except OSError as error:
         raise RunError(
             f"{path} could not be written ({error.strerror or error}); "
@@ -45,6 +49,7 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     with naming(path):
         try:
+            temporary.unlink(missing_ok=True)  # a link of this name would lead elsewhere
             write(temporary)
             sync(temporary)
             os.replace(temporary, path)
@@ -66,7 +71,7 @@ def append_line(path: Path, line: str) -> None:
     """
     content = line.encode()
     with naming(path):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(handle).st_size
             try:
@@ -89,7 +94,7 @@ def remove_torn_line(path: Path) -> None:
         RunError: the file system refuses.
     """
     if path.exists():
-        whole, newline, torn = path.read_bytes().rpartition(b"\n")
+        whole, newline, torn = read_bytes(path).rpartition(b"\n")
         if torn:
             write_text(path, (whole + newline).decode())
 
@@ -163,7 +168,7 @@ def remove(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Flush a file, or a folder's list of names, to disk."""
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fsync(handle)
     finally:
@@ -190,4 +195,5 @@ def _swap(temporary: Path, path: Path) -> None:
 
 
 def _fill(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    with os.fdopen(open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
+        file.write(text)

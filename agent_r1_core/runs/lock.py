@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from weakref import WeakSet
 
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import NotOpened, RunError
+from agent_r1_core.opening import check_links, handle_to_read, open_to_write
 from agent_r1_core.runs.files import naming
 
 NAME = ".lock"
@@ -25,8 +26,8 @@ class FileLock:
 
     _handle: int | None = None
 
-    def __init__(self, path: Path, flags: int) -> None:
-        self._handle = os.open(path, flags, 0o644)
+    def __init__(self, path: Path, writing: bool) -> None:
+        self._handle = open_to_write(path, os.O_RDWR | os.O_CREAT) if writing else handle_to_read(path)
         _open.add(self)
 
     def __del__(self) -> None:
@@ -90,10 +91,12 @@ class RunLock(FileLock):
         Raises:
             RunError: another process, or another part of this one, holds it; its file cannot be written; or the
                 folder was deleted or replaced meanwhile, so that the lock would protect nothing.
+            NotOpened: a link in the folder leads out of it: who writes the run might write elsewhere.
         """
         path = folder / NAME
         with naming(path):
-            super().__init__(path, os.O_RDWR | os.O_CREAT)
+            check_links(folder)
+            super().__init__(path, writing=True)
             try:
                 self._take_alone()
                 if not self.is_at(path):
@@ -107,7 +110,7 @@ class RunLock(FileLock):
                 refusal = self._refusal(folder, path)
                 self.release()
                 raise RunError(refusal) from error
-            except OSError:
+            except OSError:  # NotOpened among them
                 self.release()
                 raise
 
@@ -127,9 +130,15 @@ class RunLock(FileLock):
 
 def is_held(folder: Path) -> bool:
     """Whether a process, perhaps this one, has the right to write a run directory. Nothing is written, and a `RunLock`
-    that is taken meanwhile is not refused."""
+    that is taken meanwhile is not refused.
+
+    Raises:
+        NotOpened: what lies there is no lock.
+    """
     try:
-        lock = FileLock(folder / NAME, os.O_RDONLY)
+        lock = FileLock(folder / NAME, writing=False)
+    except NotOpened:
+        raise
     except OSError:
         return False
     try:
@@ -149,7 +158,7 @@ def lock_for_reading(path: Path) -> FileLock | None:
     A file system without locks gives one that protects nothing: reading goes on without.
     """
     try:
-        lock = FileLock(path, os.O_RDONLY)
+        lock = FileLock(path, writing=False)
     except FileNotFoundError:
         return None
     try:
@@ -164,7 +173,7 @@ def lock_for_reading(path: Path) -> FileLock | None:
 
 def lock_for_deleting(path: Path) -> FileLock | None:
     """The only lock on a file (created if missing), to be held until it is deleted; None while somebody reads it."""
-    lock = FileLock(path, os.O_RDWR | os.O_CREAT)
+    lock = FileLock(path, writing=True)
     try:
         lock.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import parse_json, read_bytes
 from agent_r1_core.runs.files import append_line, remove_torn_line, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -51,7 +52,7 @@ class MetricsFile:
         """
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")
+        lines = read_bytes(self.path).split(b"\n")
         # What follows the last newline is empty, or a line that a kill cut off.
         return [self.parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
@@ -68,7 +69,7 @@ class MetricsFile:
         """Delete the lines of later steps, and all but the last line of each step; sort the others."""
         if not self.path.exists():
             return
-        lines = enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1)
+        lines = enumerate(read_bytes(self.path).split(b"\n")[:-1], start=1)
         by_step = {self.parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
         write_text(self.path, "".join(by_step[kept] for kept in sorted(by_step) if kept <= step))
         self._last = None
@@ -80,11 +81,11 @@ class MetricsFile:
             RunError: it has none.
         """
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             names = record if only is None else [name for name in only if name in record]
             values = {name: _number(record[name]) for name in {"step": None, **dict.fromkeys(names)}}
             return values | {"step": int(values["step"])}
-        except (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, OverflowError) as error:
             raise damaged_line(self.path, number) from error
 
 

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import LINES, check_regular
 from agent_r1_core.runs.files import write_folder
 
 _WEIGHTS = (
@@ -55,6 +56,7 @@ def _copy(model: Path, target: Path) -> None:
         if file.is_file() and _belongs(file.name.lower()):
             copied = target / file.relative_to(model)
             copied.parent.mkdir(exist_ok=True)
+            check_regular(file, LINES)
             shutil.copyfile(file, copied)
 
 

@@ -75,7 +75,7 @@ def _none(run: RunReader, damaged: Mapping[Path, str]) -> str:
     if reasons:
         listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         return f"run {run.path} holds no whole policy ({listed}); restore a checkpoint from a copy"
-    old = f", or delete it to get back the run that it replaces ({aside(run.path).name})"
+    old = f", or delete it and get back the run that it replaces ({aside(run.path).name}) with --resume"
     return (
         f"run {run.path} holds no policy yet; let it train until its first checkpoint"
         f"{old if aside(run.path).is_dir() else ''}"

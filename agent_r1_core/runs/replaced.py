@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent_r1_core.runs.files import REPLACED, TEMPORARY, naming
 from agent_r1_core.runs.lock import RunLock
+from agent_r1_core.runs.marker import is_run
 
 
 @dataclass
@@ -40,7 +41,7 @@ class ReplacedRun:
             RunError: another process is replacing it.
         """
         path = aside(place)
-        return cls(path, place, RunLock(path)) if path.is_dir() else None
+        return cls(path, place, RunLock(path)) if is_run(path) else None
 
     def delete(self) -> None:
         """Delete it: the new run has recorded a step."""

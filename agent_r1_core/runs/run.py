@@ -29,6 +29,7 @@ from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
+from agent_r1_core.opening import check_inside
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
 from agent_r1_core.runs.directory import checked_name
@@ -37,14 +38,15 @@ from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.events_file import Event, Kind
 from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
-from agent_r1_core.runs.replaced import ReplacedRun
+from agent_r1_core.runs.marker import MARKER, is_run
+from agent_r1_core.runs.replaced import ReplacedRun, aside
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 
 class Run(RunReader):
-    """A run directory; `create` and `resume` open it for writing, `open` only for reading."""
+    """A run directory; `create` and `resume` open it for writing, `open` only for reading, which changes nothing."""
 
     def __init__(self, path: Path, held: RunLock | None = None, replaced: ReplacedRun | None = None) -> None:
         super().__init__(path)
@@ -106,7 +108,7 @@ class Run(RunReader):
             ConfigError, RunError: as `create`.
         """
         if name is not None:
-            directory.undo_killed(Path(home, checked_name(name)))
+            Run.bring_back(Path(home, checked_name(name)))
             directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
@@ -116,6 +118,7 @@ class Run(RunReader):
         Raises:
             RunError: there is no run, it was killed during its setup, or another process is writing it.
         """
+        cls.bring_back(path)
         run = cls.open(path)
         run._lock = RunLock(run.path)
         try:
@@ -132,11 +135,21 @@ class Run(RunReader):
         Raises:
             RunError: there is none.
         """
-        if not cls.is_run(path):
+        if cls.is_run(path):
+            return cls(Path(path))
+        old = aside(Path(path))
+        if is_run(old):
             raise RunError(
-                f"{path} is no run directory (it has no {directory.MARKER}); give a folder that a training made"
+                f"{path} is no run directory now, but {old.name} beside it holds the run that --force was about to "
+                f"replace; put it back with: agent-r1 train {path} --resume"
             )
-        return cls(Path(path))
+        raise RunError(f"{path} is no run directory (it has no {MARKER}); give a folder that a training made")
+
+    @staticmethod
+    def bring_back(path: Path | str) -> None:
+        """Put back the run at `path` if its replacement by `force` was killed before the new run was set up; only for
+        whoever writes that run next."""
+        directory.undo_killed(Path(path))
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Replace the saved configuration."""
@@ -208,6 +221,7 @@ class Run(RunReader):
                 `evaluation_trajectories_file`.
         """
         path = self.path / "evaluations" / f"{checked_name(name)}.json"
+        check_inside(path.parent, self.path)
         write_evaluation(path, {"schema": 1, "step": step} | dict(result), episodes, trajectories)
         return path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.health.verdict import verdict
-from agent_r1_core.runs import directory
+from agent_r1_core.opening import parse_json, read_text
 from agent_r1_core.runs.alarm_file import AlarmFile
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
@@ -20,6 +19,7 @@ from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, tr
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.events_file import Event, EventsFile
 from agent_r1_core.runs.lock import is_held
+from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
@@ -51,9 +51,8 @@ class RunReader:
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
-        """Whether `path` is a run directory; first puts back a run whose replacement was killed half-way."""
-        directory.undo_killed(Path(path))
-        return directory.is_run(Path(path))
+        """Whether `path` is a run directory."""
+        return is_run(Path(path))
 
     @property
     def name(self) -> str:
@@ -274,7 +273,7 @@ class RunReader:
 
     def _text(self, name: str) -> str:
         try:
-            return (self.path / name).read_text(encoding="utf-8")
+            return read_text(self.path / name)
         except UnicodeDecodeError as error:
             raise damaged_file(self.path / name) from error
         except FileNotFoundError as error:
@@ -290,8 +289,8 @@ def _parsed(path: Path, text: str, kind: type) -> Any:
         RunError: it is none, or not of this kind.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise damaged_file(path) from error
     if not isinstance(value, kind):
         raise damaged_file(path)

@@ -112,6 +112,8 @@ def resolve(
     from agent_r1_core.plugins.trust import Trust
 
     trust = trust or Trust()
+    if recipe is not None and resume and not dry_run:
+        Run.bring_back(recipe)
     if recipe is not None and Run.is_run(recipe):
         if training and not (resume or dry_run):
             raise RunError(f"{recipe} is a run, not a recipe; continue it with --resume, or name a recipe")

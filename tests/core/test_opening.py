@@ -95,13 +95,27 @@ def test_links_are_read_and_never_written(tmp_path: Path) -> None:
         opening.open_to_write(link, os.O_WRONLY | os.O_TRUNC)
     assert theirs.read_text() == '{"a":\n1}'
     assert not (tmp_path / "nothing yet").exists()
-    with pytest.raises(NotOpened, match="it is a link"):
-        opening.check_own_folder(_linked(tmp_path))
+
+
+def test_a_folder_that_is_written_has_no_way_out(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    for path in (folder / "checkpoints" / "step_000001", outside):
+        path.mkdir(parents=True)
+    (folder / "newest").symlink_to("checkpoints/step_000001")
+    named = tmp_path / "named"
+    named.symlink_to(folder)  # the user's own way to the folder
+    opening.check_links(named)
+    for link in ("trajectories", "checkpoints/step_000001/state.json"):
+        (folder / link).symlink_to(outside)
+        with pytest.raises(NotOpened, match=f"{link} is not opened: it is a link that leads out of {named}"):
+            opening.check_links(named)
+        with pytest.raises(NotOpened, match="leads out of"):
+            opening.check_inside(folder / link / "file", folder)
+        (folder / link).unlink()
+    opening.check_inside(folder / "missing", outside, folder)
 
 
 def test_own_files_are_written(tmp_path: Path) -> None:
-    opening.check_own_folder(tmp_path)
-    opening.check_own_folder(tmp_path / "missing")
     for flags, text in ((os.O_CREAT, b"one"), (os.O_APPEND, b"two"), (os.O_TRUNC, b"three")):
         handle = opening.open_to_write(tmp_path / "file", os.O_WRONLY | flags)
         os.write(handle, text)
@@ -123,9 +137,3 @@ def test_what_is_no_json_is_a_value_error(content: bytes, tmp_path: Path) -> Non
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError):
         opening.read_json(tmp_path / "file")
-
-
-def _linked(folder: Path) -> Path:
-    link = folder / "checkpoints"
-    link.symlink_to(folder)
-    return link

@@ -187,9 +187,11 @@ def test_a_run_that_is_replaced_by_force_is_there_wherever_its_successor_dies(tm
             Run.create(home, "run", {"seed": "new"}, [], force=True).append_metrics(1, {})
 
         died = killed_at(moment, replace)
+        Run.bring_back(home / "run")  # as a resume does, and whoever writes there
         found = Run.open(home / "run")
         if found.config() == {"seed": "new"} and not found.metrics():
             shutil.rmtree(found.path)  # what the message about a run without a policy says
+            Run.bring_back(home / "run")
             found = Run.open(home / "run")
         steps = [line["step"] for line in found.metrics()]
         assert (found.config()["seed"], steps) in [("old", [7]), ("new", [1])]

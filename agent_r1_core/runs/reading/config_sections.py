@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.opening import read_text
 from agent_r1_core.runs.evaluation_file import damaged_file
 
 _SECTION = re.compile(r"(\w+):")
@@ -24,7 +25,7 @@ def read_sections(path: Path, names: Collection[str]) -> dict[str, Any]:
 
     kept, lines = True, []
     try:
-        for line in path.read_text(encoding="utf-8").split("\n"):
+        for line in read_text(path).split("\n"):
             section = _SECTION.match(line)
             if section is not None:
                 kept = section[1] in names

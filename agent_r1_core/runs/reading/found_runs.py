@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.directory import is_run
+from agent_r1_core.opening import check_inside
+from agent_r1_core.runs.marker import is_run
 
 DEPTH = 6
 """Folders below a given one."""
@@ -52,16 +53,12 @@ class FoundRuns:
         raise RunError(f"there is no run {name!r} in {', '.join(map(str, self.folders))}; look at the list of runs")
 
     def check_inside(self, path: Path) -> Path:
-        """Return `path`, unless a link leads out of the folders, or to what is no file, such as a pipe.
+        """Return `path`, unless a link leads out of the folders.
 
         Raises:
-            RunError: one does.
+            NotOpened: one does.
         """
-        real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(folder) for folder in self.folders):
-            raise RunError(f"{path} is a link that leads out of {', '.join(map(str, self.folders))}; it is not read")
-        if os.path.exists(real) and not (real.is_file() or real.is_dir()):  # of too long a name, Path.exists raises
-            raise RunError(f"{path} is neither a file nor a folder; it is not read")
+        check_inside(path, *self.folders)
         return path
 
 

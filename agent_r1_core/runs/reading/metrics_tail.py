@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import LINES, open_to_read
 from agent_r1_core.runs.metrics_file import MetricsFile, damaged_line
 from agent_r1_core.runs.reading.ranges import ranges
 
@@ -55,7 +56,7 @@ class MetricsTail:
             RunError: the file cannot be read.
         """
         try:
-            with self._file.path.open("rb") as file:
+            with open_to_read(self._file.path, LINES) as file:
                 inode = os.fstat(file.fileno()).st_ino
                 file.seek(self._offset - len(self._end))
                 if file.read(len(self._end)) != self._end or inode != self._inode:

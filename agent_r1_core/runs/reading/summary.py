@@ -5,7 +5,6 @@ A part that cannot be read is None, and `problem` says why; everything else is t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,8 +14,9 @@ from typing import Any, TypeVar
 
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.opening import read_json
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.directory import MARKER
+from agent_r1_core.runs.marker import MARKER
 from agent_r1_core.runs.reading.config_sections import read_sections
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
@@ -197,8 +197,8 @@ class SummaryReader:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about = json.loads((self.run.path / MARKER).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
+            about = read_json(self.run.path / MARKER)
+        except ValueError:
             return {}
         return about if isinstance(about, dict) else {}
 

@@ -6,13 +6,13 @@ bytes may be a piece of a character, which only its neighbours complete.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import read_json
 
 Kind = Literal["text", "control", "part"]
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -38,13 +38,13 @@ class TokenTexts:
         """
         path = folder / "tokenizer.json"
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read_json(path)
             control = {int(token["id"]): str(token["content"]) for token in record.get("added_tokens") or ()}
             vocabulary = _vocabulary(record["model"]["vocab"])
             return cls(vocabulary, control, list(_steps(record.get("decoder"))))
         except OSError as error:
             raise RunError(f"{path} cannot be read ({error.strerror}); tokens are shown as ids") from error
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise RunError(f"{path} is no tokenizer with a vocabulary; tokens are shown as ids") from error
 
     def of(self, token: int) -> tuple[str, Kind]:

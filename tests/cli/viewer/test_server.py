@@ -314,7 +314,7 @@ def test_rows_that_no_training_writes_are_a_sentence(copied: Path) -> None:
         assert (answer["status"], answer["error"].startswith("this part of the run cannot be shown (")) == (422, True)
         run = _json(asked, "runs", "small")
         assert (run["summary"]["state"], run["summary"]["step"]) == (None, 3)
-        assert "neither a file nor a folder" in run["problems"][0]
+        assert f"{copied / '.lock'} is not opened: it is a pipe, not a file" in run["problems"]
 
 
 def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
@@ -336,7 +336,9 @@ def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
         assert (run["events"], run["catalogue"]) == ([], [])
         assert [one["name"] for one in run["evaluations"]] == ["step_000003"]
         for name in (*about, "evaluations/step_000000.json"):
-            assert f"{copied / name} is a link that leads out of {copied.parent}; it is" in " ".join(run["problems"])
+            assert f"{copied / name} is not opened: it is a link that leads out of {copied.parent}" in " ".join(
+                run["problems"]
+            )
         for parts in (("metrics",), ("steps", 2), ("evaluations", "step_000003", "episodes", 0)):
             assert "leads out of" in _json(asked, "runs", "small", *parts)["error"]
         (problem, *_) = asked.get("/api/runs/small/search", params={"from": 2}).text.splitlines()
@@ -360,19 +362,18 @@ def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Pat
         matrix = _json(asked, "runs", "small", "evaluations")
         assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
         assert "step_000000.json is damaged" in matrix["problems"][0]
-        assert "other.jsonl is a link that leads out of" in matrix["problems"][1]
+        assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
         (evaluations / "other.jsonl").unlink()
         os.mkfifo(evaluations / "other.jsonl")
-        assert (
-            "other.jsonl is neither a file nor a folder" in _json(asked, "runs", "small", "evaluations")["problems"][1]
-        )
+        matrix = _json(asked, "runs", "small", "evaluations")
+        assert "other.jsonl cannot be read (it is a pipe, not a file)" in matrix["problems"][1]
         long = {"trajectories": {"": f"{'a' * 300}.parquet"}}
         last.with_suffix(".json").write_text(json.dumps(about | long))
         assert "aa.parquet cannot be read" in _json(asked, "runs", "small", "evaluations")["problems"][1]
         last.with_suffix(".json").write_text(json.dumps(about))
         matrix = _json(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
-        assert "step_000003.parquet is a link that leads out of" in matrix["problems"][1]
+        assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])
@@ -434,7 +435,7 @@ def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
 
 
 def test_reading_changes_nothing(copied: Path) -> None:
-    """Not even a run whose replacement was killed, which other commands put back in its place."""
+    """Not even a run whose replacement was killed, which a resume puts back in its place."""
     half = copied.parent / "half"
     shutil.copytree(copied, copied.parent / ".old-half")
     half.mkdir()
@@ -448,8 +449,8 @@ def test_reading_changes_nothing(copied: Path) -> None:
         assert asked.get("/api/runs/small/evaluations/step_000003/episodes/0").status_code == 200
         assert asked.get("/api/runs/small/search", params={"text": "a"}).status_code == 200
     assert _tree(copied.parent) == before
-    assert Run.is_run(half)
-    assert _tree(copied.parent) != before, "to look at it as a writer does puts the old run back"
+    Run.resume(half).close()
+    assert _tree(copied.parent) != before, "whoever writes it puts the old run back"
 
 
 def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:

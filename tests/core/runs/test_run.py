@@ -98,7 +98,7 @@ def test_a_successor_that_was_killed_before_its_first_step_can_go_on_or_be_repla
     with begin(tmp_path) as old:
         train_some(old, 1, 2)
     begin(tmp_path, force=True).close()  # as a killed process leaves it
-    with pytest.raises(RunError, match=r"holds no policy yet; .*, or delete it to get back the run .*\.old-first"):
+    with pytest.raises(RunError, match=r"holds no policy yet; .*, or delete it and get back the run .*\.old-first"):
         Run.open(old.path).policy()
     begin(tmp_path, force=True).close()
     with Run.resume(old.path) as resumed:

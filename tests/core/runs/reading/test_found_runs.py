@@ -64,9 +64,6 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     for path in (run / "file", run / "beside", run / ".." / ".." / "outside"):
         with pytest.raises(RunError, match="leads out of"):
             found.check_inside(path)
-    os.mkfifo(run / "pipe")  # whoever opens it waits for ever
-    with pytest.raises(RunError, match="neither a file nor a folder"):
-        found.check_inside(run / "pipe")
     (home / "piped").mkdir()
     os.mkfifo(home / "piped" / "run.json")
     assert found.all() == {"run": run}

@@ -1,0 +1,18 @@
+"""What tells that a folder is a run: its `run.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_r1_core.opening import read_json
+
+MARKER = "run.json"
+KIND = "agent-r1 run"
+
+
+def is_run(path: Path) -> bool:
+    """Whether `path` is a run directory."""
+    try:
+        return bool(read_json(path / MARKER).get("kind") == KIND)
+    except (OSError, ValueError, AttributeError):
+        return False
