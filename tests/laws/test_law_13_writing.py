@@ -78,9 +78,9 @@ def test_a_run_that_seems_to_be_set_aside_is_looked_at_and_never_repaired(run: P
     for look in (Run.open, ResultFile.open, lambda path: Run.open(path).config()):
         with contextlib.suppress(RunError):
             look(place)
+    assert contents(run.parent.parent) == before
     with pytest.raises(RunError):
         Run.resume(place)
-    assert contents(run.parent.parent) == before
     with pytest.raises(RunError):
         Run.create(place.parent, name, {}, [], force=True)
     assert contents(old) == {path: found for path, found in before.items() if path.startswith(f"{old}/")}

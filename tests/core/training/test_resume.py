@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 from collections.abc import Sequence
@@ -187,14 +186,14 @@ def test_lines_and_files_that_are_doubled_missing_or_surplus_are_named(run: Run)
 def test_a_checkpoint_that_cannot_be_read_may_be_whole_and_is_not_passed_over(
     run: Run, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    bad, opened = run.checkpoints.at(6).path / file, io.open
+    bad, opened = run.checkpoints.at(6).path / file, os.open
 
     def failing(path: Any, *arguments: Any, **options: Any) -> Any:
         if Path(path) == bad:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return opened(path, *arguments, **options)
 
-    monkeypatch.setattr(io, "open", failing)
+    monkeypatch.setattr(os, "open", failing)
     with pytest.raises(RunError, match=rf"{file} cannot be read \(Input/output error\), though it may be whole"):
         chosen(run)
     assert bad.is_file()
