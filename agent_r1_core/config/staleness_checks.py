@@ -15,6 +15,12 @@ def check_staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
     if not training.max_staleness:
         setup.idle(("training", "staleness_correction"), "training.max_staleness is 0")
         return
+    if training.epochs * training.minibatches == 1:
+        text = (
+            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
+            "is the one before the update, so that decoupled and truncated are the same"
+        )
+        setup.idle(("training", "staleness_correction"), text)
     key = ("training", "max_staleness")
     if setup.config.deterministic:
         setup.problems.add(("deterministic",), "repeats no run whose rollouts overlap; set training.max_staleness=0")

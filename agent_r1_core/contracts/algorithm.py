@@ -142,6 +142,11 @@ class Algorithm(Component):
         in a pass of their own before it asks for advantages."""
         return False
 
+    def has_sequence_ratio(self) -> bool:
+        """Whether the loss has one importance ratio for a whole trajectory, the geometric mean of its tokens' (GSPO):
+        weights against a stale or disagreeing sampler are then taken in the same way."""
+        return False
+
     def uses_old_logprobs(self, epochs: int, minibatches: int) -> bool:
         """Whether the learner needs log-probs from before the update: there are several optimiser steps per rollout, or
         `advantages` reads them. A single step gets them from its own forward pass."""

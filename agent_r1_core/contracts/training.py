@@ -82,4 +82,4 @@ class TrainingConfig(Section):
     staleness_correction: StalenessCorrection = "decoupled"
     """`decoupled`: clip against the policy before the update, and weigh by how much more likely it makes a token than
     the policy that sampled it (arXiv 2505.24298); `truncated`: no clipping, the weight compares with the policy of each
-    pass, which saves a pass where there are several epochs or mini-batches."""
+    pass, which saves a pass. No effect if a rollout is learnt from in a single step."""

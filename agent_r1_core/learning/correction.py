@@ -1,8 +1,9 @@
 """Correction: what the loss does about tokens that another policy sampled than the one that learns from them.
 
 The sampler differs from the learner by rounding, or by versions of the weights where rollouts run ahead. Either way a
-token's advantage is weighed by min(pi_old / pi_sampler, bound). `decoupled` (arXiv 2505.24298): pi_old is the policy
-before the update, against which the loss clips. `truncated`: pi_old is the policy of each pass, so nothing clips.
+token's advantage is weighed by min(pi_old / pi_sampler, bound); where the algorithm has one ratio for a trajectory, the
+weight is the trajectory's, too. `decoupled` (arXiv 2505.24298): pi_old is the policy before the update, against which
+the loss clips. `truncated`: pi_old is the policy of each pass, so nothing clips.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ _BOUND = 2.0
 
 
 class Correction:
-    """The correction that the settings ask for."""
+    """The correction that the settings ask for.
 
-    def __init__(self, settings: TrainingConfig) -> None:
+    Args:
+        of_sequences: whether advantages are weighed by trajectory, as `Algorithm.has_sequence_ratio` says.
+    """
+
+    def __init__(self, settings: TrainingConfig, of_sequences: bool = False) -> None:
+        self._of_sequences = of_sequences
         self.ahead = settings.max_staleness > 0
         """Whether rollouts run ahead: the policy that sampled is then not the one before the update."""
         self.truncates = self.ahead and settings.staleness_correction == "truncated"
@@ -48,4 +54,4 @@ class Correction:
 
     def weighed(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
         """The tokens with weighed advantages, and what to log of the weights."""
-        return (tokens, {}) if self._bound is None else tokens.corrected(self._bound)
+        return (tokens, {}) if self._bound is None else tokens.corrected(self._bound, self._of_sequences)

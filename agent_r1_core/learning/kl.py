@@ -7,8 +7,9 @@ A good estimate is not a good loss: the expected gradient of an estimator is not
 that the policy itself sampled, the gradient of k1 is zero in expectation, that of k2 is the gradient of
 KL(policy || reference), and that of k3, GRPO's choice, is the gradient of the KL the other way round,
 KL(reference || policy). Both hold in the first pass alone: later ones learn from tokens that an older policy sampled.
-With the importance ratio rho = policy / old policy as a factor, k2 (rho detached) and k3 (rho with gradient,
-DeepSeek-V3.2, arXiv 2512.02556) both have the gradient of KL(policy || reference) in expectation, in every pass.
+With the importance ratio rho = policy / policy that sampled as a factor, k2 (rho detached) and k3 (rho with gradient,
+DeepSeek-V3.2, arXiv 2512.02556) both have the gradient of KL(policy || reference) in expectation, in every pass. Where
+rollouts run ahead, the part of rho that is older than the update is a truncated weight, which leaves a bias.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def kl_loss(logprobs: Tensor, reference: Tensor, estimator: LossKlEstimator, rat
     """The estimate as a loss term.
 
     Args:
-        ratio: policy / old policy at each token, with gradient; makes the expected gradient that of the KL.
+        ratio: policy / policy that sampled at each token, with gradient; makes the expected gradient that of the KL.
 
     Raises:
         ValueError: another estimator. The gradient of k1 is zero in expectation: it would only add noise.

@@ -100,7 +100,7 @@ class Learner:
         )
         self._needs_old = algorithm.needs_old_logprobs()
         self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
-        self._correction = Correction(settings)
+        self._correction = Correction(settings, algorithm.has_sequence_ratio())
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         self.critic_optimiser = None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.meter import Sum
-from agent_r1_core.learning.surrogate import Surrogate, log_ratio, truncated_importance
+from agent_r1_core.learning.surrogate import Surrogate, log_ratio, sequence_log_ratio, truncated_importance
 from agent_r1_core.metrics import declared as metric
 
 
@@ -42,22 +42,34 @@ class LossTokens:
     value_targets: Tensor | None = None
     value_weights: Tensor | None = None
     """Of the value loss: a token mean over the update's value tokens."""
+    importance: Tensor | None = None
+    """min(pi_old / pi_sampler, bound) at actions, else 1: times pi / pi_old it makes up for the policy that sampled, in
+    a term of the loss that has no advantage. None: there are no such weights."""
 
     @property
     def in_loss(self) -> Tensor:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
 
-    def corrected(self, clip: float) -> tuple[LossTokens, dict[str, Sum]]:
-        """The tokens with truncated importance weights on the advantages of actions, and what to log of the weights."""
+    def corrected(self, clip: float, of_sequences: bool = False) -> tuple[LossTokens, dict[str, Sum]]:
+        """The tokens with truncated importance weights, and with advantages of actions weighed; what to log of it.
+
+        Args:
+            of_sequences: whether an advantage gets the weight of its trajectory, in which the geometric mean over the
+                trajectory's actions stands for pi_old / pi_sampler, and not that of its token.
+        """
         action = self.turn >= 0
-        weights = truncated_importance(self.old_logprobs, self.sampler_logprobs, clip)
+        apart = torch.where(action, log_ratio(self.old_logprobs, self.sampler_logprobs), 0.0)
+        importance = truncated_importance(apart, clip)
+        weights = importance
+        if of_sequences:
+            weights = truncated_importance(sequence_log_ratio(apart, self.sequence, action), clip)
         advantages = torch.where(action, self.advantages * weights, self.advantages)
         sums: dict[str, Sum] = {
             metric.UPDATE_IMPORTANCE_WEIGHT: (weights[action].sum(), action.sum()),
             metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= clip).sum(), action.sum()),
         }
-        return replace(self, advantages=advantages), sums
+        return replace(self, advantages=advantages, importance=torch.where(action, importance, 1.0)), sums
 
     def sum_of(self, values: Tensor) -> Sum:
         """A metric over the tokens of the policy's loss."""
@@ -116,6 +128,8 @@ def add_kl(
     if tokens.reference_logprobs is None:
         raise ValueError("a KL loss needs the reference's log-probs; name `reference` in the algorithm's roles")
     ratio = torch.exp(log_ratio(tokens.logprobs, tokens.old_logprobs)) if correction else None
+    if ratio is not None and tokens.importance is not None:
+        ratio = ratio * tokens.importance
     penalty = kl_loss(tokens.logprobs, tokens.reference_logprobs, estimator, ratio)
     loss = terms.loss + coefficient * (penalty * tokens.weights).sum()
     return replace(terms, loss=loss, metrics=terms.metrics | {"kl_reference": tokens.sum_of(penalty)})

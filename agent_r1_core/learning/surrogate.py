@@ -87,7 +87,11 @@ def value_loss(values: Tensor, old_values: Tensor, targets: Tensor, clip: float 
     return 0.5 * loss
 
 
-def truncated_importance(old_logprobs: Tensor, sampler_logprobs: Tensor, clip: float) -> Tensor:
+def truncated_importance(ratio_log: Tensor, clip: float) -> Tensor:
     """min(pi_old / pi_sampler, clip): corrects what the engine sampled for its small disagreement with the learner
-    (truncated importance sampling, Ionides 2008; for rollout engines: Yao et al. 2025)."""
-    return torch.exp(log_ratio(old_logprobs, sampler_logprobs)).clamp(max=clip).detach()
+    (truncated importance sampling, Ionides 2008; for rollout engines: Yao et al. 2025).
+
+    Args:
+        ratio_log: log pi_old - log pi_sampler.
+    """
+    return torch.exp(ratio_log).clamp(max=clip).detach()

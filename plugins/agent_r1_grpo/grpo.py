@@ -60,11 +60,12 @@ class GRPO(Algorithm):
         """`k3`, the paper's: on policy its gradient is that of KL(reference || policy). `k2`: that of
         KL(policy || reference). No effect if kl_coef is 0."""
         kl_correction: bool = False
-        """Multiply the KL by the importance ratio (DeepSeek-V3.2): its expected gradient is then that of
-        KL(policy || reference) with both estimators and in every pass. Off, as in the paper; no effect if kl_coef is
-        0."""
+        """Multiply the KL by the importance ratio, policy / policy that sampled (DeepSeek-V3.2): its expected gradient
+        is then that of KL(policy || reference) with both estimators and in every pass, but for the bound of
+        `training.importance_clip` where rollouts run ahead. Off, as in the paper; no effect if kl_coef is 0."""
         ratio: Literal["token", "sequence"] = "token"
-        """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO)."""
+        """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO), and importance weights
+        likewise."""
         objective: Literal["clip", "cispo"] = "clip"
         """`cispo`: log-probs with a bounded weight instead of a clipped ratio. The preset `cispo` has no lower bound
         and an upper one of 5, as ScaleRL (2510.13786) found; the paper names none."""
@@ -86,6 +87,10 @@ class GRPO(Algorithm):
     def roles(self) -> frozenset[Role]:
         """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
+
+    def has_sequence_ratio(self) -> bool:
+        """Yes with `ratio: sequence`."""
+        return bool(self.config.ratio == "sequence")
 
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""

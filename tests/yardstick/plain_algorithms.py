@@ -168,12 +168,12 @@ class PlainGrpo(PlainAlgorithm):
         return total
 
     def penalty(self, token: Token, now: Tensor) -> Tensor:
-        """The KL of a token; corrected, it is weighted by how much likelier the policy has made the token, which for k3
-        is a part of the estimate (DeepSeek-V3.2)."""
+        """The KL of a token; corrected, it is weighted by how much likelier the policy makes the token than the one that
+        sampled it, which for k3 is a part of the estimate (DeepSeek-V3.2)."""
         penalty = _kl(self.kl_estimator, now - token.reference)
         if not self.kl_correction:
             return penalty
-        ratio = torch.exp(now - token.old)
+        ratio = torch.exp(now - token.old) * token.importance
         return penalty * (ratio if self.kl_estimator == "k3" else ratio.item())
 
 

@@ -9,12 +9,13 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import torch
 from plain_algorithms import PlainAlgorithm
 from plain_model import Shape, Weights, in_float64, logprobs, values
-from plain_tokens import Row, rows_of
+from plain_tokens import Row, Token, rows_of
 from torch import Tensor
 
 from agent_r1_core.trajectory import Group
@@ -72,10 +73,10 @@ class AdamW:
             gradient = gradients[name] * scale
             self.first[name] = beta1 * self.first.get(name, torch.zeros_like(weight)) + (1 - beta1) * gradient
             self.second[name] = beta2 * self.second.get(name, torch.zeros_like(weight)) + (1 - beta2) * gradient**2
-            mean = self.first[name] / (1 - beta1**self.steps)
+            average = self.first[name] / (1 - beta1**self.steps)
             square = self.second[name] / (1 - beta2**self.steps)
             weight -= lr * decay * weight
-            weight -= lr * mean / (torch.sqrt(square) + eps)
+            weight -= lr * average / (torch.sqrt(square) + eps)
 
 
 class Network:
@@ -172,8 +173,7 @@ class PlainLearner:
             for token in tokens:
                 if not fixed_old or self._truncates():
                     token.old = now[at[id(token)]].item()
-                if token.action:
-                    token.advantage *= self._importance(token.old - token.sampler)
+            self._weigh([token for token in tokens if token.action])
             places = [at[id(token)] for token in tokens]
             own = self.algorithm.loss(tokens, [now[place] for place in places], [entropies[place] for place in places])
             loss = loss + weight * own
@@ -192,6 +192,14 @@ class PlainLearner:
     def _truncates(self) -> bool:
         """Whether the policy of each pass is compared with the one that sampled, and clipped against itself."""
         return bool(self.settings["max_staleness"]) and self.settings["staleness_correction"] == "truncated"
+
+    def _weigh(self, actions: Sequence[Token]) -> None:
+        """Weigh the advantages of one trajectory's actions; where its ratio is one for all, by the geometric mean."""
+        differences = [token.old - token.sampler for token in actions]
+        for token, difference in zip(actions, differences, strict=True):
+            token.importance = self._importance(difference)
+            of_sequence = self.algorithm.options.get("ratio") == "sequence"
+            token.advantage *= self._importance(mean(differences)) if of_sequence else token.importance
 
     def _importance(self, difference: float) -> float:
         """Truncated importance weight of what another distribution sampled."""

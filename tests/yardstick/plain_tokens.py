@@ -31,6 +31,8 @@ class Token:
     value: float = 0.0
     advantage: float = 0.0
     target: float = 0.0
+    importance: float = 1.0
+    """How much likelier the old policy made it than the one that sampled it, bounded."""
 
 
 @dataclass

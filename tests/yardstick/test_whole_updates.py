@@ -60,6 +60,7 @@ DUAL = CLIPS | {"dual_clip"}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
 IMPORTANCE = {"importance_weight", "importance_bound"}
 TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "truncated", "importance_clip": 1.3}
+CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 CASES = [
     Case("grpo", "grpo"),
     Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=DUAL),
@@ -142,6 +143,11 @@ CASES = [
     Case("importance", "grpo", {"loss_mask": False}, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
     Case("stale", "grpo", {"loss_mask": False}, MOVING | {"max_staleness": 1}, CLIPS | {"importance_weight"}),
     Case("stale-one-step", "ppo", {"kl_coef": 0.2}, {"max_staleness": 1, "importance_clip": 1.2}, IMPORTANCE),
+    Case("stale-kl", "grpo", CORRECTED, MOVING | {"max_staleness": 1, "importance_clip": 1.3}, CLIPS | IMPORTANCE),
+    Case("stale-kl-k2", "grpo", CORRECTED | {"kl_estimator": "k2"}, MOVING | {"max_staleness": 1}),
+    Case("stale-truncated-kl-loss", "grpo", CORRECTED, MOVING | TRUNCATED, IMPORTANCE),
+    Case("stale-sequence", "gspo", {}, MOVING | {"max_staleness": 1, "importance_clip": 1.02}, CLIPS | IMPORTANCE),
+    Case("stale-sequence-kl", "gspo", CORRECTED, MOVING | {"max_staleness": 1}, CLIPS | {"importance_weight"}),
     Case("stale-truncated", "ppo", settings=MOVING | TRUNCATED, acts=IMPORTANCE | {"value_clip"}),
     Case("stale-truncated-kl", "reinforce_pp", {"kl_coef": 0.2}, MOVING | TRUNCATED, IMPORTANCE),
     Case(

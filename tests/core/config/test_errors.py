@@ -215,6 +215,17 @@ def test_savings_and_corrections_that_do_nothing_are_errors(option: str, trainin
     assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
 
 
+@pytest.mark.parametrize("correction", ["truncated", "decoupled"])
+def test_the_corrections_for_staleness_differ_where_a_rollout_is_learnt_from_in_several_steps(correction: str) -> None:
+    ahead = ["training.max_staleness=1", f"training.staleness_correction={correction}"]
+    for several in ("training.epochs=2", "training.minibatches=2"):
+        assert load_config("default", [*ahead, several]).config.training.staleness_correction == correction
+    with pytest.raises(
+        ConfigError, match=r"training\.staleness_correction .* has no effect here: .* a single optimiser"
+    ):
+        load_config("default", ahead)
+
+
 @pytest.mark.parametrize("override", ["training.epochs=2", "training.minibatches=2", "algorithm.kl_coef=0.1"])
 def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
     (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
