@@ -168,8 +168,8 @@ class PlainGrpo(PlainAlgorithm):
         return total
 
     def penalty(self, token: Token, now: Tensor) -> Tensor:
-        """The KL of a token; corrected, it is weighted by how much likelier the policy makes the token than the one that
-        sampled it, which for k3 is a part of the estimate (DeepSeek-V3.2)."""
+        """The KL of a token; corrected, it is weighted by how much likelier the policy makes the token than the
+        sampler did, which for k3 is a part of the estimate (DeepSeek-V3.2)."""
         penalty = _kl(self.kl_estimator, now - token.reference)
         if not self.kl_correction:
             return penalty
