@@ -50,6 +50,7 @@ def main() -> int:
             begun = time.perf_counter()
             outcome = PARTS[name](Plan(Path(folder), options.seed, options.share, options.workers))
             outcome.seconds = time.perf_counter() - begun
+            outcome.judge_reach()
         show(outcome)
         outcomes.append(outcome)
     print("\n".join([HEADER, *(outcome.row() for outcome in outcomes)]))
@@ -59,7 +60,8 @@ def main() -> int:
 
 def show(outcome: Outcome) -> None:
     """Print a part's faults as soon as it has ended."""
-    print(f"{outcome.part}: {outcome.tried} tried, {len(outcome.faults)} faults", file=sys.stderr)
+    tried, reached = outcome.tried.total(), outcome.reached.total()
+    print(f"{outcome.part}: {tried} tried, {reached} reached, {len(outcome.faults)} faults", file=sys.stderr)
     for fault in outcome.faults:
         print(f"  {fault}", file=sys.stderr)
 

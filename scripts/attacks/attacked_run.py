@@ -69,6 +69,8 @@ class Killed:
 
     victim: str
     phase: str
+    hit: bool = False
+    """Whether somebody was there to be killed."""
     seconds: float | None = None
     """Until the next step was recorded; None: there was none left."""
 
@@ -152,11 +154,12 @@ class AttackedRun:
 
     def _strike(self, victim: str) -> None:
         titles, signum = VICTIMS[victim]
-        self.killed.append(Killed(victim, self._phase()))
+        killed = Killed(victim, self._phase(), hit=not titles and self._process.poll() is None)
+        self.killed.append(killed)
         for title in sorted(set(titles)):
             there = self._family.named(title)
             for member in self._rng.sample(there, min(titles.count(title), len(there))):
-                self._family.signal(member, signum)
+                killed.hit |= self._family.signal(member, signum)
         self._open.append((self.killed[-1], time.monotonic()))
         if not titles:
             self._process.kill()

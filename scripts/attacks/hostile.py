@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_r1_core import ToolContext, ToolError, tool
+from attacks.traces import leave_trace
 
 
 class Rude(BaseException):
@@ -137,6 +138,7 @@ def hostile(kind: str, nonce: str, context: ToolContext) -> Any:
         kind: how.
         nonce: comes back with every answer.
     """
+    leave_trace(f"{kind} {nonce}")
     context.state[kind] = context.state.get(kind, 0) + 1
     if kind in RETURNS:
         return RETURNS[kind](nonce)

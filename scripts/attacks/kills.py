@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_r1_cli.guard import INTERRUPTED
 from agent_r1_core.runs.events_file import ENDS, STARTS
 from agent_r1_core.runs.reading.summary import RunSummary
 from agent_r1_core.runs.run import Run
@@ -55,6 +56,11 @@ class Attack:
     aimed: bool
     """Whether to kill it, from that moment on, as soon as it writes a checkpoint."""
 
+    @property
+    def target(self) -> str:
+        """What it aims at."""
+        return "a run that writes a checkpoint" if self.aimed else "a run"
+
     def __str__(self) -> str:
         when = " and ".join(f"{moment:.2f}" for moment in self.moments)
         return f"run {self.number} ({self.signal.name} at {when}{', writing a checkpoint' if self.aimed else ''})"
@@ -78,9 +84,14 @@ def kill_runs(plan: Plan) -> Outcome:
     ]
     with ThreadPoolExecutor(plan.workers) as pool:
         results = pool.map(lambda attack: _killed(attack, plan.folder, seconds), attacks)
-        for attack, (words, run) in zip(attacks, results, strict=True):
-            outcome.tried += 1
-            outcome.counts.update(words)
+        for attack, (ends, resumed, run) in zip(attacks, results, strict=True):
+            for status in ends:
+                killed = status in (-signal.SIGKILL, INTERRUPTED)
+                outcome.attack(attack.target, reached=killed)
+                outcome.counts[f"{attack.signal.name}{attack.aimed * ' writing a checkpoint'}"] += killed
+            if None in (*ends, resumed):
+                outcome.faults.append(f"{attack}: a command did not end within {PATIENCE:g} seconds")
+            outcome.counts["resumed"] += resumed == 0
             differences = _differences(expected, run)
             if differences:
                 more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
@@ -150,25 +161,20 @@ def _differences(expected: dict[str, Any], run: Path) -> list[str]:
     return faults + [f"{name} differs" for name in sorted(files.keys() & whole.keys()) if files[name] != whole[name]]
 
 
-def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[str], Path]:
-    """Start a run, kill it as the attack says, and resume it to its end; returns what happened, and the run."""
-    run, words = folder / f"run-{attack.number}", []
+def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[int | None], int | None, Path]:
+    """Start a run, kill it as the attack says, and resume it to its end; returns how the killed commands and the last
+    one ended, and the run."""
+    run, ends = folder / f"run-{attack.number}", list[int | None]()
     for moment in attack.moments:
         with started(run) as process:
             _wait_for(lambda: (run / "config.yaml").is_file(), process)
             time.sleep(moment * seconds)
             if attack.aimed:
                 _wait_for(lambda: any(run.glob("checkpoints/.tmp-*")), process)
-            if process.poll() is None:
-                words.append(f"{attack.signal.name}{' writing a checkpoint' if attack.aimed else ''}")
-                process.send_signal(attack.signal)
-            else:
-                words.append("too late")
-            if _status(process) is None:
-                words.append("did not end")
+            process.send_signal(attack.signal)
+            ends.append(_status(process))
     with started(run) as process:
-        words.append("resumed" if _status(process) == 0 else "not resumed")
-    return words, run
+        return ends, _status(process), run
 
 
 def started(

@@ -1,4 +1,8 @@
-"""Outcome: what a part of the torture tried, what it counted, and what went wrong."""
+"""Outcome: what a part of the torture tried, what that reached, what it counted, and what went wrong.
+
+An attack that misses its target shows nothing. Every part therefore says of each attack what it aimed at, and whether
+it got there, by a trace that the target left; a target that no attack reached is a fault.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,10 @@ class Outcome:
     """One part's results."""
 
     part: str
-    tried: int = 0
+    tried: Counter[str] = field(default_factory=Counter)
+    """Attacks, by what they aimed at."""
+    reached: Counter[str] = field(default_factory=Counter)
+    """Those of them that got there."""
     counts: Counter[str] = field(default_factory=Counter)
     """What happened how often, by short words."""
     faults: list[str] = field(default_factory=list)
@@ -22,13 +29,27 @@ class Outcome:
     table: str = ""
     """What it has to show besides its row, in Markdown."""
 
+    def attack(self, target: str, reached: bool) -> None:
+        """Count an attack, and whether it reached its target."""
+        self.tried[target] += 1
+        self.reached[target] += reached
+
+    def judge_reach(self) -> None:
+        """Add a fault for every target that no attack reached."""
+        if not self.tried:
+            self.faults.append("it attacked nothing")
+        for target, tried in self.tried.items():
+            if not self.reached[target]:
+                self.faults.append(f"{target} was never reached ({tried:,} tried), so nothing is known of it")
+
     def row(self) -> str:
         """The part's row of the Markdown table."""
         counts = ", ".join(f"{word} {count:,}" for word, count in sorted(self.counts.items()))
-        return f"| {self.part} | {self.tried:,} | {len(self.faults)} | {counts} | {self.seconds / 60:.1f} |"
+        tried, reached = self.tried.total(), self.reached.total()
+        return f"| {self.part} | {tried:,} | {reached:,} | {len(self.faults)} | {counts} | {self.seconds / 60:.1f} |"
 
 
-HEADER = "| part | tried | faults | counted | minutes |\n|---|--:|--:|---|--:|"
+HEADER = "| part | tried | reached | faults | counted | minutes |\n|---|--:|--:|--:|---|--:|"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ class RunOverNodes(AttackedRun):
         if victim != MACHINE:
             super()._strike(victim)
             return
-        self.killed.append(Killed(victim, self._phase()))
+        node = self._nodes.nodes[1]
+        self.killed.append(Killed(victim, self._phase(), hit=node.runs))
         self._open.append((self.killed[-1], time.monotonic()))
-        self._nodes.nodes[1].lose()
+        node.lose()
         self._nodes.join()

@@ -1,4 +1,7 @@
-"""Trains for many steps with a tool that often hangs or fails, and demands that nothing grows."""
+"""Trains for many steps with a tool that often hangs or fails, and demands that nothing grows.
+
+The bundled model calls the one tool that it was made with, `wiki_search`; the moody one takes its place.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,18 @@ from pathlib import Path
 from agent_r1_core import train
 from agent_r1_core.training.listener import Silence
 from attacks.outcome import Outcome, Plan
+from attacks.traces import Traces, traces
 
 STEPS = 500
+NAME = "wiki_search"
+FATES = ("hung", "failed", "answered")
 TOOL = '''
 """Hangs, fails or answers, as its random numbers say."""
 
 import time
 
 from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
+from attacks.traces import leave_trace
 
 AGENT_R1_PLUGIN_API = 1
 
@@ -30,6 +37,7 @@ def wiki_search(query: str, context: ToolContext) -> str:
         query: what to look for.
     """
     fate = context.rng.random()
+    leave_trace("hung" if fate < 0.3 else "failed" if fate < 0.6 else "answered")
     if fate < 0.3:
         time.sleep(0.5)
     if fate < 0.6:
@@ -39,15 +47,15 @@ def wiki_search(query: str, context: ToolContext) -> str:
 
 @hookimpl
 def register_tools():
-    return [ToolSpec("moody", ":wiki_search", "hangs, fails or answers")]
-'''
+    return [ToolSpec("NAME", ":wiki_search", "hangs, fails or answers")]
+'''.replace("NAME", NAME)
 SETTINGS = (
     "deterministic=true",
     "threads=1",
     "model.dtype=float32",
     "tasks.train.size=32",
     "tasks.eval.size=4",
-    "tools=[{name: moody, timeout: 0.05}]",
+    f"tools=[{{name: {NAME}, timeout: 0.05}}]",
     "training.tasks_per_step=2",
     "training.samples_per_task=2",
     "evaluation={every: 100, at_start: false, at_end: false}",
@@ -56,14 +64,18 @@ SETTINGS = (
 
 
 class Watch(Silence):
-    """Measures the process after every tenth of the steps."""
+    """Counts the calls of every step, and measures the process after every tenth of them."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, outcome: Outcome, left: Traces, steps: int) -> None:
+        self._outcome, self._left = outcome, left
+        self._calls = 0
         self.every = max(1, steps // 10)
         self.measured: list[dict[str, float]] = []
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Measure."""
+        """Count and measure."""
+        before, self._calls = self._calls, self._left.counted().total()
+        self._outcome.attack("the tool", reached=self._calls > before)
         if step % self.every == 0:
             self.measured.append(_measure())
 
@@ -73,14 +85,19 @@ def soak(plan: Plan) -> Outcome:
     steps, outcome = max(20, plan.times(STEPS)), Outcome("soak")
     tool = plan.folder / "moody.py"
     tool.write_text(TOOL)
-    watch = Watch(steps)
-    train(
-        "default",
-        [*SETTINGS, f"training.steps={steps}", f"run.dir={plan.folder}", "run.name=run"],
-        plugins=[tool],
-        listener=watch,
-    )
-    outcome.tried = steps
+    with traces(plan.folder / "calls.txt") as left:
+        watch = Watch(outcome, left, steps)
+        train(
+            "default",
+            [*SETTINGS, f"training.steps={steps}", f"run.dir={plan.folder}", "run.name=run"],
+            plugins=[tool],
+            disabled=["wiki_search"],
+            listener=watch,
+        )
+    for fate in FATES:
+        outcome.counts[f"calls that {fate}"] = left.counted()[fate]
+        if not left.counted()[fate]:
+            outcome.faults.append(f"no call {fate}")
     warm, last = watch.measured[1], watch.measured[-1]
     for name, room in (("threads", 12), ("descriptors", 8), ("MiB", 0.1 * warm["MiB"])):
         outcome.counts[f"{name} at the end"] = round(last[name])

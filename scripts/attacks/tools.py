@@ -9,6 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, Roll
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
 from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
 from attacks.outcome import Outcome, Plan
+from attacks.traces import Traces, traces
 
 CALLS = 1000
 AT_ONCE = 25
@@ -46,6 +48,24 @@ MALFORMED: tuple[Callable[[str], str], ...] = (
 """What a model may make of a call."""
 
 
+@dataclass(frozen=True)
+class Attack:
+    """What a model says first in an episode."""
+
+    kind: str
+    action: str
+    malformed: bool
+
+    @property
+    def target(self) -> str:
+        """What the attack aims at."""
+        return "the tool format" if self.malformed else f"the tool ({self.kind})"
+
+    def reached(self, nonce: str, left: Traces, said: str) -> bool:
+        """Whether it got there: the tool ran, or the environment had a malformed action to read."""
+        return said == self.action if self.malformed else bool(left.counted()[f"{self.kind} {nonce}"])
+
+
 def call_in_threads(plan: Plan) -> Outcome:
     """Calls in threads of the same process."""
     return _call(Outcome("threads"), plan, [*RETURNS, *QUIET], "thread")
@@ -62,13 +82,16 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
     while left > 0:
         count = min(AT_ONCE, left)
         left -= count
-        actions = {f"nonce{left + index}-": _action(f"nonce{left + index}-", kinds, rng) for index in range(count)}
+        attacks = {f"nonce{left + index}-": _attack(f"nonce{left + index}-", kinds, rng) for index in range(count)}
         try:
-            result = asyncio.run(_play(actions, isolation))
+            with traces(plan.folder / f"calls-{left}.txt") as found:
+                result = asyncio.run(_play(attacks, isolation))
         except BaseException as error:
             outcome.faults.append(f"the rollout ended: {type(error).__name__}: {error}")
             continue
-        outcome.tried += count
+        said = {one.task.id: one.turns[0].text for one in result.trajectories}
+        for nonce, attack in attacks.items():
+            outcome.attack(attack.target, attack.reached(nonce, found, said.get(nonce, "")))
         _judge(outcome, result)
         outcome.faults += [f"{name} changed" for name, value in _process_state().items() if value != before[name]]
         if threading.active_count() > threads + MOST_THREADS:
@@ -77,18 +100,19 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
     return outcome
 
 
-def _action(nonce: str, kinds: Sequence[str], rng: random.Random) -> str:
-    call = Hermes().render_call(ToolCall("hostile", {"kind": rng.choice(kinds), "nonce": nonce}))
-    return rng.choice(MALFORMED)(call) if rng.random() < 0.25 else call
+def _attack(nonce: str, kinds: Sequence[str], rng: random.Random) -> Attack:
+    kind, malformed = rng.choice(kinds), rng.random() < 0.25
+    call = Hermes().render_call(ToolCall("hostile", {"kind": kind, "nonce": nonce}))
+    return Attack(kind, rng.choice(MALFORMED)(call) if malformed else call, malformed)
 
 
-async def _play(actions: dict[str, str], isolation: Any) -> RolloutResult:
+async def _play(attacks: dict[str, Attack], isolation: Any) -> RolloutResult:
     """One rollout: each episode makes its call, then a harmless one, and answers."""
 
     def script(cue: Cue) -> str:
         nonce = cue.request.episode.split("/")[1]
         harmless = Hermes().render_call(ToolCall("hostile", {"kind": "plain", "nonce": nonce}))
-        return (actions[nonce], harmless, "<answer>done</answer>")[min(cue.turn, 2)]
+        return (attacks[nonce].action, harmless, "<answer>done</answer>")[min(cue.turn, 2)]
 
     instance = hostile()
     instance.name = "hostile"
@@ -104,7 +128,7 @@ async def _play(actions: dict[str, str], isolation: Any) -> RolloutResult:
     collector = Collector(policy, ChatTokenizer(tiny_tokenizer(), name="tiny"), settings)
     await runner.start(ToolResources(""))
     try:
-        return await collector.collect(RolloutRequest([Task(nonce, "Go on.") for nonce in actions], 1, 1))
+        return await collector.collect(RolloutRequest([Task(nonce, "Go on.") for nonce in attacks], 1, 1))
     finally:
         collector.close()
         await runner.close()

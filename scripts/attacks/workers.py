@@ -42,8 +42,9 @@ def kill_workers(plan: Plan) -> Outcome:
         outcome.faults += [f"run {number} ({', '.join(map(str, kills))}): {fault}" for fault in attacked.faults]
         killed += attacked.killed
         print(f"run {number}", *(one.row() for one in attacked.killed), *attacked.faults, sep="\n", file=sys.stderr)
-    outcome.tried = len(killed)
-    outcome.counts.update(one.victim for one in killed)
+    for one in killed:
+        outcome.attack(f"{one.victim} of a run on Ray", one.hit)
+    outcome.counts.update(one.victim for one in killed if one.hit)
     outcome.table = "\n".join([KILL_TABLE, *(one.row() for one in killed)])
     return outcome
 
