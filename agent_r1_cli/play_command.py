@@ -73,6 +73,8 @@ def play(
                 training=False,
                 trust=trust_as(trust, display),
             )
+            for warning in resolved.warnings:
+                display.note(warning)
             seat = runner.run(Seat.take(resolved, task_set, chosen, tell))
         if resolved.run is not None:
             say(f"playing the recipe of {resolved.run}: you act in place of its policy")

@@ -50,6 +50,8 @@ def rollout(
         from agent_r1_core.training.api import run_async
 
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trust_as(trust, display))
+        for warning in resolved.warnings:
+            display.note(warning)
         assembly, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
     _show(assembly, played + result.dropped, as_json)

@@ -34,6 +34,13 @@ def block_keys(kind: str) -> tuple[str, ...]:
     return BLOCK_MODELS.get(kind, ComponentBlock).own_keys
 
 
+def shared_options(kind: str) -> set[str]:
+    """What all components of a kind have: the keys of their blocks but `name`, and the options of their base class."""
+    from agent_r1_core.plugins import KINDS
+
+    return {*block_keys(kind), *KINDS[kind].base().Config.model_fields} - {"name"}
+
+
 def holds_sets(value: Any) -> bool:
     """Whether a value at such a place is a mapping of named sources: it has no `name` of its own, and holds blocks."""
     return (

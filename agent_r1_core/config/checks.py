@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.config.distributed_checks import check_distributed
+from agent_r1_core.config.draft import DEFAULT
+from agent_r1_core.config.dropped_options import say_dropped
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.reward_checks import check_process_rewards, check_rewards
@@ -66,14 +68,18 @@ class Setup:
         return self.problems.draft.source(key).user
 
     def idle(self, key: Key, why: str) -> None:
-        """Report `key` as idle if somebody wrote it."""
-        if self.user_set(key):
+        """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went."""
+        draft = self.problems.draft
+        if self.user_set(key) and draft.kept(key):
+            self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
+            draft.sources[key] = DEFAULT
+        elif self.user_set(key):
             self.problems.add(key, f"has no effect here: {why}; remove it")
 
 
 def check_setup(setup: Setup) -> None:
     """Run every check; collect problems and warnings in the setup."""
-    _dropped(setup)
+    say_dropped(setup)
     _idle_options(setup)
     _availability(setup)
     _duplicates(setup)
@@ -96,16 +102,6 @@ def _idle_options(setup: Setup) -> None:
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             setup.idle((*block.key, option), why)
-
-
-def _dropped(setup: Setup) -> None:
-    """Warn about options that somebody wrote for a component that was replaced."""
-    draft = setup.problems.draft
-    for block in setup.blocks:
-        keys = [key for key in draft.dropped if key[: len(block.key)] == block.key and not draft.source(key).user]
-        if keys:
-            options = ", ".join(f"{key_text(key)} ({draft.dropped[key].text})" for key in keys)
-            setup.warnings.append(f"{block.name} replaces another {block.kind}, whose options are dropped: {options}")
 
 
 def _availability(setup: Setup) -> None:

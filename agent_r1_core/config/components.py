@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent_r1_core.config.draft import Draft
     from agent_r1_core.config.problems import Problems
     from agent_r1_core.plugins import Registry
+    from agent_r1_core.plugins.records import LoadedComponent
 
 T = TypeVar("T")
 
@@ -142,6 +143,10 @@ def _resolve(
         problems.add((*key, "name"), text, ComponentLoadError)
         return []
     valid |= {f"{key_text(key)}.{name}" for name in (*_keys_of_block(kind), *fields)}
+    own_values = _own_values(kind, loaded)
+    for name in list(block):
+        if name in own_values and problems.draft.kept((*key, name)):
+            problems.draft.drop_kept(block, (*key, name))
     options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
     for name in options.keys() & fields.keys():
         if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):
@@ -160,6 +165,16 @@ def _resolve(
                 return []
             config = config.model_copy(update={name: value.model_copy(update={"config": inner[0].config})})
     return [ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config), *inner]
+
+
+def _own_values(kind: str, loaded: LoadedComponent) -> set[str]:
+    """The options of every component of a kind for which this one has values of its own: they count before those that
+    were written for another component."""
+    from agent_r1_core.plugins import KINDS
+
+    own, every = loaded.cls.Config.model_fields, KINDS[kind].base().Config.model_fields
+    differing = {name for name in own.keys() & every.keys() if own[name].get_default() != every[name].get_default()}
+    return differing | set(loaded.preset_config)
 
 
 def _looked_up(

@@ -1,7 +1,8 @@
 """A configuration under construction: defaults, then recipes, then overrides; every value knows its source.
 
-One rule merges every layer. Sections merge key by key. Lists and plain values are replaced. A component block with a
-new name is replaced as a whole, so that no option of the old component survives.
+One rule merges every layer. Sections merge key by key. Lists and plain values are replaced. Where a layer names the
+component of a block anew, the options that all components of its kind share stay (`blocks.shared_options`), and those
+of the old component alone are dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, spelled_out
+from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, shared_options, spelled_out
 from agent_r1_core.config.keys import Key, key_text
 
 
@@ -36,7 +37,17 @@ class At(dict[str, Any]):
 
 
 class Whole(dict[str, Any]):
-    """A block that replaces whatever was there, even a block with the same name."""
+    """A block that names its component anew, even if the old one has the same name."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """An option that went when its block's component was named anew."""
+
+    component: str
+    """The component that had it."""
+    value: Any
+    source: Source
 
 
 class Draft:
@@ -45,8 +56,10 @@ class Draft:
     def __init__(self) -> None:
         self.tree: dict[str, Any] = {}
         self.sources: dict[Key, Source] = {}
-        self.dropped: dict[Key, Source] = {}
-        """Options that somebody wrote for a component that a later layer replaced."""
+        self.dropped: dict[Key, Dropped] = {}
+        """Options that went because somebody, not a recipe of the package, named another component."""
+        self._kept: dict[Key, tuple[str, Source]] = {}
+        """Options that stayed although the component went for which they were written: its name, and their source."""
 
     def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
         """Add a layer; skips every step that leads nowhere and returns a sentence about it."""
@@ -72,9 +85,11 @@ class Draft:
         if isinstance(layer, At):
             return self._stepped(base, layer, key, source, problems)
         layer = spelled_out(layer, key)
-        merges = isinstance(base, dict) and isinstance(layer, dict) and not isinstance(layer, Whole)
-        if not merges or self._replaces(base, layer, key):
-            self._drop(base, layer, key)
+        if not (isinstance(base, dict) and isinstance(layer, dict)):
+            return self._put(base, layer, key, source)
+        if self._names_anew(base, layer, key):
+            base = self._shared(base, key, source((*key, "name")))
+        elif isinstance(layer, Whole) or self._becomes_sets(base, layer, key):
             return self._put(base, layer, key, source)
         self.sources.pop(key, None)
         merged = dict(base)
@@ -95,9 +110,10 @@ class Draft:
             return [*base[:index], entry, *base[index + 1 :]]
         if isinstance(base, dict) or base is None:
             base = base or {}
-            if self._replaces(base, {name: value}, key):
-                self._drop(base, {name: value}, key)
+            if self._becomes_sets(base, {name: value}, key):
                 return self._put(base, {name: value}, key, source)
+            if self._names_anew(base, {name: value}, key):
+                base = self._shared(base, key, source((*key, "name")))
             if key in SETS and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
             self.sources.pop(key, None)
@@ -114,21 +130,43 @@ class Draft:
         self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
         return value
 
-    def _drop(self, base: Any, layer: Any, key: Key) -> None:
-        """Remember what somebody wrote for the component at `key` if a layer names another one."""
-        if block_kind(key) is None or not (isinstance(base, dict) and isinstance(layer, dict)):
-            return
-        if base.get("name") != layer.get("name"):
-            options = [other for other in self.sources if other[: len(key)] == key and other != (*key, "name")]
-            self.dropped |= {other: self.sources[other] for other in options if self.sources[other].user}
+    def kept(self, key: Key) -> bool:
+        """Whether the option at `key` was written for a component that went, and nobody has set it since."""
+        return key in self._kept and self._kept[key][1] == self.source(key)
+
+    def drop_kept(self, block: dict[str, Any], key: Key) -> None:
+        """Drop an option that was kept out of its block, for a component that has a value of its own."""
+        self._drop(block, key, self._kept[key][0], self.source((*key[:-1], "name")))
+
+    def _shared(self, block: dict[str, Any], key: Key, named_by: Source) -> dict[str, Any]:
+        """What stays of a block whose component is named anew."""
+        left, shared = dict(block), shared_options(block_kind(key) or "")
+        for option in [option for option in block if option != "name"]:
+            at = (*key, option)
+            if option not in shared:
+                self._drop(left, at, block["name"], named_by)
+            elif not self.kept(at):
+                self._kept[at] = block["name"], self.source(at)
+        return left
+
+    def _drop(self, block: dict[str, Any], key: Key, component: str, named_by: Source) -> None:
+        value = block.pop(key[-1])
+        if named_by.user:
+            self.dropped[key] = Dropped(component, value, self.source(key))
+        for other in [other for other in self.sources if other[: len(key)] == key]:
+            del self.sources[other]
 
     @staticmethod
-    def _replaces(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
-        """Whether a layer names another component than the block does, or named sources instead of a block."""
-        if block_kind(key) is None:
+    def _names_anew(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
+        """Whether a layer names the component of a block."""
+        if block_kind(key) is None or "name" not in layer or not isinstance(base.get("name"), str):
             return False
-        renamed = "name" in layer and layer["name"] != base.get("name")
-        return renamed or (key in SETS and "name" in base and holds_sets(layer))
+        return isinstance(layer, Whole) or layer["name"] != base["name"]
+
+    @staticmethod
+    def _becomes_sets(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
+        """Whether one source and several by name replace each other."""
+        return key in SETS and (("name" in base and holds_sets(layer)) or ("name" in layer and holds_sets(base)))
 
 
 def leaves(value: Any, key: Key) -> Iterator[Key]:

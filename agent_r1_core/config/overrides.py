@@ -79,17 +79,21 @@ def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
             overrides.append(parse_override(text))
         except ConfigError as error:
             problems.append(str(error))
-    before = len(problems)
+    before, replaced = len(problems), dict[str, str]()
     overrides.sort(key=lambda override: (len(override.key), override.key[-1] != "name"))
+    standing: list[Override] = []
     for override in overrides:
         source = override.source
         problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, _always(source))]
-    if len(problems) > before:
-        return problems
-    standing = set(draft.sources.values())
-    for override in overrides:
-        if override.source not in standing:
-            problems.append(f"{override.source.text} has no effect, since another override replaces it; leave one out")
+        left = set(draft.sources.values())
+        replaced |= {
+            one.text: f"{source.text} replaces it; leave one out" for one in standing if one.source not in left
+        }
+        standing = [one for one in (*standing, override) if one.source in left]
+        if source not in left:
+            replaced[override.text] = "it gives no values; add some, or leave it out"
+    if len(problems) == before:
+        problems += [f"override '{text}' has no effect, since {why}" for text, why in replaced.items()]
     return problems
 
 

@@ -259,5 +259,7 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     from agent_r1_core.training.evaluator import run_evaluation
 
     listener = listener if listener is not None else default_listener()
+    for warning in plan.resolved.warnings:
+        listener.note(warning)
     with showing_work(listener), _site(plan.resolved, listener.note, learning=False) as site:
         return run_async(run_evaluation(plan, listener, site))

@@ -94,14 +94,6 @@ def test_an_option_format_of_another_meaning_stays_plain_text(load: Load, overri
     assert (env.config.format, env.tool_format) == ("unicode", None)
 
 
-def test_options_of_a_replaced_component_are_dropped_with_a_word(load: Load) -> None:
-    (note,) = [text for text in load("algorithm=ac").warnings if "dropped" in text]
-    assert note.startswith("actor_critic replaces another algorithm, whose options are dropped: algorithm.clip (")
-    assert "small.yaml, line 9)" in note
-    for kept in (["algorithm=group"], ["algorithm.name=plain_group", "algorithm.clip=0.1"], ["env=grid", "tools=[]"]):
-        assert not any("dropped" in text for text in load(*kept).warnings), kept
-
-
 def test_another_algorithm_takes_none_of_the_old_options_whatever_the_order(load: Load) -> None:
     config = load("algorithm.gae_lambda=0.9", "algorithm.name=actor_critic").config
     assert config.algorithm.name == "actor_critic"
@@ -185,9 +177,16 @@ def test_a_file_that_is_not_text(folder: Path) -> None:
         (["tools.3.top_k=1"], "tools has the entries 0 to 0"),
         (["trackers.0.name=board"], "trackers has no entries"),
         (["training.lr.x=3"], "training.lr is the value 0.0001"),
-        (["training.lr=1", "training.lr=2"], "'training.lr=1' has no effect, since another override replaces it"),
+        (
+            ["training.lr=1", "training.lr=2"],
+            "'training.lr=1' has no effect, since override 'training.lr=2' replaces it",
+        ),
+        (["training={}"], "'training={}' has no effect, since it gives no values; add some, or leave it out"),
         (["tools=[]", "tools.0.top_k=2"], "tools has no entries"),
-        (["algorithm=ac", "algorithm.name=group"], "'algorithm=ac' has no effect"),
+        (
+            ["algorithm=ac", "algorithm.name=group"],
+            "'algorithm=ac' has no effect, since override 'algorithm.name=group' replaces",
+        ),
     ],
 )
 def test_overrides_that_lead_nowhere(load: Load, overrides: list[str], words: str) -> None:

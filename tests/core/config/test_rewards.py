@@ -148,7 +148,8 @@ def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
 def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
     nothing = "no reward has a weight: there is nothing to learn from"
     assert loaded("rewards=[{name: exact_match, weight: 0}]").warnings == (nothing,)
-    assert loaded("rewards=[]", "env=world", plugin=plugin).warnings == ()
+    (dropped,) = loaded("rewards=[]", "env=world", plugin=plugin).warnings
+    assert dropped.startswith("env is now world; of tool_calling these are dropped: env.system_prompt=")
     assert loaded("rewards=[]", "tools=[wiki_search, paid]", plugin=plugin).warnings == ()
     (warning,) = loaded("rewards=[]", "tools=[wiki_search, {name: paid, reward_weight: 0}]", plugin=plugin).warnings
     assert warning == nothing

@@ -41,7 +41,7 @@ def test_overrides_reach_into_a_set_add_one_and_replace_one(file: Path) -> None:
     sets = load_config(file, [*keys, "tasks.train.math.weight=0.5"]).config.tasks.train_sets
     assert sets["sums"].config.size == 20
     assert sets["math"].weight == 0.5
-    assert (sets["wiki"].name, sets["wiki"].weight) == ("arithmetic", 1.0), "another block brings its own weight"
+    assert (sets["wiki"].name, sets["wiki"].weight) == ("arithmetic", 2.0), "the place keeps its weight"
 
 
 def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path) -> None:

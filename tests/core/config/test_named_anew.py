@@ -1,0 +1,145 @@
+"""Where another component is named, what its kind shares stays, and what goes is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_r1_core.config import load_config
+
+Load = Callable[..., Any]
+
+PLUGIN = """
+from typing import ClassVar
+
+from agent_r1_core import (
+    ComponentConfig, Engine, EngineConfig, EngineSpec, EnvConfig, EnvSpec, Preset, Tool, ToolEnv, ToolSpec, hookimpl,
+)
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Listener(Engine):
+    class Config(EngineConfig):
+        ears: int = 2
+        nose: bool = True
+
+
+class Singer(Engine):
+    class Config(EngineConfig):
+        max_episodes: int = 7
+        voice: str = "alto"
+
+
+class Maze(ToolEnv):
+    class Config(EnvConfig):
+        walls: int = 1
+
+
+class Paid(Tool):
+    reward_range: ClassVar = (0.0, 1.0)
+
+
+class Free(Tool):
+    pass
+
+
+@hookimpl
+def register_engines():
+    return [EngineSpec("listener", ":Listener", "Listens"), EngineSpec("singer", ":Singer", "Sings")]
+
+
+@hookimpl
+def register_envs():
+    return [EnvSpec("maze", ":Maze", "A maze", presets=(Preset("long_maze", {"max_turns": 12}),))]
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("paid", ":Paid", "Pays"), ToolSpec("free", ":Free", "Pays nothing")]
+"""
+
+RECIPE = """
+extends: small
+engine: {name: listener, max_new_tokens: 512, max_episodes: 3, ears: 4}
+env: {name: world, max_turns: 4, hints: true}
+tools:
+  - {name: paid, timeout: 3, reward_weight: 0.5}
+"""
+
+
+@pytest.fixture
+def loaded(load: Load, folder: Path) -> Load:
+    """Load the recipe with overrides."""
+    (folder / "voices.py").write_text(PLUGIN)
+
+    def loaded(*overrides: str, text: str = RECIPE, training: bool = True) -> Any:
+        return load(*overrides, text=text, training=training, plugins=[str(folder / "voices.py")])
+
+    return loaded
+
+
+def said(resolved: Any) -> list[str]:
+    return [text for text in resolved.warnings if "dropped" in text]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("change", ["engine.name=singer", "engine=singer", "engine={name: singer}"])
+def test_another_engine_keeps_what_all_engines_share_and_the_rest_is_said(
+    loaded: Load, change: str, training: bool
+) -> None:
+    resolved = loaded(change, training=training)
+    engine = resolved.config.engine.config
+    assert (engine.max_new_tokens, engine.voice) == (512, "alto")
+    assert engine.max_episodes == 7, "the singer has a number of its own"
+    (note,) = said(resolved)
+    assert note.startswith("engine is now singer; of listener these are dropped: engine.ears=4 (")
+    assert "other.yaml, line 3), engine.max_episodes=3 (" in note
+    assert "max_new_tokens" not in note
+    assert resolved.sources["engine.max_new_tokens"].endswith("other.yaml, line 3")
+    assert "engine.max_episodes" not in resolved.sources
+
+    chosen = loaded("engine.max_new_tokens=8", "engine.max_episodes=5", change, training=training)
+    assert (chosen.config.engine.config.max_new_tokens, chosen.config.engine.config.max_episodes) == (8, 5)
+    assert "max_episodes" not in said(chosen)[0], "somebody has set it anew"
+
+
+def test_the_record_of_a_run_follows_the_rule_and_tells_only_what_was_no_default(loaded: Load, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(loaded().yaml())
+    resolved = load_config(file, ["engine.name=singer"], training=False)
+    assert resolved.config.engine.config.max_new_tokens == 512
+    assert "ears=4" in said(resolved)[0]
+    assert "nose" not in said(resolved)[0]
+
+
+def test_every_kind_keeps_what_it_shares(loaded: Load) -> None:
+    resolved = loaded("env=maze", "tools[0].name=search")
+    assert resolved.config.env.config.max_turns == 4
+    assert resolved.config.tools[0].timeout == 3
+    assert [text.partition(" (")[0] for text in said(resolved)] == [
+        "env is now maze; of world these are dropped: env.hints=true"
+    ]
+    assert loaded("env=long_maze").config.env.config.max_turns == 12, "the preset's own number counts"
+
+
+def test_what_was_kept_and_is_idle_now_is_told_and_is_no_error(loaded: Load, tmp_path: Path) -> None:
+    resolved = loaded("tools[0].name=free")
+    (note,) = [text for text in resolved.warnings if "reward_weight" in text]
+    assert note.endswith("has no effect here: the tool free gives no rewards")
+    file = tmp_path / "config.yaml"
+    file.write_text(resolved.yaml())
+    assert load_config(file).config == resolved.config, "a resume does not take it for somebody's choice"
+
+
+def test_a_recipe_on_top_of_another_keeps_what_is_shared(loaded: Load, folder: Path) -> None:
+    (folder / "below.yaml").write_text(RECIPE)
+    above = loaded(text="extends: below\nengine: singer\nenv: {name: maze, walls: 3}\n")
+    assert (above.config.engine.config.max_new_tokens, above.config.env.config.max_turns) == (512, 4)
+    assert [note.partition(":")[0] for note in said(above)] == [
+        "env is now maze; of world these are dropped",
+        "engine is now singer; of listener these are dropped",
+    ]
