@@ -7,25 +7,29 @@ files, and gets and returns the episode's `state`, which must be JSON-able. Need
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import sys
 import time
-from binascii import b2a_base64
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolLimits, ToolResources
-from agent_r1_core.errors import ConfigError, message_of
-from agent_r1_core.plugins.sources import imported_content
+from agent_r1_core.errors import message_of
 from agent_r1_core.rollout.answer import Answer
-from agent_r1_core.rollout.isolated_messages import apply_changes, check_length, encode, pack_rng, unpack_rng
-from agent_r1_core.rollout.isolated_process import OUT_OF_TURN, ToolProcess
+from agent_r1_core.rollout.isolated_messages import (
+    Reply,
+    apply_changes,
+    check_size,
+    encode,
+    pack_rng,
+    share_of_memory,
+    unpack_rng,
+)
+from agent_r1_core.rollout.isolated_process import OUT_OF_TURN, ToolProcess, describe_target
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
-from agent_r1_core.rollout.wording import clean_text
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,57 +43,6 @@ _MOST_DELAY = 60.0
 """Seconds between two starts, after starts that failed."""
 _BULKY = 1 << 16
 """Bytes of a message above which JSON is written and read in a thread, so that the event loop stays free."""
-
-
-def describe_target(tool: Tool) -> dict[str, Any]:
-    """Where another process finds the tool, and its configuration.
-
-    Raises:
-        ConfigError: the tool cannot be imported by name.
-    """
-    cls = type(tool)
-    module = sys.modules.get(cls.__module__)
-    target: Any = module
-    for part in cls.__qualname__.split("."):
-        target = getattr(target, part, None)
-    if target is not cls or cls.__module__ == "__main__":
-        raise ConfigError(
-            f"tool {tool.name} is defined in {cls.__module__}.{cls.__qualname__}, where no other process finds it; "
-            "move it into a module, or set its isolation to thread"
-        )
-    content = imported_content(module)
-    return {
-        "module": cls.__module__,
-        "file": getattr(module, "__file__", None),
-        "content": None if content is None else b2a_base64(content, newline=False).decode(),
-        "qualname": cls.__qualname__,
-        "name": tool.name,
-        "config": tool.config.model_dump(mode="json"),
-    }
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """What a process answered to a call."""
-
-    answer: Answer
-    changes: Mapping[str, Any]
-    """Of the episode's state; see `state_changes`."""
-    rng: list[Any] | None
-    """The state of the random generator after the call; None: unchanged."""
-
-    @classmethod
-    def read(cls, body: bytes) -> _Reply:
-        """The reply in a frame.
-
-        Raises:
-            Exception: it is none.
-        """
-        reply = json.loads(body)
-        numbers = {str(name): float(value) for name, value in reply["numbers"].items()}
-        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers, float(reply["reward"]))
-        changes = {"set": dict(reply["set"]), "removed": [str(key) for key in reply["removed"]]}
-        return cls(answer, changes, reply["rng"])
 
 
 class _Episodes:
@@ -124,6 +77,7 @@ class IsolatedTool:
         self._target = describe_target(tool)
         self._limits = limits
         self._most = max(1, min(width, MAX_PROCESSES))
+        self._memory = share_of_memory(max(1, width))
         self._threads = ThreadPool(self._most)
         self._episodes = _Episodes()
         self._hello: dict[str, Any] = {}
@@ -158,6 +112,7 @@ class IsolatedTool:
                 "tokenizer": resources.tokenizer,
             },
             "limits": self._limits.model_dump(),
+            "memory": self._memory,
         }
         await self._start_process()
         self.facts = self._idle[0].facts
@@ -169,7 +124,7 @@ class IsolatedTool:
         Raises:
             CallTimeout: it did not answer in time; its process was killed.
             RuntimeError: its process died, or sent something that is no reply to this call; it was killed.
-            ValueError: the message is too long.
+            ValueError: the message is too large.
         """
         async with self._episodes.alone(context.episode):
             return await self._exchange(arguments, context, timeout)
@@ -185,7 +140,7 @@ class IsolatedTool:
             "timeout": timeout,
         }
         body: bytes = await self._threads.run(lambda: encode(message)) if self._bulky else encode(message)
-        check_length(body)
+        check_size(body, self._memory)
         process = await self._take()
         try:
             received = await process.exchange(body, timeout)
@@ -221,12 +176,10 @@ class IsolatedTool:
             await asyncio.wait(self._reaping)
         self._threads.close()
 
-    async def _read(self, received: bytes) -> _Reply:
+    async def _read(self, received: bytes) -> Reply:
+        read = partial(Reply.read, received, self._memory)
         try:
-            if len(received) > _BULKY:
-                reply: _Reply = await self._threads.run(lambda: _Reply.read(received))
-                return reply
-            return _Reply.read(received)
+            return await self._threads.run(read) if len(received) > _BULKY else read()
         except Exception as error:
             raise RuntimeError(OUT_OF_TURN) from error
 

@@ -1,25 +1,44 @@
 """What the training process and a process of a tool send each other: frames of a call's id, a length, and JSON.
 
-Nothing is pickled, so a reply is data, whatever the tool has done to its process.
+Nothing is pickled, so a reply is data, whatever the tool has done to its process. What it takes to read one is known
+from its bytes before anything is read: each episode has a share of the memory that all of them may take.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import struct
 from array import array
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from agent_r1_core.rollout.answer import Answer
+from agent_r1_core.rollout.wording import clean_text
 
 ID_BYTES = 16
 HEADER = struct.Struct(f">{ID_BYTES}sI")
 """The call's id and the length of what follows."""
-LONGEST = 1 << 28
-"""Most bytes of a message."""
+MOST_MEMORY = 1 << 23
+"""Most bytes of memory that reading a message may take: some 1.3 MB of text, 65,000 numbers or 15,000 small objects."""
+ALL_MEMORY = 1 << 30
+"""Most bytes that the messages of all episodes at once may take; more than 128 episodes have smaller shares."""
+MOST_DEPTH = 100
+"""Levels of a message, counted from its outermost brackets."""
 CLOSE_SECONDS = 5.0
 """Time for a process to close its tool at the end."""
+
+_BYTES_OF_BYTE = 6
+"""A byte of text takes itself, its copy as text, and four bytes in a string that holds an emoji."""
+_BYTES_OF_MARK = 80
+"""A bracket, comma or colon stands for at most one value or key; measured: 64, with what reading takes meanwhile."""
+_NO_MARKS = bytes(set(range(256)) - set(b'"[]{},:'))
+_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_PART = 1 << 16
+"""Bytes that are looked at together."""
 
 
 def frame(call: bytes, body: bytes) -> bytes:
@@ -27,14 +46,61 @@ def frame(call: bytes, body: bytes) -> bytes:
     return HEADER.pack(call, len(body)) + body
 
 
-def check_length(body: bytes) -> None:
-    """Refuse a message that is too long.
+def share_of_memory(episodes: int) -> int:
+    """The most bytes of memory that each message may take where so many episodes run at once."""
+    return min(MOST_MEMORY, ALL_MEMORY // episodes)
+
+
+def longest(most: int) -> int:
+    """The most bytes of a message that may take `most` bytes of memory."""
+    return most // _BYTES_OF_BYTE
+
+
+def check_size(body: bytes, most: int) -> None:
+    """Refuse JSON that may take more than `most` bytes of memory when it is read, or nests too deeply.
 
     Raises:
-        ValueError: it is longer than `LONGEST`.
+        ValueError: it does.
     """
-    if len(body) > LONGEST:
-        raise ValueError(f"{len(body)} bytes are too many to send to another process; keep less in the state")
+    outline = body if len(body) > longest(most) else _outline(body)
+    opened = outline.count(b"[") + outline.count(b"{")
+    marks = opened + outline.count(b",") + outline.count(b":")
+    if len(body) * _BYTES_OF_BYTE + marks * _BYTES_OF_MARK > most:
+        raise ValueError(
+            f"{len(body)} bytes with {marks} brackets, commas and colons may take more than the {most} bytes of memory "
+            "that a message to another process may take; keep less in the state"
+        )
+    if opened > MOST_DEPTH and _is_deep(outline):
+        raise ValueError(f"a message nests deeper than {MOST_DEPTH} levels; keep flatter values in the state")
+
+
+def _outline(body: bytes) -> bytes:
+    """The brackets, commas and colons of JSON that stand in no text."""
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_MARKS)
+    parts, inside = [], 0
+    for start in range(0, len(bare), _PART):
+        pieces = bare[start : start + _PART].split(b'"')
+        parts.append(b"".join(pieces[inside::2]))
+        inside = (inside + len(pieces) - 1) % 2
+    return b"".join(parts)
+
+
+def _is_deep(outline: bytes) -> bool:
+    """Whether brackets nest deeper than `MOST_DEPTH`; each pass takes the innermost pairs away."""
+    brackets = outline.translate(_SAME_BRACKETS, b",:")
+    for _ in range(MOST_DEPTH):
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+def decode(body: bytes, most: int) -> Any:
+    """The value in a message of another process.
+
+    Raises:
+        ValueError: it is no JSON in ASCII, may take more than `most` bytes of memory, or nests too deeply.
+    """
+    check_size(body, most)
+    return json.loads(body.decode("ascii"))
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -76,3 +142,29 @@ def apply_changes(state: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for key in changes["removed"]:
         state.pop(key, None)
     state.update(changes["set"])
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a process answered to a call."""
+
+    answer: Answer
+    changes: Mapping[str, Any]
+    """Of the episode's state; see `state_changes`."""
+    rng: list[Any] | None
+    """The state of the random generator after the call; None: unchanged."""
+
+    @classmethod
+    def read(cls, body: bytes, most: int) -> Reply:
+        """The reply in a message that may take `most` bytes of memory.
+
+        Raises:
+            Exception: it is none.
+        """
+        reply = decode(body, most)
+        numbers = {str(name): float(value) for name, value in reply["numbers"].items()}
+        if not all(map(math.isfinite, numbers.values())):
+            raise ValueError("a metric is not finite")
+        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers, float(reply["reward"]))
+        changes = {"set": dict(reply["set"]), "removed": [str(key) for key in reply["removed"]]}
+        return cls(answer, changes, reply["rng"])

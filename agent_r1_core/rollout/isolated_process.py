@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_r1_core.errors import ToolError
-from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, LONGEST, encode, frame
+from agent_r1_core.contracts.tool import Tool
+from agent_r1_core.errors import ConfigError, ToolError
+from agent_r1_core.plugins.sources import imported_content
+from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, decode, encode, frame, longest
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 START_SECONDS = 300.0
@@ -30,13 +32,41 @@ DIED = "its process died"
 OUT_OF_TURN = "its process answered out of turn"
 
 
+def describe_target(tool: Tool) -> dict[str, Any]:
+    """Where another process finds the tool, and its configuration.
+
+    Raises:
+        ConfigError: the tool cannot be imported by name.
+    """
+    cls = type(tool)
+    module = sys.modules.get(cls.__module__)
+    target: Any = module
+    for part in cls.__qualname__.split("."):
+        target = getattr(target, part, None)
+    if target is not cls or cls.__module__ == "__main__":
+        raise ConfigError(
+            f"tool {tool.name} is defined in {cls.__module__}.{cls.__qualname__}, where no other process finds it; "
+            "move it into a module, or set its isolation to thread"
+        )
+    content = imported_content(module)
+    return {
+        "module": cls.__module__,
+        "file": getattr(module, "__file__", None),
+        "content": None if content is None else b2a_base64(content, newline=False).decode(),
+        "qualname": cls.__qualname__,
+        "name": tool.name,
+        "config": tool.config.model_dump(mode="json"),
+    }
+
+
 class Connection(asyncio.Protocol):
     """Sends one call at a time and takes its reply."""
 
-    def __init__(self, on_broken: Callable[[], None]) -> None:
-        """`on_broken` is called once, when the connection breaks."""
+    def __init__(self, memory: int, on_broken: Callable[[], None]) -> None:
+        """A reply may take `memory` bytes of memory; `on_broken` is called once, when the connection breaks."""
         self.broken = ""
         """Why it broke; empty while it has not."""
+        self._longest = longest(memory)
         self._on_broken = on_broken
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
@@ -86,7 +116,7 @@ class Connection(asyncio.Protocol):
             return None
         call, length = HEADER.unpack_from(self._received)
         whole = HEADER.size + length
-        if call != self._call or length > LONGEST or len(self._received) > whole:
+        if call != self._call or length > self._longest or len(self._received) > whole:
             return self._break(OUT_OF_TURN)
         if len(self._received) == whole:
             self._reply.set_result(bytes(self._received[HEADER.size :]))
@@ -120,7 +150,7 @@ class ToolProcess:
         """Start a process and let it open the tool.
 
         Args:
-            hello: the first message: the tool, its resources and its limits.
+            hello: the first message: the tool, its resources, its limits, and the memory that a message may take.
             threads: starts the process.
             on_broken: called when the process dies, or answers out of turn.
 
@@ -133,11 +163,11 @@ class ToolProcess:
             process: subprocess.Popen[bytes] = await threads.run(lambda: _popen(there))
         except OSError as error:
             raise ToolError(f"no process can be started for tool {name} ({error}); free memory or processes") from error
-        connection = Connection(lambda: on_broken(started))
+        connection = Connection(hello["memory"], lambda: on_broken(started))
         started = cls(process, connection)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=here)
-            ready = json.loads(await connection.exchange(encode(hello), START_SECONDS))
+            ready = decode(await connection.exchange(encode(hello), START_SECONDS), hello["memory"])
             if ready["error"]:
                 raise ToolError(ready["error"])
         except BaseException as error:

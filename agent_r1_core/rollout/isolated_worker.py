@@ -34,7 +34,7 @@ from agent_r1_core.rollout.answer import Answer, call_tool
 from agent_r1_core.rollout.isolated_messages import (
     CLOSE_SECONDS,
     HEADER,
-    check_length,
+    check_size,
     encode,
     frame,
     pack_rng,
@@ -89,7 +89,7 @@ def _serve(connection: socket.socket) -> None:
     try:
         while True:
             call, body = receive(connection)
-            reply = _run(tool, json.loads(body))
+            reply = _run(tool, json.loads(body), hello["memory"])
             if os.getpid() != process:
                 os._exit(0)
             send(connection, call, reply)
@@ -180,8 +180,8 @@ def _passages(path: str) -> Iterator[Passage]:
             yield Passage(**json.loads(line))
 
 
-def _run(tool: Tool, message: dict[str, Any]) -> bytes:
-    """Run one call; returns its reply."""
+def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
+    """Run one call; returns its reply, which may take `memory` bytes in the training process."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, message["timeout"] + GRACE_SECONDS)
     task, state, rng = message["task"], message["state"], random.Random()
@@ -208,7 +208,7 @@ def _run(tool: Tool, message: dict[str, Any]) -> bytes:
         signal.setitimer(signal.ITIMER_REAL, 0)
     reply = encode(asdict(answer) | changed)
     try:
-        check_length(reply)
+        check_size(reply, memory)
     except ValueError as error:
         return encode(asdict(Answer.of_error(tool, error, context)) | _UNCHANGED)
     return reply

@@ -255,6 +255,22 @@ TRICKS: dict[str, Callable[[], Any]] = {
 }
 
 
+_REPLY = '{"text": "", "error": false, "numbers": {}, "reward": 0, "rng": null, "removed": [], "set": {"x": %s}}'
+FLOODS: dict[str, Callable[[], str]] = {
+    "12 MB": lambda: f'"{"x" * 12_000_000}"',
+    "430,000 lists": lambda: f"[{'[],' * 430_000}0]",
+    "430,000 levels": lambda: "[" * 430_000 + "]" * 430_000,
+}
+
+
+@tool
+def flood(shape: str) -> str:
+    """Answer past the checks of its own process, with more than the training process should read."""
+    worker, send = _worker()
+    worker.send = lambda connection, call, _: send(connection, call, (_REPLY % FLOODS[shape]()).encode())
+    return "sent"
+
+
 @tool
 def echo(name: str, trick: str) -> str:
     """Say the name, after a trick that may hand it to another call."""

@@ -806,6 +806,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "whatever_an_environment_raises and ValueError",
     ),
     Mutation(
+        9,
+        "a-reply-of-any-length",
+        "agent_r1_core/rollout/isolated_process.py",
+        "length > self._longest or",
+        "",
+        "fill_the_memory and MB",
+    ),
+    Mutation(
+        9,
+        "a-reply-of-any-number-of-values",
+        "agent_r1_core/rollout/isolated_messages.py",
+        "    check_size(body, most)\n    return json",
+        "    return json",
+        "fill_the_memory and lists",
+    ),
+    Mutation(
         10,
         "checkpoint-written-in-place",
         "agent_r1_core/runs/files.py",

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,19 @@ def test_no_isolated_call_gets_the_answer_of_another(trick: str) -> None:
             own = f"{ROUND}/{one.task.id}/0/1 {turn}"
             assert answer == own or answer.startswith("Error: echo failed with RuntimeError: its process "), answer
     assert len(result.groups) == 2
+
+
+@pytest.mark.parametrize("shape", list(bad_tools.FLOODS))
+def test_an_isolated_tool_cannot_fill_the_memory_of_the_training(shape: str) -> None:
+    stage = Stage(one_bad_call(call("flood", shape=shape)), tools("flood"), isolation={"flood": "process"})
+    tracemalloc.start()
+    try:
+        first, _ = alone(stage.play(questions(2)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert seen(first) == "Error: flood failed with RuntimeError: its process answered out of turn."
+    assert peak < 20e6
 
 
 def test_the_pool_is_as_wide_as_the_concurrency() -> None:

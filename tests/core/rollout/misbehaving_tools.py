@@ -164,6 +164,13 @@ def keep_tuple(context: ToolContext) -> str:
 
 
 @tool
+def remember(lists: int, context: ToolContext) -> str:
+    """Keep many lists in the state."""
+    context.state["lists"] = [[]] * lists
+    return "kept"
+
+
+@tool
 def hoard(context: ToolContext) -> str:
     """Take a gigabyte of memory."""
     return str(len(bytearray(1 << 30)))

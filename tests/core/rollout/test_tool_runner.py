@@ -24,7 +24,7 @@ from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import ToolRunner, isolated, isolated_messages
+from agent_r1_core.rollout import ToolRunner, isolated
 from agent_r1_core.rollout.corpus_files import CorpusFiles
 from agent_r1_core.rollout.threads import CallTimeout
 
@@ -266,22 +266,24 @@ def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
     assert "File too large" in filled.text
 
 
-def test_a_message_that_is_too_long_costs_no_process(tools, monkeypatch):
-    monkeypatch.setattr(isolated_messages, "LONGEST", 10_000)
-    runner = ToolRunner(made(tools, "whoami"), isolation={"whoami": "process"})
+def test_a_message_that_is_too_large_costs_no_process(tools):
+    runner = ToolRunner(made(tools, "whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
     roomy, full = context(), context()
-    full.state["notes"] = "x" * 20_000
+    full.state["notes"] = "x" * (2 << 20)
 
     async def work() -> list[Any]:
         await runner.start(RESOURCES)
         try:
-            return [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+            sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+            return [*sent, *[await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]]
         finally:
             await runner.close()
 
-    before, refused, after = asyncio.run(work())
-    assert "bytes are too many to send to another process; keep less in the state" in refused.text
+    before, refused, after, not_kept, kept = asyncio.run(work())
+    for answer in (refused, not_kept):
+        assert "that a message to another process may take; keep less in the state" in answer.text
     assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
+    assert (kept.text, len(roomy.state["lists"])) == ("kept", 10)
 
 
 def orderly(module: Any, notes: Path, most: int = 99) -> dict[str, Any]:
