@@ -1,8 +1,7 @@
 """Checkpoint: a folder with the policy, the trainer's state and its place in the tasks; `state.json` lists every file.
 
 To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
-them. The checksum is CRC-32: it sees every flipped byte, misses other damage once in four thousand million times, and
-takes a second for some gigabytes. It is no protection against somebody who wants to deceive.
+them.
 
 A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is an error,
 and nobody passes the checkpoint over or deletes it.
@@ -16,22 +15,19 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from agent_r1_core.errors import RunError
-from agent_r1_core.opening import open_to_read, read_json
+from agent_r1_core.opening import read_json
+from agent_r1_core.runs.checksums import check_inside, checksums_of, damage_of, unreadable
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
-from agent_r1_core.work import working
 
 STATE = "state.json"
 TASK_ORDER = "task_order.json"
 _OWN = "state_crc32"
 _NAME = re.compile(r"step_(\d{6,})")
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-_BLOCK = 2**22
-"""Bytes that are read at once for a checksum."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +79,8 @@ class Checkpoint:
         Raises:
             RunError: a file is there and cannot be read.
         """
-        with working(f"checking the files of step {self.step}", len(self.checksums), unit="files") as work:
-            for name, checksum in self.checksums.items():
-                try:
-                    if name.startswith(under) and checksum_of(self.path / name) != checksum:
-                        return f"{name} has other bytes than were written"
-                except (FileNotFoundError, NotADirectoryError):
-                    return f"{name} is missing"
-                except OSError as error:
-                    raise _unreadable(self.path / name, error) from error
-                work.advance()
-        return None
+        chosen = {name: checksum for name, checksum in self.checksums.items() if name.startswith(under)}
+        return damage_of(self.path, chosen, f"step {self.step}")
 
 
 def step_of(path: Path) -> int | None:
@@ -105,9 +92,8 @@ def step_of(path: Path) -> int | None:
 def write_state(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the `state.json` of the checkpoint in `folder`: the record, its files with sizes and checksums, and a
     checksum of all that."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    sizes = {name: (folder / name).stat().st_size for name in names}
-    checksums = {name: checksum_of(folder / name) for name in names}
+    checksums = checksums_of(folder)
+    sizes = {name: (folder / name).stat().st_size for name in checksums}
     state = {"schema": 1, **record, "files": sizes, "crc32": checksums}
     write_json(folder / STATE, state | {_OWN: _checksum_of_state(state)})
 
@@ -126,7 +112,7 @@ def inspect(path: Path) -> Checkpoint | str:
     except (FileNotFoundError, NotADirectoryError, *_MALFORMED):
         return f"{STATE} is missing or damaged"
     except OSError as error:
-        raise _unreadable(path / STATE, error) from error
+        raise unreadable(path, STATE, error) from error
     if own is not None and own != _checksum_of_state(record):
         return f"{STATE} has other bytes than were written"
     if found.step != step_of(path):
@@ -139,7 +125,7 @@ def inspect(path: Path) -> Checkpoint | str:
             if file.stat().st_size != size:
                 return f"{name} is cut off"
         except OSError as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(path, name, error) from error
     return found
 
 
@@ -153,25 +139,8 @@ def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
         raise ValueError("the value is no number")
     if checksums and checksums.keys() != record["files"].keys():
         raise ValueError("the checksums are those of other files")
-    if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in record["files"]):
-        raise ValueError("a file is outside the checkpoint")
+    check_inside(record["files"])
     return Checkpoint(path, step, metric, None if value is None else float(value), competitors, checksums)
-
-
-def _unreadable(file: Path, error: OSError) -> RunError:
-    return RunError(
-        f"{file} cannot be read ({error.strerror or error}), though it may be whole; make it readable and try again, "
-        "or delete its checkpoint to do without"
-    )
-
-
-def checksum_of(file: Path) -> int:
-    """The CRC-32 of a file's content."""
-    checksum, block = 0, memoryview(bytearray(_BLOCK))
-    with open_to_read(file) as opened:
-        while count := opened.readinto(block):
-            checksum = zlib.crc32(block[:count], checksum)
-    return checksum
 
 
 def _checksum_of_state(state: Mapping[str, Any]) -> int:

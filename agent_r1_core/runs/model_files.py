@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import LINES, check_regular
+from agent_r1_core.runs.checksums import MODEL_CHECKSUMS
 from agent_r1_core.runs.files import write_folder
 
 _WEIGHTS = (
@@ -61,5 +62,5 @@ def _copy(model: Path, target: Path) -> None:
 
 
 def _belongs(name: str) -> bool:
-    """Whether a file is not hidden, no weights and no code; the configuration is saved with the weights."""
-    return not (name.startswith(".") or name == "config.json" or name.endswith((*_WEIGHTS, *_CODE)))
+    """Whether a file is not hidden, no weights, no code, no checksums and no configuration, which the weights bring."""
+    return not (name.startswith(".") or name in ("config.json", MODEL_CHECKSUMS) or name.endswith((*_WEIGHTS, *_CODE)))

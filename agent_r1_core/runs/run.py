@@ -32,6 +32,7 @@ from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
+from agent_r1_core.runs.checksums import write_model_checksums
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
@@ -231,9 +232,14 @@ class Run(RunReader):
         self.model_files.keep(model)
 
     def write_model(self, write: Callable[[Path], None]) -> Path:
-        """Let `write` fill `model/` with the final policy, whole or not at all."""
+        """Let `write` fill `model/` with the final policy, whole or not at all, and add the checksums of its files."""
         self._writable()
-        write_folder(self.model, write)
+
+        def fill(folder: Path) -> None:
+            write(folder)
+            write_model_checksums(folder)
+
+        write_folder(self.model, fill)
         return self.model
 
     def remove_model(self) -> None:

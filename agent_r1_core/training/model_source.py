@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
@@ -177,7 +178,7 @@ def _whole(source: ModelSource, run: Run, note: Callable[[str], None]) -> ModelS
     """The policy of a run with its checkpoint locked and read; what else represents the run where that is damaged.
 
     Raises:
-        ModelError: the damaged checkpoint itself was named.
+        ModelError: the damaged checkpoint itself was named, or the final policy is damaged.
         RunError: no policy of the run is whole.
     """
     named = source.policy is not None and source.policy.kind == "checkpoint"
@@ -200,6 +201,13 @@ def _whole(source: ModelSource, run: Run, note: Callable[[str], None]) -> ModelS
     if passed_over and not named:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in passed_over.items())
         note(f"damaged checkpoints of {run.path} are passed over ({reasons})")
+    if source.policy is not None and source.policy.kind == "final policy":
+        damage = damage_of_model(source.folder)
+        if damage is not None:
+            raise ModelError(
+                f"the final policy in {source.folder} cannot be used ({damage}); restore it from a copy, name a "
+                f"checkpoint of the run, or delete {source.folder / MODEL_CHECKSUMS} to use it as it is"
+            )
     return source
 
 

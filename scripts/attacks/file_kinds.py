@@ -21,7 +21,8 @@ from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
-from agent_r1_core.runs.checkpoint import STATE, checksum_of
+from agent_r1_core.runs.checkpoint import STATE
+from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, checksum_of
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import resolve
@@ -95,7 +96,8 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
     }
     for name, text in written.items():
         (folder / name).write_text(text)
-    shutil.copytree(run.model, folder / "model")
+    # Beside its run the model is checked by its checksums, before anything reads what may deceive.
+    shutil.copytree(run.model, folder / "model", ignore=shutil.ignore_patterns(MODEL_CHECKSUMS, "*.md"))
     step, opened = run.trajectory_steps()[-1], Run.open(run.path)
     resolved, checkpoint = resolve(run.path, [], resume=True), opened.checkpoints.all()[-1]
     learner = Learner(Policy.load(run.model), registry.create("algorithm", "grpo"), TrainingConfig())
@@ -141,8 +143,8 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         Kind(next(checkpoint.trainer.iterdir()), lambda _: load_trainer_state(learner, checkpoint)),
         Kind(checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint, 2)),
     ]
-    loaded = [path for path in sorted((folder / "model").iterdir()) if path.suffix != ".md"]
-    return found + [Kind(path, model) for path in loaded]
+    models = [run.model / "config.json", run.model / MODEL_CHECKSUMS, *sorted((folder / "model").iterdir())]
+    return found + [Kind(path, model) for path in models]
 
 
 def _shown(run: Path, step: int) -> list[Path]:

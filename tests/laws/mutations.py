@@ -841,9 +841,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "flipped-bytes-not-seen",
-        "agent_r1_core/runs/checkpoint.py",
-        "checksum_of(self.path / name) != checksum:",
-        "checksum_of(self.path / name) < 0:",
+        "agent_r1_core/runs/checksums.py",
+        "checksum_of(folder / name) != checksum:",
+        "checksum_of(folder / name) < 0:",
         "flipped_bytes",
     ),
     Mutation(

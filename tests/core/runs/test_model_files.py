@@ -15,7 +15,7 @@ KEPT = (
 )
 LEFT = (
     *("config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "modeling_own.py"),
-    *(".gitattributes", "checkpoint-3/tokenizer.json"),
+    *(".gitattributes", "checkpoint-3/tokenizer.json", "checksums.json"),
 )
 
 

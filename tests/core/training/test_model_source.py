@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import ModelError, RunError
-from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.model_source import find_local_model, find_model
@@ -67,9 +66,9 @@ def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
     assert third.describe() == f"checkpoint of {run.path}, step 3"
 
 
-def flip_weights(checkpoint: Checkpoint) -> None:
-    """Change a byte of the policy's weights."""
-    file = checkpoint.policy / "model.safetensors"
+def flip_weights(policy: Path) -> None:
+    """Change a byte of the weights in a folder."""
+    file = policy / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
@@ -82,7 +81,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatc
             run.checkpoints.save(
                 step, lambda folder: tiny_model_folder(folder / "policy") and None, metric="score", value=value
             )
-    flip_weights(run.checkpoints.at(2))
+    flip_weights(run.checkpoints.at(2).policy)
     found = find_model(str(run.path), said.append)
     assert found.describe() == f"best checkpoint of {run.path}, step 1, chosen by score among 2"
     reason = "step_000002: policy/model.safetensors has other bytes than were written"
@@ -93,9 +92,28 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatc
     with pytest.raises(ModelError, match=r"policy/model.safetensors has other bytes .*; name the run instead"):
         find_model("first/checkpoints/step_000002/policy")
     found.release()
-    flip_weights(run.checkpoints.at(1))
+    flip_weights(run.checkpoints.at(1).policy)
     with pytest.raises(RunError, match=r"holds no whole policy \(.*step_000001: .*; restore a checkpoint from a copy"):
         find_model(str(run.path))
+
+
+def test_a_final_policy_whose_bytes_changed_is_not_used_unless_somebody_says_so(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
+        run.write_model(lambda folder: tiny_model_folder(folder) and None)
+    assert find_model(str(run.path)).folder == run.model
+    flip_weights(run.model)
+    for name in (run.path, run.model):
+        with pytest.raises(ModelError, match=r"model cannot be used \(model.safetensors has other bytes than were wri"):
+            find_model(str(name))
+    (run.model / "config.json").unlink()
+    with pytest.raises(ModelError, match=r"\(config.json is missing\); restore it from a copy, name a checkpoint"):
+        find_model(str(run.path))
+    for damaged in ('{"crc32": {"../../secret": 1}}', "[]", "{"):
+        (run.model / "checksums.json").write_text(damaged)
+        with pytest.raises(ModelError, match=r"\(checksums.json is damaged\); .*, or delete .*checksums.json to"):
+            find_model(str(run.path))
+    (run.model / "checksums.json").unlink()
+    assert find_model(str(run.path)).folder == run.model
 
 
 def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_path: Path) -> None:
