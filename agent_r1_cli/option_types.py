@@ -30,9 +30,9 @@ def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     from pydantic import BaseModel
 
     from agent_r1_core.contracts.blocks import ComponentBlock
-    from agent_r1_core.contracts.component import LocalPath
+    from agent_r1_core.contracts.component import DataPath, LocalPath
 
-    if annotation == LocalPath:
+    if annotation in (DataPath, LocalPath):
         return "path"
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:

@@ -28,7 +28,11 @@ def train(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only print the resolved configuration, its plugins and an estimate of memory."),
+        typer.Option(
+            "--dry-run",
+            help="Only print the resolved configuration, its plugins and an estimate of memory, "
+            "and see that data files and packages are there.",
+        ),
     ] = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
@@ -81,6 +85,7 @@ def _show(resolved: ResolvedConfig) -> None:
 
     unavailable = resolved.unavailable.get("distributed")  # a cluster may be planned where there is none
     resolved.check_available(unused=("distributed",))
+    resolved.check_data()
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
     for note in (*resolved.warnings, *resolved.notes, *([unavailable] if unavailable else [])):

@@ -21,6 +21,7 @@ _HOMES = {
     "ComponentLoadError": "errors",
     "ConfigError": "errors",
     "ContextSpec": "specs",
+    "DataPath": "contracts.component",
     "ContextStrategy": "contracts.context",
     "DenseConfig": "contracts.algorithm",
     "EndStatus": "trajectory",

@@ -5,8 +5,10 @@ Only an option that somebody wrote is reported as idle; defaults may be idle.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.distributed_checks import check_distributed
 from agent_r1_core.config.draft import DEFAULT
@@ -58,6 +60,8 @@ class Setup:
     """What a dry run says besides the warnings."""
     unavailable: dict[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, and why."""
+    missing: list[str] = field(default_factory=list)
+    """What names a file or folder to be read that is not there."""
 
     def block(self, *key: str | int) -> ResolvedBlock | None:
         """The resolved block at `key`."""
@@ -110,6 +114,19 @@ def _availability(setup: Setup) -> None:
         if reason is not None:
             source = setup.problems.draft.near((*block.key, "name")).text
             setup.unavailable[key] = f"{key} ({source}) names {block.name}, which cannot be used here: {reason}"
+        for option in block.cls.Config.data_paths():
+            _note_missing(setup, (*block.key, option), getattr(block.config, option))
+    if setup.training and setup.config.model.lora is not None and find_spec("peft") is None:
+        setup.unavailable["model.lora"] = (
+            "model.lora needs the package peft; run `pip install 'agent-r1[lora]'`, or set model.lora=null"
+        )
+
+
+def _note_missing(setup: Setup, key: Key, path: Any) -> None:
+    """Note a file or folder that is to be read and is not there."""
+    if isinstance(path, str) and not os.path.exists(path):
+        source = setup.problems.draft.source(key).text
+        setup.missing.append(f"{key_text(key)} ({source}) names {path}, where there is nothing; correct the path")
 
 
 def _duplicates(setup: Setup) -> None:

@@ -86,13 +86,14 @@ def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tupl
     return blocks, valid
 
 
-def run_config(tree: dict[str, Any], blocks: Sequence[ResolvedBlock]) -> RunConfig:
-    """The configuration that a tree of plain values describes, with the options of the blocks.
+def run_config(draft: Draft, blocks: Sequence[ResolvedBlock]) -> RunConfig:
+    """The configuration that a draft's plain values describe, with the options of the blocks.
 
     Raises:
         pydantic.ValidationError: a value does not fit.
     """
-    config = RunConfig.model_validate_json(json.dumps(tree), strict=True)
+    folders = {"name": draft.source(("model", "name")).folder}
+    config = RunConfig.model_validate_json(json.dumps(draft.tree), strict=True, context={"folders": folders})
     for block in blocks:
         if block.key not in OPTION_BLOCKS:
             config = _with_config(config, block.key, block.config)
@@ -152,7 +153,8 @@ def _resolve(
         if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):
             options[name] = _unblocked(options[name])
     try:
-        config = loaded.cls.Config.model_validate_json(json.dumps(options), strict=True)
+        folders = {name: problems.draft.source((*key, name)).folder for name in options}
+        config = loaded.cls.Config.model_validate_json(json.dumps(options), strict=True, context={"folders": folders})
     except ValidationError as error:
         problems.add_validation(error, options, key, valid)
         return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, shared_options, spelled_out
@@ -25,6 +26,8 @@ class Source:
     """Whether somebody wrote it; only such values are reported as idle (LAW 8)."""
     origin: str = ""
     """For a value from a run's record: its source when the run started."""
+    folder: Path | None = None
+    """From where relative paths count; None: the current folder."""
     override: bool = False
     """Whether the command line set it, rather than a file that serves several commands."""
 

@@ -20,7 +20,7 @@ from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
 from agent_r1_core.config.recipe import read_layers
 from agent_r1_core.config.yaml_text import dump
-from agent_r1_core.errors import ComponentLoadError, UntrustedPlugin
+from agent_r1_core.errors import ComponentLoadError, TaskError, UntrustedPlugin
 from agent_r1_core.plugins.trust import Trust, remember, shown
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class ResolvedConfig:
     """Further ones, for a dry run."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Keys of blocks whose components this machine cannot run, with a sentence each."""
+    missing: tuple[str, ...] = ()
+    """Sentences about files and folders that are to be read and are not there."""
     run: Path | None = None
     """The run whose configuration this is, if a run was given instead of a recipe."""
 
@@ -82,6 +84,15 @@ class ResolvedConfig:
         used = [text for key, text in self.unavailable.items() if key.partition("[")[0] not in unused]
         if used:
             raise ComponentLoadError("\n".join(used))
+
+    def check_data(self) -> None:
+        """Check that the files and folders are there that the components will read.
+
+        Raises:
+            TaskError: some are not; one line each.
+        """
+        if self.missing:
+            raise TaskError("\n".join(self.missing))
 
     def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
         """A copy with some keys set, such as the value that replaces `threads: auto`.
@@ -148,7 +159,8 @@ def load_config(
     stem = Path(layers[-1].file).stem
     warnings = (*setup.warnings, *registry.notes())
     sources, notes = _user_sources(draft), tuple(setup.notes)
-    return ResolvedConfig(config, registry, sources, stem, warnings, notes, setup.unavailable)
+    missing = tuple(setup.missing)
+    return ResolvedConfig(config, registry, sources, stem, warnings, notes, setup.unavailable, missing)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
@@ -158,7 +170,7 @@ def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> Non
     """
     valid = check_names(draft.tree, registry, problems)
     try:
-        run_config(draft.tree, [])
+        run_config(draft, [])
     except ValidationError as error:
         unknown = [item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"]
         if any(nearest(key_text(key), valid) is None for key in unknown[:MOST_PROBLEMS]):
@@ -171,7 +183,7 @@ def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[Ru
     """Validate sections and components; raise all problems found so far."""
     blocks, valid = resolve_blocks(draft, registry, problems)
     try:
-        config = run_config(draft.tree, blocks)
+        config = run_config(draft, blocks)
     except ValidationError as error:
         problems.add_validation(error, draft.tree, (), valid)
     problems.raise_any()
@@ -185,11 +197,12 @@ def _user_sources(draft: Draft) -> dict[str, str]:
 
 
 def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
-    """Make plugin files absolute, and append those of the command line."""
+    """Make plugin files absolute, and append those of the command line. A run's copy of a recipe is elsewhere."""
     named = draft.tree["plugins"]
     if not isinstance(named, list) or not all(isinstance(entry, str) for entry in named):
         return
-    absolute = [plugin_path(entry, Path.cwd()) for entry in named]
+    folders = [draft.source(("plugins", index)).folder or Path.cwd() for index in range(len(named))]
+    absolute = [plugin_path(entry, folder) for entry, folder in zip(named, folders, strict=True)]
     for file in files:
         path = plugin_path(str(file), Path.cwd())
         if path not in absolute:

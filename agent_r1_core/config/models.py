@@ -5,12 +5,11 @@ Components are blocks; each component's `Config` validates its options when a re
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, PositiveInt, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, PositiveInt, Tag, ValidationInfo, field_validator
 
 from agent_r1_core.config.blocks import holds_sets
 from agent_r1_core.contracts.blocks import (
@@ -22,6 +21,7 @@ from agent_r1_core.contracts.blocks import (
     TasksBlock,
     ToolBlock,
 )
+from agent_r1_core.contracts.component import located
 from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
@@ -46,10 +46,11 @@ class ModelConfig(Section):
 
     @field_validator("name")
     @classmethod
-    def _absolute(cls, name: str) -> str:
+    def _absolute(cls, name: str, info: ValidationInfo) -> str:
         """Make an existing path absolute, so that a run can be resumed from anywhere."""
-        path = Path(os.path.expanduser(name))
-        return str(path.absolute()) if len(path.parts) > 1 and path.exists() else name
+        path = located(name, info)
+        is_path = name.startswith((".", "~")) or (len(Path(name).parts) > 1 and path.exists())
+        return str(path) if is_path else name
 
 
 def _source_or_sets(value: Any) -> str:

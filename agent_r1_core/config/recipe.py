@@ -1,6 +1,7 @@
 """Reads a recipe file, and the recipe that it extends, as layers of plain values.
 
-`extends: default` (a name, or a path relative to the file) puts a recipe on top of another one. `sources` is the
+`extends: default` (a name, or a path relative to the file) puts a recipe on top of another one; each file's relative
+paths count from its own folder. `sources` is the
 record that a run's `config.yaml` keeps of who set what: a file that has it is complete, and its other values count as
 defaults.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 from agent_r1_core.config.draft import Source
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.lookup import find_recipe, is_shipped, plugin_path
+from agent_r1_core.config.lookup import find_recipe, is_shipped
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
 
@@ -27,6 +28,8 @@ class Layer:
     """One recipe file's own values."""
 
     file: str
+    folder: Path
+    """Where the file is: its relative paths count from there."""
     values: dict[str, Any]
     lines: Mapping[Key, int]
     recorded: Mapping[str, str] | None = None
@@ -39,10 +42,10 @@ class Layer:
         line = next((self.lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self.lines), None)
         text = self.file if line is None else f"{self.file}, line {line}"
         if self.recorded is None:
-            return Source(text, user=not self.shipped)
+            return Source(text, user=not self.shipped, folder=self.folder)
         above = (key_text(key[:end]) for end in range(len(key), 0, -1))
         origin = next((self.recorded[text] for text in above if text in self.recorded), None)
-        return Source(text, user=origin is not None, origin=origin or "")
+        return Source(text, user=origin is not None, origin=origin or "", folder=self.folder)
 
 
 def read_layers(recipe: str | Path, folders: Sequence[Path] | None = None) -> list[Layer]:
@@ -83,15 +86,7 @@ def _read(path: Path) -> tuple[Layer, str | None]:
         raise ConfigError(f"extends ({file}) is {extends!r}; give the name or path of one recipe")
     if recorded is not None and not isinstance(recorded, dict):
         raise ConfigError(f"sources ({file}) is {recorded!r}; it belongs to a run's config.yaml: remove it")
-    _anchor_plugins(values, path.parent)
-    return Layer(file, values, document.lines, recorded, is_shipped(path)), extends
-
-
-def _anchor_plugins(values: dict[str, Any], folder: Path) -> None:
-    """Make plugin paths absolute: they are relative to their recipe, and a run's copy of it is elsewhere."""
-    plugins = values.get("plugins")
-    if isinstance(plugins, list):
-        values["plugins"] = [plugin_path(plugin, folder) if isinstance(plugin, str) else plugin for plugin in plugins]
+    return Layer(file, path.parent.resolve(), values, document.lines, recorded, is_shipped(path)), extends
 
 
 def _shown(path: Path) -> str:

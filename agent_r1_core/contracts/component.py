@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
 
 from agent_r1_core.contracts.metric import Metric
 
-LocalPath = Annotated[str, AfterValidator(lambda path: str(Path(os.path.expanduser(path)).absolute()))]
+
+def located(path: str, info: ValidationInfo) -> Path:
+    """The absolute path that an option names: relative to the recipe that gives it, else to the current folder."""
+    folder = (info.context or {}).get("folders", {}).get(info.field_name) or Path.cwd()
+    return Path(folder, os.path.expanduser(path)).absolute()  # as Path.expanduser, which raises without such a user
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    return str(located(path, info))
+
+
+class _Read:
+    """Marks an option whose file or folder must be there."""
+
+
+LocalPath = Annotated[str, AfterValidator(_absolute)]
 """An option that names a file or folder: kept absolute, so that a run can be resumed from anywhere."""
+
+DataPath = Annotated[str, AfterValidator(_absolute), _Read()]
+"""As `LocalPath`, of a file or folder that is read: `agent-r1 train --dry-run` says where it is missing."""
 
 
 class ComponentConfig(BaseModel):
@@ -24,6 +43,11 @@ class ComponentConfig(BaseModel):
 
     movable: ClassVar[frozenset[str]] = frozenset()
     """Options that only say where something is, such as the address of a service: a resumed run may change them."""
+
+    @classmethod
+    def data_paths(cls) -> list[str]:
+        """The options that are, or may be, a `DataPath`."""
+        return [name for name, field in cls.model_fields.items() if _is_read(field.annotation, field.metadata)]
 
 
 class Component:
@@ -60,3 +84,8 @@ class Component:
         instead of an import.
         """
         return None
+
+
+def _is_read(annotation: Any, metadata: Iterable[Any] = ()) -> bool:
+    inner = get_args(annotation)
+    return any(isinstance(one, _Read) for one in (*metadata, *inner)) or any(map(_is_read, inner))

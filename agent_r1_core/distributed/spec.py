@@ -25,6 +25,7 @@ from agent_r1_core.plugins.trust import Trust
 from agent_r1_core.training.blueprint import Blueprint
 from agent_r1_core.training.hardware import Hardware, apply
 from agent_r1_core.training.model_source import ModelSource, find_model
+from agent_r1_core.training.task_sets import unused_sets
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Tool
@@ -83,7 +84,8 @@ class WorkerSpec:
             resolved = load_config(
                 file, disabled=disabled, training=self.learning, trust=Trust(named=True), recorded=self.plugins
             )
-        resolved.check_available(() if self.learning else ("algorithm", "trackers"))
+        idle = () if self.learning else ("algorithm", "trackers", *unused_sets(resolved.config, self.stages))
+        resolved.check_available(idle)
         differences = resolved.registry.check_same(self.plugins)
         if differences:
             raise PluginError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core.contracts.component import ComponentConfig, LocalPath
+from agent_r1_core.contracts.component import ComponentConfig, DataPath
 from agent_r1_core.errors import TaskError
 from agent_r1_core.records.files import READERS, read_places
 
@@ -29,7 +30,7 @@ class Record:
 class RecordsConfig(ComponentConfig):
     """Options of a task source that reads records; a subclass sets `hub` (and `subset`)."""
 
-    path: LocalPath | None = None
+    path: DataPath | None = None
     """A local file (.json, .jsonl, .jsonl.gz, .parquet, .csv) or folder; null: the hub."""
     hub: str = ""
     """Name of the data set on the hub."""
@@ -78,6 +79,15 @@ class RecordsConfig(ComponentConfig):
             return records[self.offset : stop]
         chosen = random.Random(f"{self.seed}/records").sample(range(self.offset, len(records)), self.size)
         return [records[place] for place in sorted(chosen)]
+
+    def unavailable(self) -> str | None:
+        """Why this machine cannot read it: folders and the hub need the package `datasets`."""
+        is_file = self.path is not None and (self.path.lower().endswith(tuple(READERS)) or not Path(self.path).is_dir())
+        if is_file or find_spec("datasets") is not None:
+            return None
+        return (
+            f"reading {self.origin} needs the package datasets; run `pip install 'agent-r1[hub]'` or set path to a file"
+        )
 
     def idle(self) -> dict[str, str]:
         """Options without effect, for `idle_options`: a local path needs no hub, a single file has no splits, and what

@@ -21,7 +21,7 @@ from agent_r1_core.training.model_source import ModelSource, find_model, model_s
 from agent_r1_core.training.roles import LearnerRole, Rollouts
 from agent_r1_core.training.site import HERE, Site
 from agent_r1_core.training.task_order import Order
-from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names
+from agent_r1_core.training.task_sets import TRAIN, Note, load_tasks, record, set_names, unused_sets
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def assemble(
         AgentR1Error: a model, data set or component is not available.
     """
     config = resolved.config
-    resolved.check_available(() if learning else ("algorithm", "trackers"))
+    names = [name for split in splits for name in set_names(config, split)]
+    resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
     source = _first_model(resolved, checkpoint, note)
     shape = model_shape(source.folder)
     _check_positions(resolved, shape)
@@ -169,7 +170,6 @@ def assemble(
     if not learning:
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
-    names = [name for split in splits for name in set_names(config, split)]
     sets = load_tasks(resolved, names, note, held_out_by)
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)

@@ -48,6 +48,14 @@ def set_names(config: RunConfig, name: str) -> list[str]:
     return [name]
 
 
+def unused_sets(config: RunConfig, names: Sequence[str]) -> list[str]:
+    """The keys of the task sources that are not read where only these task sets are loaded."""
+    tasks = config.tasks
+    training = TRAIN in names or (tasks.eval is None and "eval" in names)
+    unused = [] if training else [_key(TRAIN, tasks.train, name) for name in tasks.train_sets]
+    return unused + [_key("eval", tasks.eval, name) for name in tasks.eval_sets if name not in names]
+
+
 def load_tasks(
     resolved: ResolvedConfig, names: Sequence[str], note: Note, run: Path | None = None
 ) -> dict[str, TaskSet]:

@@ -25,6 +25,11 @@ class GSM8K(TaskSource):
         """Those of the hub beside a local path, and those of a sample where none is drawn."""
         return config.idle()
 
+    @classmethod
+    def unavailable(cls, config: Config) -> str | None:
+        """A sentence if the hub or a folder is to be read, and the package for it is missing."""
+        return config.unavailable()
+
     def load(self) -> Sequence[Task]:
         """The tasks in the file's order; metadata: solution (the whole worked answer).
 

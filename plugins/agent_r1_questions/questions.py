@@ -22,6 +22,12 @@ class Questions(TaskSource):
         """Those of the hub beside a local path, and those of a sample where none is drawn."""
         return config.idle()
 
+    @classmethod
+    def unavailable(cls, config: Any) -> str | None:
+        """A sentence if the hub or a folder is to be read, and the package for it is missing."""
+        reason: str | None = config.unavailable()
+        return reason
+
     def usable(self, record: Record) -> bool:
         """Whether a record counts at all; called before offset and size apply."""
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from agent_r1_core import LocalPath, Passage, Record, RecordsConfig, Task, TaskError, text_field
+from agent_r1_core import DataPath, Passage, Record, RecordsConfig, Task, TaskError, text_field
 from agent_r1_questions.fields import answer_of, first_of, known, label_of, paragraphs, supporting_titles, texts_of
 from agent_r1_questions.questions import Questions
 
@@ -26,7 +26,7 @@ class TwoWikiMultihopQA(Questions):
     class Config(RecordsConfig):
         hub: str = "framolfese/2WikiMultihopQA"
         """The data set on the Hugging Face hub, read if `path` is null."""
-        aliases: LocalPath | None = None
+        aliases: DataPath | None = None
         """The file `id_aliases.json`: further names of the answers that have an `answer_id`."""
 
     def task(self, record: Record) -> Task:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from agent_r1_core import ComponentConfig, LocalPath
+from agent_r1_core import ComponentConfig, DataPath
+from agent_r1_core.contracts.component import located
 from agent_r1_wiki_search.hybrid import WEIGHTS, K
 from agent_r1_wiki_search.searcher import MOST_PASSAGES
 
@@ -19,10 +18,10 @@ _OWN = ("corpus", "source", "stemmer", "index", "model", "query_prefix", "passag
 _FUSION = ("rrf_k", "rrf_weights")
 
 
-def _absolute(name: str) -> str:
+def _absolute(name: str, info: ValidationInfo) -> str:
     """A folder's absolute path; anything else is a hub name."""
-    folder = Path(os.path.expanduser(name))
-    return str(folder.absolute()) if folder.is_dir() else name
+    folder = located(name, info)
+    return str(folder) if folder.is_dir() else name
 
 
 def _service_url(url: str) -> str:
@@ -40,10 +39,10 @@ class WikiSearchConfig(ComponentConfig):
     backend: Literal["bm25", "tantivy", "dense", "hybrid", "remote"] = "bm25"
     """How it searches: `bm25` in memory; `tantivy`, BM25 on disk; `dense`, by the vectors of an encoder; `hybrid`,
     both, fused; `remote` through the service at `url`."""
-    index: LocalPath | None = None
+    index: DataPath | None = None
     """A folder that `python -m agent_r1_wiki_search build` made; null: the index of the corpus, made when the tool
     first opens and kept in the cache, for small corpora."""
-    corpus: LocalPath | None = None
+    corpus: DataPath | None = None
     """A .json, .jsonl, .jsonl.gz, .parquet or .csv file of passages with `title` and `text`, or a folder of such; null:
     the task source's corpus.
     With `index`: the file that it must have been built from, read again to compare."""

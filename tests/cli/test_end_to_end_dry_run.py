@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from agent_r1_cli.train_command import _show
 from agent_r1_core.config import load_config, recipe_folders, recipe_names
 from agent_r1_core.errors import ComponentLoadError
 from agent_r1_core.training.assembly import assemble
+from agent_r1_core.training.task_sets import unused_sets
 
 Invoke = Callable[..., Any]
 
@@ -87,6 +89,47 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1: 
     doctor = agent_r1("plugins", "doctor", "-p", plugin)
     assert doctor.exit_code == 0
     assert "tracker 'radio' cannot be used here: there is no antenna; plug one in" in " ".join(doctor.stdout.split())
+
+
+def test_missing_data_files_are_an_error_already(
+    agent_r1: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/mine.yaml").write_text(
+        f"extends: default\nmodel: {{name: {noise}}}\n"
+        "tasks: {train: {name: hotpotqa, path: train.json}, eval: null}\n"
+        "tools: [{name: wiki_search, corpus: pages.jsonl}]\n"
+    )
+    done = agent_r1("train", "recipes/mine.yaml", "--dry-run")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert [line.partition(", where there is nothing")[0] for line in done.stderr.splitlines()] == [
+        f"error: tasks.train.path (recipes/mine.yaml, line 3) names {tmp_path}/recipes/train.json",
+        f"error: tools[0].corpus (recipes/mine.yaml, line 4) names {tmp_path}/recipes/pages.jsonl",
+    ]
+    for name in ("train.json", "pages.jsonl"):
+        (tmp_path / "recipes" / name).write_text("[]")
+    assert agent_r1("train", "recipes/mine.yaml", "--dry-run").exit_code == 0
+
+
+def test_packages_of_extras_that_are_missing_are_an_error_already(
+    agent_r1: Invoke, noise: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = importlib.util.find_spec
+    absent = {"datasets", "peft"}
+    monkeypatch.setattr(
+        "agent_r1_core.records.config.find_spec", lambda name: None if name in absent else present(name)
+    )
+    monkeypatch.setattr("agent_r1_core.config.checks.find_spec", lambda name: None if name in absent else present(name))
+    keys = (f"model.name={noise}", "model.lora.rank=2", "tasks.train=gsm8k", "tasks.eval=hotpotqa")
+    done = agent_r1("train", "default", "--dry-run", *keys)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr.count("pip install 'agent-r1[hub]'") == 2
+    assert "model.lora needs the package peft; run `pip install 'agent-r1[lora]'`" in done.stderr
+    scored = load_config("default", ["tasks.train=gsm8k", f"model.name={noise}", "evaluation.size=1"], training=False)
+    with pytest.raises(ComponentLoadError, match=r"tasks\.train"):
+        scored.check_available()
+    scored.check_available(unused_sets(scored.config, ["eval"]))
 
 
 def test_a_recipe_cannot_act_on_the_terminal_that_shows_it(

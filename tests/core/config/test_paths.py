@@ -1,0 +1,89 @@
+"""Relative paths: those of a recipe count from the recipe, those of the command line from the current folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.config import load_config
+from agent_r1_core.plugins.sources import candidates
+from agent_r1_core.plugins.trust import remember
+
+PLUGIN = """
+from agent_r1_core import hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@hookimpl
+def register_tools():
+    return []
+"""
+BELOW = """
+extends: default
+model: {name: models/mine}
+tasks: {train: {name: hotpotqa, path: data/train.json}, eval: {name: 2wikimultihopqa, path: ~/eval.json}}
+tools: [{name: wiki_search, backend: dense, index: null, corpus: corpus.jsonl, model: encoder}]
+plugins: [parts.py]
+"""
+ABOVE = """
+extends: ../below/recipe.yaml
+tasks: {eval: {aliases: aliases.json}}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Two recipes in folders of their own, a home and a current folder, each with every file."""
+    folders = {name: tmp_path / name for name in ("below", "above", "home", "here")}
+    for folder in folders.values():
+        for name in ("models/mine", "encoder", "data"):
+            (folder / name).mkdir(parents=True)
+        for name in ("data/train.json", "eval.json", "aliases.json", "corpus.jsonl", "other.json"):
+            (folder / name).write_text("[]")
+        (folder / "parts.py").write_text(PLUGIN)
+    (folders["below"] / "recipe.yaml").write_text(BELOW)
+    (folders["above"] / "recipe.yaml").write_text(ABOVE)
+    remember([found for found in candidates([folders["below"] / "parts.py"]) if found.is_local])
+    monkeypatch.setenv("HOME", str(folders["home"]))
+    monkeypatch.chdir(folders["here"])
+    return folders
+
+
+def test_each_path_counts_from_the_file_that_says_it(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = load_config("../above/recipe.yaml", ["tools[0].model=./encoder"])
+    config, below = resolved.config, places["below"]
+    assert config.model.name == str(below / "models/mine")
+    assert config.tasks.train_sets["train"].config.path == str(below / "data/train.json")
+    held = config.tasks.eval_sets["eval"]
+    assert held is not None
+    assert held.config.path == str(places["home"] / "eval.json")
+    assert held.config.aliases == str(places["above"] / "aliases.json")
+    assert config.tools[0].config.corpus == str(below / "corpus.jsonl")
+    assert config.tools[0].config.model == str(places["here"] / "encoder")
+    assert config.plugins == (str(below / "parts.py"),)
+
+    saved = places["above"] / "config.yaml"
+    saved.write_text(resolved.yaml())
+    monkeypatch.chdir(places["home"])
+    assert load_config(saved).config == config, "the record of a run holds absolute paths"
+
+
+def test_overrides_count_from_the_current_folder(places: dict[str, Path]) -> None:
+    config = load_config(
+        places["below"] / "recipe.yaml", ["tasks.train.path=other.json", "model.name=models/mine"]
+    ).config
+    assert config.tasks.train_sets["train"].config.path == str(places["here"] / "other.json")
+    assert config.model.name == str(places["here"] / "models/mine")
+
+
+def test_what_is_no_path_stays_a_name(places: dict[str, Path]) -> None:
+    (places["below"] / "recipe.yaml").write_text(
+        "extends: default\nmodel: {name: Qwen/Qwen2.5-1.5B-Instruct}\n"
+        "tools: [{name: wiki_search, backend: dense, model: some/encoder}]\n"
+    )
+    config = load_config(places["below"] / "recipe.yaml").config
+    assert (config.model.name, config.tools[0].config.model) == ("Qwen/Qwen2.5-1.5B-Instruct", "some/encoder")
+    (places["below"] / "gone.yaml").write_text("extends: default\nmodel: {name: ./gone}\n")
+    assert load_config(places["below"] / "gone.yaml").config.model.name == str(places["below"] / "gone")
