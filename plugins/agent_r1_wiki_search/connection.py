@@ -1,7 +1,7 @@
 """Connection: requests to one search service, over pooled connections, repeated while they may be.
 
-Requests go straight to the service, through no proxy. An answer that comes in part by part ends with the first part
-after the deadline, which is waited for no longer than for the first one.
+Requests go straight to the service, through no proxy. Whatever the service sends, a request ends at its deadline, and
+its answer is no larger than its caller expects.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 
 CALL_SECONDS = 10.0
 """For a call without a deadline."""
-LONGEST_ANSWER = 1 << 26
-"""Bytes; what a search may ask for is less."""
+LONGEST = 1 << 20
+"""Most bytes of an answer that holds no passages."""
 _CONNECT_SECONDS = 3.0
 _CONNECTIONS = 64
 """At once; further requests wait for a free one."""
 _FIRST_PAUSE = 0.25
 """Seconds before the first repetition; each further one waits twice as long, up to `_LONGEST_PAUSE`."""
 _LONGEST_PAUSE = 4.0
+_SENTENCE = 500
+"""Characters."""
 _RESERVE = 0.05
 """Share of the time that is left for handing on the answer."""
 
@@ -67,8 +69,8 @@ class Reply:
 
     @property
     def error(self) -> str:
-        """The sentence of a refusal."""
-        return str(self.get("error") or f"status {self.status}")
+        """The sentence of a refusal, cut."""
+        return str(self.get("error") or f"status {self.status}")[:_SENTENCE]
 
 
 class Connection:
@@ -82,11 +84,17 @@ class Connection:
         """
         import httpx2
 
+        from agent_r1_wiki_search.transport import Transport
+
         self._closed = threading.Event()
         self._jitter = random.Random()
-        limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
         try:
-            self._client = httpx2.Client(base_url=url, limits=limits, trust_env=False)
+            self._client = httpx2.Client(
+                base_url=url,
+                headers={"accept-encoding": "identity"},  # what is compressed may become long
+                trust_env=False,
+                transport=Transport(_CONNECTIONS),
+            )
         except httpx2.InvalidURL as error:
             raise ValueError(str(error)) from error
 
@@ -98,8 +106,9 @@ class Connection:
         call: Call,
         retries: int,
         repeatable: Collection[int] = (502, 503, 504),
+        longest: int = LONGEST,
     ) -> Reply:
-        """Send a request, again after connection errors and these status codes.
+        """Send a request, again after connection errors and these status codes; the answer has `longest` bytes at most.
 
         Raises:
             NoAnswer: it was not answered.
@@ -111,7 +120,7 @@ class Connection:
                 break
             call.repeats += attempt > 0
             pause = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) * self._jitter.uniform(0.5, 1.0)
-            outcome = self._send(method, path, body, call.left() - reserve)
+            outcome = self._send(method, path, body, call.left() - reserve, longest)
             if isinstance(outcome, str):
                 reason = outcome
                 continue
@@ -130,23 +139,24 @@ class Connection:
         self._closed.set()
         self._client.close()
 
-    def _send(self, method: str, path: str, body: Any, seconds: float) -> tuple[Reply, float] | str:
+    def _send(self, method: str, path: str, body: Any, seconds: float, longest: int) -> tuple[Reply, float] | str:
         """The reply, with the seconds after which it may be asked for again; or why there is none."""
+        import httpcore2
         import httpx2
 
         ends = time.monotonic() + seconds
-        timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
+        timeout = httpx2.Timeout(ends, pool=seconds, connect=min(ends, time.monotonic() + _CONNECT_SECONDS))
         content = bytearray()
         try:
             with self._client.stream(method, path, json=body, timeout=timeout) as response:
-                for part in response.iter_bytes():
+                for part in response.iter_raw():
                     content += part
-                    if len(content) > LONGEST_ANSWER:
-                        return f"its answer is longer than {LONGEST_ANSWER} bytes"
-                    if time.monotonic() > ends:
-                        return "its answer came too slowly"
-        except (httpx2.RequestError, RuntimeError) as error:  # RuntimeError: the client was closed
+                    if len(content) > longest:
+                        return f"its answer is longer than {longest} bytes"
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             return f"{type(error).__name__}: {error}".rstrip(": ")
+        except RuntimeError as error:  # the client was closed
+            return str(error)
         return Reply(response.status_code, _json(content)), _seconds(response.headers.get("Retry-After"))
 
 

@@ -13,12 +13,16 @@ from typing import Any
 
 from agent_r1_core import Passage, ToolError
 from agent_r1_wiki_search.answer_cache import AnswerCache
-from agent_r1_wiki_search.connection import Call, Connection, NoAnswer, Reply
+from agent_r1_wiki_search.connection import LONGEST, Call, Connection, NoAnswer, Reply
 from agent_r1_wiki_search.searcher import Hit
 
 LOADING_SECONDS = 600.0
 """For a service that is still loading its index when the tool opens."""
 _POLL_SECONDS = 0.5
+_LONGEST_PASSAGE = 1 << 20
+"""Bytes."""
+_LONGEST_ANSWER = 1 << 26
+"""Bytes."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -127,7 +131,8 @@ class RemoteSearcher:
         request = {"queries": [query.encode("utf-8", "replace").decode() for query in queries], "top_k": top_k}
         try:
             retries = 0 if self._away else self._retries
-            reply = self._connection.request("POST", "/search", request, call, retries)
+            longest = min(LONGEST + len(queries) * top_k * _LONGEST_PASSAGE, _LONGEST_ANSWER)
+            reply = self._connection.request("POST", "/search", request, call, retries, longest=longest)
         except NoAnswer as error:
             self._missed(str(error))
             raise Unavailable("the search service does not answer; go on without it, or try again later") from None
