@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins.sources import imported_content
+from agent_r1_core.rollout import isolated_keeper
 from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, decode, encode, frame, longest
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
@@ -138,9 +138,12 @@ class ToolProcess:
     """One process that serves one tool."""
 
     def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+        """`process` is its keeper; see `isolated_keeper`."""
         self.facts: dict[str, Any] | None = None
         """What the opened tool says about itself."""
         self._process = process
+        assert process.stdin is not None
+        self._orders = process.stdin
         self._connection = connection
 
     @classmethod
@@ -192,15 +195,18 @@ class ToolProcess:
         return await self._connection.exchange(body, timeout)
 
     def kill(self) -> None:
-        """End the process and its children; call `reap` next."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group that is dead already
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End the process and all that it left running; call `reap` next."""
+        with contextlib.suppress(OSError):  # they have ended already
+            self._orders.write(b"x")
         self._connection.close()
 
     def reap(self) -> None:
         """Wait until the killed process is gone."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(_REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # the keeper itself, whose process the system then ends
+        self._orders.close()
 
     def hang_up(self) -> None:
         """Have the process close its tool and end; call `wait_for_end` next."""
@@ -208,21 +214,22 @@ class ToolProcess:
 
     def wait_for_end(self) -> None:
         """Wait until the process has closed its tool and is gone; kill it if that takes too long."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_SECONDS + _REAP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self.reap()
+        self.kill()
+        self.reap()
 
 
 def _popen(connection: socket.socket) -> subprocess.Popen[bytes]:
-    """A new process in a group of its own, which takes over the connection; what the tool prints goes to stderr."""
+    """The keeper of a new process, which takes over the connection; what the tool prints goes to stderr."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    keeper = [sys.executable, "-I", "-S", isolated_keeper.__file__, str(2 * CLOSE_SECONDS), str(connection.fileno())]
     with connection:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "agent_r1_core.rollout.isolated_worker", str(connection.fileno())],
+            [*keeper, "-P", "-m", "agent_r1_core.rollout.isolated_worker"],
+            bufsize=0,
             pass_fds=[connection.fileno()],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=2,
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,

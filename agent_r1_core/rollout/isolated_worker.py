@@ -1,8 +1,8 @@
 """A process of IsolatedTool: `python -m agent_r1_core.rollout.isolated_worker FD` serves one tool over a socket.
 
-The training process kills a call that outlives its deadline. If it is gone, a system alarm does so, which also ends a
-call that never releases the interpreter. What a tool forks has no connection: it is closed in children, and a copy of
-this process that comes out of a call ends there.
+The training process has a call that outlives its deadline killed by this process's keeper, which does so by itself if
+the training process is gone. What a tool forks has no connection: it is closed in children, and a copy of this process
+that comes out of a call ends there.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ from agent_r1_core.rollout.isolated_messages import (
 from agent_r1_core.rollout.wording import facts_of
 from agent_r1_core.trajectory import Task
 
-GRACE_SECONDS = 5.0
-"""Seconds that the training process has beyond the deadline."""
 _GIB = 1 << 30
 _UNCHANGED: dict[str, Any] = {"rng": None, "set": {}, "removed": []}
 
@@ -62,11 +60,10 @@ def main(descriptor: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        if os.getpid() != process:
-            os._exit(0)  # a copy that the tool forked
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        _end()
+        if os.getpid() == process:  # no copy that the tool forked
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+        os._exit(0)  # the keeper ends whatever the tool left running
 
 
 def _serve(connection: socket.socket) -> None:
@@ -99,17 +96,12 @@ def _serve(connection: socket.socket) -> None:
 
 def _close(tool: Tool) -> None:
     """Close the tool, which may take `CLOSE_SECONDS`."""
-    signal.signal(signal.SIGALRM, lambda *_: _end())
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, CLOSE_SECONDS)
     try:
         tool.close()
     except BaseException:
         traceback.print_exc()
-
-
-def _end() -> None:
-    """End this process, and with it whatever the tool left running: threads, and processes of its group."""
-    os.killpg(0, signal.SIGKILL)
 
 
 def receive(connection: socket.socket) -> tuple[bytes, bytes]:
@@ -182,8 +174,6 @@ def _passages(path: str) -> Iterator[Passage]:
 
 def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
     """Run one call; returns its reply, which may take `memory` bytes in the training process."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, message["timeout"] + GRACE_SECONDS)
     task, state, rng = message["task"], message["state"], random.Random()
     before = deepcopy(state)
     unpack_rng(rng, message["rng"])
@@ -204,8 +194,6 @@ def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
     except BaseException as error:
         answer = Answer.of_error(tool, error, context)
         changed = dict(_UNCHANGED)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
     reply = encode(asdict(answer) | changed)
     try:
         check_size(reply, memory)

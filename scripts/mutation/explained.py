@@ -14,7 +14,9 @@ SPARE = "One bucket more than there are groups, sequences or turns, which nothin
 TEXT = "Changes the text of a message."
 
 
-FILES = {"isolated_worker": "Runs in a worker process, where mutmut sees no test reach it."}
+FILES = dict.fromkeys(
+    ("isolated_keeper", "isolated_worker"), "Runs in a process of its own, where mutmut sees no test reach it."
+)
 """Files whose survivors all have one reason."""
 
 

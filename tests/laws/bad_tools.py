@@ -279,6 +279,25 @@ def echo(name: str, trick: str) -> str:
 
 
 @tool
+def daemon(then: str, pid_file: str) -> str:
+    """Leave a process in a session of its own, whose parent has ended."""
+    here, there = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(there, str(os.getpid()).encode())
+            time.sleep(3 * PATIENCE)
+        os._exit(0)
+    os.waitpid(child, 0)
+    Path(pid_file).write_bytes(os.read(here, 20))
+    if then == "end":
+        os._exit(1)
+    if then == "hang":
+        RELEASE.wait(PATIENCE)
+    return "left"
+
+
+@tool
 def spin(how: str, pid_file: str) -> str:
     """Keep the interpreter's lock for ages: no other thread of this process runs meanwhile."""
     Path(pid_file).write_text(str(os.getpid()))

@@ -822,6 +822,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "fill_the_memory and lists",
     ),
     Mutation(
+        9,
+        "daemons-are-not-adopted",
+        "agent_r1_core/rollout/isolated_keeper.py",
+        "    _prctl(_PR_SET_CHILD_SUBREAPER, 1)\n",
+        "",
+        "nothing_outlives_the_process and answer",
+    ),
+    Mutation(
         10,
         "checkpoint-written-in-place",
         "agent_r1_core/runs/files.py",

@@ -235,6 +235,47 @@ def test_no_isolated_call_gets_the_answer_of_another(trick: str) -> None:
     assert len(result.groups) == 2
 
 
+@pytest.mark.parametrize("then", ["answer", "hang", "end"])
+def test_nothing_outlives_the_process_of_an_isolated_tool(then: str, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    policy = one_bad_call(call("daemon", then=then, pid_file=str(file)))
+    options: dict[str, Any] = {"sampling": Sampling(max_new_tokens=300), "isolation": {"daemon": "process"}}
+    Stage(policy, tools("daemon"), timeouts={"daemon": 3.0}, **options).play(questions(1))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
+
+
+def test_nothing_outlives_a_training_that_is_killed(tmp_path: Path) -> None:
+    """Its call has left a process and has been answered; then the training is killed."""
+    file, folder = tmp_path / "pid", Path(__file__).parent
+    script = """
+import asyncio, random, sys, bad_tools
+from agent_r1_core import ToolCall, ToolContext, ToolResources
+from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.trajectory import Task
+
+async def main():
+    runner = ToolRunner({"daemon": bad_tools.daemon()}, isolation={"daemon": "process"})
+    await runner.start(ToolResources(""))
+    call = ToolCall("daemon", {"then": "answer", "pid_file": sys.argv[1]})
+    context = ToolContext("episode", 0, Task("task", "", ()), random.Random(0))
+    print((await runner.call(call, context)).text, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    command = [sys.executable, "-c", script, str(file)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as training:
+        try:
+            assert training.stdout is not None
+            assert training.stdout.readline() == "left\n"
+            left = os.pidfd_open(int(file.read_text()))
+        finally:
+            training.kill()
+    assert select.select([left], [], [], bad_tools.PATIENCE)[0], "it still runs"
+
+
 @pytest.mark.parametrize("shape", list(bad_tools.FLOODS))
 def test_an_isolated_tool_cannot_fill_the_memory_of_the_training(shape: str) -> None:
     stage = Stage(one_bad_call(call("flood", shape=shape)), tools("flood"), isolation={"flood": "process"})

@@ -416,7 +416,7 @@ def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(to
             with pytest.raises(CallTimeout):
                 await spin.call({}, context(), 0.2)
             ended = await asyncio.to_thread(process._process.wait, 20)
-            assert ended == -signal.SIGKILL, "its own alarm ended it later"
+            assert ended == 128 + signal.SIGKILL
             async with asyncio.timeout(60):
                 while not spin._all:
                     await asyncio.sleep(0.01)  # for the process that takes its place
