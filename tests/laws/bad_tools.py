@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import re
+import resource
 import signal
 import stat
 import sys
@@ -188,6 +189,10 @@ def meddle() -> str:
     sys.setrecursionlimit(4321)
     torch.set_default_dtype(torch.float64)
     sys.stdout = StringIO()
+    os.umask(0o777)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    signal.alarm(3600)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     return "done"
 
 

@@ -6,6 +6,7 @@ Time never decides here: hung calls wait for an event that the test sets when ev
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -186,16 +187,46 @@ def test_the_trajectory_keeps_the_arguments_that_the_model_wrote(isolation: str)
     assert first.turns[0].calls[0].arguments == {"names": ["Karimo"]}
 
 
+def process_state() -> dict[str, Any]:
+    """What tools may change in this process, as the warnings call it."""
+    os.umask(umask := os.umask(0o022))
+    return {
+        "working directory": os.getcwd(),
+        "recursion limit": sys.getrecursionlimit(),
+        "default dtype": torch.get_default_dtype(),
+        "sys.stdout": sys.stdout,
+        "handler of SIGINT": signal.getsignal(signal.SIGINT),
+        "the umask": umask,
+        "descriptors of standard output": os.fstat(1).st_ino,
+        "alarm": signal.getitimer(signal.ITIMER_REAL),
+        "limit of the system": resource.getrlimit(resource.RLIMIT_FSIZE),
+    }
+
+
+@pytest.fixture
+def kept_process() -> Iterator[None]:
+    """Puts back what a failing test leaves."""
+    umask, output, limit = os.umask(0o022), os.dup(1), resource.getrlimit(resource.RLIMIT_FSIZE)
+    os.umask(umask)
+    yield
+    signal.alarm(0)
+    os.umask(umask)
+    os.dup2(output, 1)
+    os.close(output)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+
+@pytest.mark.usefixtures("kept_process")
 def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    before = (os.getcwd(), sys.getrecursionlimit(), torch.get_default_dtype(), sys.stdout, signal.getsignal(2))
+    before = process_state()
     policy = ScriptedPolicy([*[call("meddle") + call("meddle_async")] * 2, "<answer>x</answer>"])
     result = Stage(policy, tools("meddle", "meddle_async"), env=ROOMY).play(questions(3))
     assert len(result.groups) == 3
-    assert before == (os.getcwd(), sys.getrecursionlimit(), torch.get_default_dtype(), sys.stdout, signal.getsignal(2))
+    assert process_state() == before
     told = [record.getMessage() for record in caplog.records]
-    for what in ("working directory", "recursion limit", "default dtype", "sys.stdout", "handler of SIGINT"):
+    for what in before:
         (sentence,) = [text for text in told if what in text]
-        assert "isolation: process" in sentence
+        assert "it was put back: with isolation: process" in sentence
 
 
 def test_standard_error_that_a_tool_closes_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
