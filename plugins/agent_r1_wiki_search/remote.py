@@ -112,6 +112,8 @@ class RemoteSearcher:
                     f"the search service at {self.url} does not answer ({error}); start it with "
                     "`python -m agent_r1_wiki_search serve`, or correct the option url"
                 ) from None
+            if health.status == 403:
+                raise ToolError(f"the search service at {self.url} refuses: {health.error}")
             status, served, facts = health.get("status"), health.get("index"), health.get("facts")
             if status not in ("loading", "ready", "stopping") or not isinstance(facts, dict):
                 raise ToolError(f"what answers at {self.url} is no search service; correct the option url")

@@ -37,6 +37,14 @@ def serve(
     queue: Annotated[
         int, typer.Option(min=64, help="Queries that may wait; further requests are told to come back.")
     ] = 1024,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which clients ask, beside localhost, this machine's name and IP addresses; repeat it for "
+            "several.",
+            show_default=False,
+        ),
+    ] = None,
     grace: Annotated[
         float, typer.Option(min=1, help="Seconds to answer what was accepted, after SIGTERM or Ctrl-C.")
     ] = 30.0,
@@ -63,7 +71,7 @@ def serve(
         raise ConfigError(f"{index} is no index folder, so {' and '.join(idle)} would have no effect; leave it out")
     listening = listen(Address(host, port))
     url = url_of(listening)
-    _say(f"listening on {url}, loading {index}")
+    _say(f"loading {index}")
 
     def on_ready(service: Service) -> None:
         facts = ", ".join(f"{name} {value}" for name, value in service.facts.items())
@@ -74,7 +82,8 @@ def serve(
         with WorkDisplay():
             return _open(index, backend, model, device, effort)
 
-    ended_by = run_service(load, listening, BatchLimits(batch_size, batch_wait, queue), grace, on_ready)
+    limits, names = BatchLimits(batch_size, batch_wait, queue), [host, *(name or ())]
+    ended_by = run_service(load, listening, limits, grace, on_ready, names)
     if ended_by == signal.SIGINT:
         raise KeyboardInterrupt
 

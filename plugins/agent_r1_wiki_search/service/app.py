@@ -7,7 +7,7 @@ that comes too early, too late or too often gets 503 and may be repeated.
 from __future__ import annotations
 
 import logging
-import time
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -15,31 +15,22 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_r1_core import __version__
 from agent_r1_wiki_search.service.batching import Cut, QueueFull
 from agent_r1_wiki_search.service.complaints import complaint
 from agent_r1_wiki_search.service.counters import CONTENT_TYPE
+from agent_r1_wiki_search.service.door import Door, unavailable
 from agent_r1_wiki_search.service.messages import SearchRequest, search_answer
-from agent_r1_wiki_search.service.service import Service, State
-
-LONGEST_BODY = 1 << 21
-"""Bytes of a request; the longest queries that are allowed need less."""
-RETRY_AFTER = 1
-"""Seconds after which a refused request may be repeated."""
+from agent_r1_wiki_search.service.service import REASONS, Service, State
 
 _LOG = logging.getLogger(__name__)
-_WHY = {
-    State.LOADING: "the index is still being loaded; try again later",
-    State.STOPPING: "the service is stopping; ask another one, or this one after its restart",
-}
 
 
-def build_app(service: Service) -> FastAPI:
-    """The app of a service, which somebody else loads and closes."""
+def build_app(service: Service, names: Collection[str]) -> FastAPI:
+    """The app of a service, which somebody else loads and closes; it answers to addresses, localhost and these names."""
     app = FastAPI(title="agent-r1 wiki_search", version=__version__, docs_url=None, redoc_url=None)
-    app.add_middleware(_Door, service=service)
+    app.add_middleware(Door, service=service, names=names)
     app.add_exception_handler(StarletteHTTPException, _refuse)
 
     @app.post("/search")
@@ -50,9 +41,9 @@ def build_app(service: Service) -> FastAPI:
         try:
             results = await service.search(asked.queries, asked.top_k)
         except QueueFull:
-            raise _unavailable("too many queries wait already; try again later") from None
+            raise unavailable("too many queries wait already; try again later") from None
         except Cut:
-            raise _unavailable(_WHY[State.STOPPING], close=True) from None
+            raise unavailable(REASONS[State.STOPPING], close=True) from None
         except Exception as error:
             service.counters.error()
             _LOG.exception("the searcher failed")
@@ -84,41 +75,8 @@ async def _read(request: Request) -> SearchRequest:
 
 def _check_ready(service: Service) -> None:
     if service.state is not State.READY:
-        raise _unavailable(_WHY[service.state], close=service.state is State.STOPPING)
-
-
-def _unavailable(why: str, close: bool = False) -> HTTPException:
-    return HTTPException(503, why, {"Retry-After": str(RETRY_AFTER)} | ({"Connection": "close"} if close else {}))
+        raise unavailable(REASONS[service.state], close=service.state is State.STOPPING)
 
 
 async def _refuse(request: Request, error: Any) -> Response:
     return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
-
-
-class _Door:
-    """Measures searches, and refuses bodies that are too long before they are in memory."""
-
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app = app
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != "/search":
-            return await self._app(scope, receive, send)
-        begun, received = time.perf_counter(), 0
-
-        async def bounded() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > LONGEST_BODY:
-                raise HTTPException(413, f"the request is longer than {LONGEST_BODY} bytes; send fewer queries")
-            return message
-
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._service.counters.request(message["status"], time.perf_counter() - begun)
-            await send(message)
-
-        await self._app(scope, bounded, counted)
-        return None

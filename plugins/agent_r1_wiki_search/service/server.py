@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -24,6 +24,8 @@ from agent_r1_wiki_search.service.service import Service
 
 _CONNECTIONS = 2048
 """That wait to be accepted."""
+_READING_SECONDS = 2
+"""For clients to take the last answers."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def run_service(
     limits: BatchLimits,
     grace: float,
     on_ready: Callable[[Service], None],
+    names: Collection[str] = (),
 ) -> int:
     """Serve until a signal comes; returns the signal.
 
@@ -81,12 +84,13 @@ def run_service(
         limits: bounds of batches and of the queue.
         grace: seconds for what was accepted before the signal.
         on_ready: called once, when searches are answered.
+        names: by which clients may ask, beside addresses, localhost and the name of this machine.
 
     Raises:
         AgentR1Error: the grace, or a second signal, ended it before everything was answered.
         Exception: the searcher cannot be loaded.
     """
-    server = _Server(Service(load, limits), grace, on_ready)
+    server = _Server(Service(load, limits), grace, on_ready, [socket.gethostname(), *names])
     try:
         server.run(sockets=[listening])
     finally:
@@ -101,7 +105,9 @@ def run_service(
 class _Server(uvicorn.Server):
     """Answers health checks while the searcher is loaded, and drains at a signal."""
 
-    def __init__(self, service: Service, grace: float, on_ready: Callable[[Service], None]) -> None:
+    def __init__(
+        self, service: Service, grace: float, on_ready: Callable[[Service], None], names: Collection[str]
+    ) -> None:
         self.failure: Exception | None = None
         """Why the searcher could not be loaded."""
         self.signal = 0
@@ -113,7 +119,8 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        app = build_app(service)
+        self._answering = asyncio.Event()
+        app = build_app(service, names)
         app.router.lifespan_context = self._lifespan
         super().__init__(
             uvicorn.Config(
@@ -122,7 +129,7 @@ class _Server(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=max(1, round(grace)),
+                timeout_graceful_shutdown=_READING_SECONDS,
             )
         )
 
@@ -136,6 +143,11 @@ class _Server(uvicorn.Server):
         else:
             self._loop.call_soon_threadsafe(lambda: self._start(self._drain()))
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        self._answering.set()
+
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
@@ -148,6 +160,7 @@ class _Server(uvicorn.Server):
     async def _load(self) -> None:
         try:
             await self._service.load()
+            await self._answering.wait()
             self._on_ready(self._service)
         except Exception as error:
             self.failure = error

@@ -24,6 +24,13 @@ class State(Enum):
     STOPPING = "stopping"
 
 
+REASONS = {
+    State.LOADING: "the index is still being loaded; try again later",
+    State.STOPPING: "the service is stopping; ask another one, or this one after its restart",
+}
+"""Why nothing is searched."""
+
+
 class Service:
     """Loads a searcher and answers searches; used from one event loop."""
 
@@ -33,6 +40,8 @@ class Service:
         """What the searcher says about itself, once it is loaded."""
         self.index = ""
         """The identity of the index."""
+        self.stopping = asyncio.Event()
+        """Set once nothing more is accepted."""
         self.counters = Counters(lambda: self._batcher.waiting)
         self._batcher = Batcher(load, limits, self.counters.batch)
 
@@ -59,7 +68,7 @@ class Service:
 
     async def stop(self) -> None:
         """Accept nothing more; returns when everything that was accepted is answered."""
-        self.state = State.STOPPING
+        self._refuse()
         await self._batcher.idle()
 
     def cut(self) -> int:
@@ -69,7 +78,11 @@ class Service:
     async def close(self, patience: float) -> None:
         """Close the searcher; one that is still loaded, or at work after `patience` seconds, is left to the end of the
         process."""
-        self.state = State.STOPPING
+        self._refuse()
         self._batcher.end()
         if not await asyncio.to_thread(self._batcher.join, patience if self.facts else 0.0) and self.facts:
             _LOG.warning("the searcher is still at work and is left behind")
+
+    def _refuse(self) -> None:
+        self.state = State.STOPPING
+        self.stopping.set()

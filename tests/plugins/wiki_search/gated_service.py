@@ -1,4 +1,7 @@
-"""A service whose searcher waits for a line on stdin before it loads and before every call; prints its URL."""
+"""A service whose searcher waits for a line on stdin before it loads and before every call; prints its URL.
+
+gated_service.py QUERIES_THAT_MAY_WAIT GRACE SECONDS_FOR_A_BODY
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_wiki_search.searcher import Hit
+from agent_r1_wiki_search.service import door
 from agent_r1_wiki_search.service.batching import BatchLimits
 from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
 
 from agent_r1_core import AgentR1Error, Passage
+
+LONG = 20_000_000
+"""Characters, more than sockets hold."""
 
 
 class Gated:
@@ -25,7 +32,7 @@ class Gated:
         sys.stdin.readline()
         if "bad" in queries:
             raise ValueError("a bad query")
-        return [[Hit(Passage(query, f"among {top_k}"), 1.0)] for query in queries]
+        return [[Hit(Passage(query, "." * (LONG if query == "long" else 1)), 1.0)] for query in queries]
 
     def facts(self) -> dict[str, Any]:
         """How it searches."""
@@ -40,7 +47,7 @@ if __name__ == "__main__":
     listening = listen(Address(port=0))
     print(url_of(listening), flush=True)
     limits = BatchLimits(waiting=int(sys.argv[1]))
-    grace = float(sys.argv[2])
+    grace, door.BODY_SECONDS = float(sys.argv[2]), float(sys.argv[3])
     try:
         ended_by = run_service(Gated, listening, limits, grace, lambda service: print("ready", flush=True))
     except AgentR1Error as error:

@@ -141,6 +141,7 @@ def test_a_service_that_still_loads_is_waited_for(connect, service: Scripted) ->
         ((200, {"status": "ready"}), "is no search service"),
         ((200, ["ready"]), "is no search service"),
         ((503, {"status": "stopping", "index": "1", "facts": FACTS}), "is stopping; try again"),
+        ((403, {"error": "this service answers to localhost"}), "refuses: this service answers to localhost"),
         ((502, b""), r"does not answer \(status 502\); start it with"),
         ((200, HEALTH | {"index": "2"}), r"serves the index 2 \(backend bm25, .*hash c0\) and not 1; serve that one"),
     ],

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.corpus import read_corpus
@@ -20,7 +21,8 @@ def local(corpus: Path, cache: Path) -> Any:
 
 
 def test_it_answers_what_the_searcher_answers_and_says_what_it_searches(start, corpus: Path, tmp_path: Path) -> None:
-    service, searcher = start(*SERVE, corpus, "--port", 0), local(corpus, tmp_path)
+    service, searcher = start(*SERVE, corpus, "--port", 0, "--name", "search.example"), local(corpus, tmp_path)
+    assert httpx2.get(f"{service.url}/health", headers={"host": "search.example"}).status_code == 200
     queries = ["capital of France", "unheard-of", "demons alu", "Rhone Paris"]
     answer = service.post(*queries, top_k=3)
     assert answer.json()["results"] == [
@@ -35,7 +37,8 @@ def test_it_answers_what_the_searcher_answers_and_says_what_it_searches(start, c
     assert service.metric("wiki_search_batch_queries_sum") == len(queries)
     assert service.metric("wiki_search_request_seconds_count") == 1
     service.process.terminate()
-    assert service.end()[0] == 0
+    code, errors = service.end()
+    assert (code, errors.splitlines()[0]) == (0, f"loading {corpus}"), "its URL comes once it answers"
 
 
 @pytest.mark.usefixtures("_tantivy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def wait_until(condition: Any) -> None:
 @pytest.fixture
 def gated(start):
     """A loaded service whose searcher waits before every call; 2 queries may wait."""
-    service = start(GATED, 2, 3600)
+    service = start(GATED, 2, 3600, 3600)
     service.open_gate()
     assert service.line() == "ready"
     return service
@@ -103,6 +104,55 @@ def test_a_body_is_read_as_json_whatever_its_content_type(gated, content_type: s
     assert titles(answer) == [["a"]]
 
 
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1:8765", "10.0.0.7", "[::1]:80", "[fe80::1]", socket.gethostname()]
+)
+def test_it_answers_to_addresses_and_to_its_own_names(gated, host: str) -> None:
+    assert httpx2.get(f"{gated.url}/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "localhost.evil.example", "localhost:x", ""]
+)
+def test_a_name_that_a_stranger_led_here_is_refused(gated, host: str) -> None:
+    for method, path in (("GET", "/health"), ("GET", "/metrics"), ("POST", "/search"), ("GET", "/openapi.json")):
+        answer = httpx2.request(method, gated.url + path, headers={"host": host}, json={"queries": ["a"]})
+        assert answer.status_code == 403
+        assert answer.json()["error"].startswith("this service answers to IP addresses and to localhost, ")
+
+
+def half_a_request(service: Any) -> socket.socket:
+    """A connection on which the rest of a request never comes."""
+    host, port = service.url.removeprefix("http://").split(":")
+    opened = socket.create_connection((host, int(port)), 30)
+    opened.sendall(b"POST /search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
+    return opened
+
+
+def all_of(opened: socket.socket) -> bytes:
+    with opened, opened.makefile("rb") as answer:
+        return answer.read()
+
+
+def test_a_body_that_does_not_come_in_is_refused(start) -> None:
+    service = start(GATED, 2, 3600, 0.1)
+    answer = all_of(half_a_request(service))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the request did not come in within 0.1 seconds; send it again" in answer
+
+
+def test_what_has_not_come_in_and_what_nobody_reads_do_not_hold_up_the_end(gated) -> None:
+    half, unread = half_a_request(gated), half_a_request(gated)
+    body = b'"queries": ["long"]}'
+    unread.sendall(body.ljust(99))
+    gated.open_gate()
+    assert unread.recv(1)
+    gated.process.send_signal(signal.SIGTERM)
+    assert all_of(half).startswith(b"HTTP/1.1 503 ")
+    assert gated.process.wait(timeout=30) == 0
+    unread.close()
+
+
 def test_a_full_queue_refuses_and_says_when_to_come_back(gated, others) -> None:
     first, second = (asked(gated, others, name) for name in ("first", "second"))
     refused = gated.post("third")
@@ -125,7 +175,7 @@ def test_a_searcher_that_fails_is_an_error_of_its_request_alone(gated, others) -
 
 
 def test_it_is_not_ready_before_its_index_is_loaded(start) -> None:
-    service = start(GATED, 8, 60)
+    service = start(GATED, 8, 60, 60)
     health, refused = service.health(), service.post("early")
     assert (health.status_code, health.json()["status"]) == (503, "loading")
     assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
@@ -158,7 +208,7 @@ def test_a_second_signal_ends_it_at_once_and_says_what_was_cut(gated, others) ->
 
 
 def test_what_the_grace_does_not_suffice_for_is_cut(start, others) -> None:
-    service = start(GATED, 2, 0.1)
+    service = start(GATED, 2, 0.1, 60)
     service.open_gate()
     assert service.line() == "ready"
     cut = asked(service, others, "cut")
