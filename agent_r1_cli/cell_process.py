@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import open_to_read, open_to_write
 from agent_r1_core.runs.files import naming
 
 _CALL = "from agent_r1_cli.main import main; main()"
@@ -35,7 +36,7 @@ class CellProcess:
             KeyboardInterrupt: this process was interrupted; the command has saved its work and ended.
         """
         with naming(log):
-            said = log.open("ab")
+            said = os.fdopen(open_to_write(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
         with said:
             said.write(f"$ agent-r1 {shlex.join(command)}\n".encode())
             said.flush()
@@ -70,7 +71,7 @@ class CellProcess:
 
 
 def _last_line(log: Path) -> str:
-    with log.open("rb") as file:
+    with open_to_read(log) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
         lines = file.read().decode(errors="replace").splitlines()
     return next((line for line in reversed(lines) if line.strip()), "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.opening import read_text
 
 
 def from_keyboard() -> Iterator[str]:
@@ -46,7 +47,7 @@ def read_script(path: Path) -> list[str]:
     from agent_r1_core.config.yaml_text import parse
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the script {path} cannot be read ({error}); give a UTF-8 text file") from None
     actions = parse(text, str(path)).value if path.suffix in (".yaml", ".yml") else text.splitlines()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.opening import check_folder
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
     """The model, and the names of the tensors that its files lack."""
     from transformers import AutoModelForCausalLM
 
+    check_folder(folder)
     with _weights_shown(f"loading {model_name(folder)}"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
@@ -60,6 +62,7 @@ def _skeleton(folder: str | Path, dtype: torch.dtype) -> tuple[PreTrainedModel, 
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    check_folder(folder)
     config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)

@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "sparkline": set(),
     "terminal": set(),
     "work": {"terminal"},
+    "parquet": {"errors", "opening"},
     "models": {"errors", "opening", "work"},
     "trajectory": {"errors"},
     "contracts": {"trajectory", "errors", "opening"},
@@ -25,12 +26,12 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"health", "metrics", "plugins", *CONTRACTS},
     "metrics": {"plugins", *CONTRACTS},
     "health": {"metrics", *CONTRACTS},
-    "records": {"work", *CONTRACTS},
+    "records": {"parquet", "work", *CONTRACTS},
     "engines": {"models", *CONTRACTS},
     "chat": CONTRACTS,
     "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "learning": {"metrics", "models", "seeds", *CONTRACTS},
-    "runs": {"config", "health", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
+    "runs": {"config", "health", "parquet", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {
         "metrics",
@@ -67,6 +68,27 @@ ALLOWED: dict[str, set[str]] = {
 
 EXCEPTIONS = {"training/api.py": {"distributed"}}
 """Files that may import more than their room."""
+
+OWN_FILES = {
+    "agent_r1_core/rollout/left_behind.py": "/proc",
+    "agent_r1_cli/leaving.py": "/proc",
+    "agent_r1_cli/main.py": "/dev/null",
+    "agent_r1_cli/scaffold.py": "the templates of this package",
+    "agent_r1_cli/viewer/exported_page.py": "the page of this package",
+    "agent_r1_cli/viewer/front_page.py": "the page of this package",
+    "agent_r1_cli/viewer/static_files.py": "the page of this package",
+    "agent_r1_core/runs/files.py": "the folder that is being written, to flush it",
+    "plugins/agent_r1_transformers/cache.py": "/proc",
+    "plugins/agent_r1_wiki_search/backends.py": "a lock in the user's cache",
+    "plugins/agent_r1_wiki_search/building.py": "the manifest of an index that is being written",
+    "plugins/agent_r1_wiki_search/passages.py": "a new file of an index that is being written",
+}
+"""Files that open something without `opening.py`, and what."""
+READ_BY_LIBRARIES = {
+    "BM25.load", "ParquetFile", "copyfile", "from_file", "from_pretrained", "load_file", "memmap", "memory_map",
+    "read_index", "read_table", "safe_open", "tantivy.Index", "torch.load", "HuggingFaceStorageReader",
+}  # fmt: skip
+"""Calls by which libraries open files themselves."""
 
 CLI = {
     "experiments", "metrics", "health", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat",
@@ -133,6 +155,46 @@ def test_the_viewer_is_asked_for_html_in_one_place(root: Path) -> None:
     files = (root / "agent_r1_core").rglob("*.py")
     asking = [file for file in files if any(name.split(".")[0] == "agent_r1_cli" for name in run_time_imports(file))]
     assert asking == [root / "agent_r1_core" / "runs" / "notebook" / "inline.py"]
+
+
+def test_files_are_opened_in_one_place(root: Path) -> None:
+    """So that none is a pipe, a device, or longer than is read (LAW 13)."""
+    opening = {
+        str(file.relative_to(root))
+        for folder in ("agent_r1_core", "agent_r1_cli", "plugins")
+        for file in (root / folder).rglob("*.py")
+        if file != root / "agent_r1_core" / "opening.py" and any(map(_opens, _calls(ast.parse(file.read_text()))))
+    }
+    assert opening == OWN_FILES.keys()
+
+
+def test_what_libraries_open_is_checked_before(root: Path) -> None:
+    """In the same function."""
+    unchecked = [
+        f"{file.relative_to(root)}: {function.name} calls {ast.unparse(call.func)}"
+        for folder in ("agent_r1_core", "agent_r1_cli", "plugins")
+        for file in (root / folder).rglob("*.py")
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for call in _calls(function)
+        if any(f".{ast.unparse(call.func)}".endswith(f".{name}") for name in READ_BY_LIBRARIES)
+        and not any(ast.unparse(other.func) in ("check_folder", "check_regular") for other in _calls(function))
+    ]
+    assert unchecked == []
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _opens(call: ast.Call) -> bool:
+    """Whether a call opens a file by itself."""
+    name = ast.unparse(call.func)
+    if name in ("open", "io.open", "os.open") or name.endswith((".read_text", ".read_bytes")):
+        return True
+    mode = call.args[0] if call.args else None
+    named = any(keyword.arg in ("mode", "encoding", "buffering", "newline") for keyword in call.keywords)
+    return name.endswith(".open") and (named or (isinstance(mode, ast.Constant) and isinstance(mode.value, str)))
 
 
 def test_the_map_names_every_room(root: Path) -> None:

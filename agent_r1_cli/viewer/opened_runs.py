@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import DOCUMENT, open_to_read
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.reading.summary import SummaryReader
@@ -117,7 +118,7 @@ class OpenedRuns:
     def texts(self, run: OpenedRun) -> TokenTexts | None:
         """The texts of its tokens; None: it has no tokenizer that can be read. Runs share those of one tokenizer."""
         try:
-            with run.file("model_files", "tokenizer.json").open("rb") as file:
+            with open_to_read(run.file("model_files", "tokenizer.json"), DOCUMENT) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except (OSError, RunError):
             return None

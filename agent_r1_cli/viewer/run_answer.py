@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 from agent_r1_cli.viewer.opened_runs import OpenedRun
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.health.monitors import MONITORS
+from agent_r1_core.opening import read_json
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.reading.summary import RunSummary
@@ -89,10 +89,10 @@ def _catalogue(run: OpenedRun) -> list[Any]:
     """
     path = run.file("metric_catalogue.json")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except FileNotFoundError:
         return []
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise damaged_file(path) from error
     if not isinstance(found, list) or not all(
         isinstance(one, dict) and isinstance(one.get("name"), str) for one in found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import ModelError
+from agent_r1_core.opening import check_folder, read_json
 from agent_r1_core.trajectory import Message
 
 _CACHED_TEXTS = 256
@@ -58,6 +58,7 @@ class ChatTokenizer:
             )
         loader: Any = PreTrainedTokenizerFast if (path / "tokenizer.json").is_file() else AutoTokenizer
         try:
+            check_folder(path, "additional_chat_templates")
             raw = loader.from_pretrained(str(path))
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
@@ -118,9 +119,9 @@ def _generation_eos(folder: Path) -> list[int]:
     if not path.is_file():
         return []
     try:
-        value = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        value = read_json(path).get("eos_token_id")
         return [] if value is None else [int(index) for index in (value if isinstance(value, list) else [value])]
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{path} is not a JSON object whose eos_token_id is one id or a list of ids; repair or remove it"
         ) from error

@@ -18,7 +18,10 @@ from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.lookup import find_recipe, is_shipped
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.opening import read_text
 
+_LONGEST = 2**22
+"""Bytes of a recipe; to parse so many takes seconds."""
 MOST_VALUES = 10_000
 """Values of one recipe. A run's `config.yaml`, which also says who set each, may have more."""
 
@@ -72,7 +75,7 @@ def read_layers(recipe: str | Path, folders: Sequence[Path] | None = None) -> li
 def _read(path: Path) -> tuple[Layer, str | None]:
     file = _shown(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the recipe {file} cannot be read: {error}; give a UTF-8 text file") from None
     document = parse(text, file)

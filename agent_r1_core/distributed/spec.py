@@ -20,6 +20,7 @@ from agent_r1_core.config import load_config
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ModelError, PluginError
 from agent_r1_core.folders import cache_dir
+from agent_r1_core.opening import read_bytes
 from agent_r1_core.plugins import PluginStatus
 from agent_r1_core.plugins.trust import Trust
 from agent_r1_core.training.blueprint import Blueprint
@@ -57,7 +58,7 @@ class WorkerSpec:
         return cls(
             config=blueprint.resolved.dump(),
             plugins=registry.to_json(),
-            files={plugin.value: Path(plugin.value).read_bytes() for plugin in local},
+            files={plugin.value: read_bytes(plugin.value) for plugin in local},
             model=blueprint.model.folder,
             hardware=blueprint.hardware,
             stages=blueprint.stages,
@@ -118,7 +119,7 @@ class WorkerSpec:
 def _placed(path: str, content: bytes) -> str:
     """A file with this content here: at the same path, else in the cache folder."""
     with suppress(OSError):
-        if Path(path).read_bytes() == content:
+        if read_bytes(path) == content:
             return path
     place = cache_dir() / "plugin_files" / hashlib.sha256(content).hexdigest()[:32] / Path(path).name
     if not place.exists():

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.experiments.matrix import Cell, Matrix, differing_key, reported_sets
 from agent_r1_core.experiments.paper import Row
+from agent_r1_core.opening import check_links, read_json
 from agent_r1_core.runs.files import clean_leftovers, naming, write_json
 from agent_r1_core.runs.lock import FileLock
 
@@ -138,7 +138,7 @@ class Store:
     def claimed(self, cell: Cell) -> Iterator[bool]:
         """Keep a cell from other processes; False: another one has it."""
         with naming(self.path):
-            lock = FileLock(self.path / "cells" / f".{cell.name}.lock", os.O_RDWR | os.O_CREAT)
+            lock = FileLock(self.path / "cells" / f".{cell.name}.lock", writing=True)
         try:
             try:
                 lock.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,6 +168,7 @@ class Store:
             raise RunError(f"{self.path} exists and is no folder of agent-r1 reproduce; {elsewhere}")
         if not resume:
             raise RunError(f"{self.path} exists already; continue it with --resume, or {elsewhere}")
+        check_links(self.path)
         asked = {"scale": matrix.scale.name, "overrides": list(matrix.overrides)}
         for key, value in asked.items():
             if found.get(key) != value:
@@ -192,8 +193,8 @@ def _essence(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        found = read_json(path)
+    except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or delete it") from error
     if not isinstance(found, dict):
         raise RunError(f"{path} is damaged: it holds no JSON object; restore it from a copy, or delete it")

@@ -23,6 +23,8 @@ from torch.distributed.checkpoint import CheckpointException, HuggingFaceStorage
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
+from agent_r1_core.opening import check_folder, open_to_read
+
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.checkpoint import Metadata, SavePlan, SavePlanner
@@ -61,6 +63,7 @@ def read_state(folder: Path, room: Callable[[Iterable[str]], dict[str, Tensor]])
     Raises:
         Exception: a file is damaged, or holds tensors of other shapes; safetensors and torch raise almost anything.
     """
+    check_folder(folder)
     names = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata.keys()
     if _SCHEMA not in names:
         raise ValueError("there is no file of a trainer's state in it")
@@ -101,7 +104,7 @@ class _Writer(StorageWriter):
         if tensors:
             file = self._folder / plan.storage_data
             save_file(tensors, file, {"DCP_SHARDING_INFO": json.dumps(begins, sort_keys=True)})
-            with file.open("rb") as written:
+            with open_to_read(file) as written:
                 os.fsync(written.fileno())
         done: Future[list[WriteResult]] = Future()
         done.set_result([WriteResult(item.index, tensors[item.index.fqn].nbytes, None) for item in plan.items])

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.hookspecs import PLUGIN_API
+from agent_r1_core.opening import read_json
 from agent_r1_core.plugins.reading import Reading
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate
@@ -102,7 +103,7 @@ class _Reader:
             self.kill()
             return f"did not end within {SECONDS:g} seconds"
         try:
-            return dict(json.loads(self._file.read_text(encoding="utf-8")))
+            return dict(read_json(self._file))
         except (OSError, ValueError):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             return f"ended the process that did it, which {how}"
@@ -143,7 +144,7 @@ def _spec(module: str, places: Any) -> ModuleSpec | None:
 
 def _remembered(candidate: Candidate, files: Sequence[str]) -> Reading | None:
     try:
-        saved = json.loads(_memory(candidate).read_text(encoding="utf-8"))
+        saved = read_json(_memory(candidate))
         stamps = _stamps([*files, *saved["stamps"]])
         if files and saved["of"] == _facts(candidate) and saved["stamps"] == stamps:
             return Reading.from_json(saved["reading"], candidate.name)

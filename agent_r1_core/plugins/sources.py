@@ -16,6 +16,7 @@ from typing import Any
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.hookspecs import PROJECT
+from agent_r1_core.opening import DOCUMENT, read_bytes
 
 OWN = "agent-r1"
 """The distribution of the built-in plugins."""
@@ -80,7 +81,7 @@ def _from_file(path: Path) -> Candidate:
         what = "is not a Python file" if path.exists() else "does not exist"
         raise ConfigError(f"plugin file {path} {what}; give the path of a .py file")
     try:
-        return Candidate(path.stem, "", str(path.resolve()), content=path.read_bytes())
+        return Candidate(path.stem, "", str(path.resolve()), content=read_bytes(path, DOCUMENT))
     except OSError as error:
         raise ConfigError(f"plugin file {path} cannot be read ({error.strerror}); check its permissions") from None
 

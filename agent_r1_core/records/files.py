@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.contracts.encodable import encodable
-from agent_r1_core.errors import TaskError
+from agent_r1_core.errors import NotOpened, TaskError
+from agent_r1_core.opening import open_to_read, read_bytes
+from agent_r1_core.parquet import open_parquet
 from agent_r1_core.records.hub import first_line, load_dataset
 from agent_r1_core.work import working
 
 _PARQUET_ROWS = 10_000
+_WHOLE = 2**32
+"""The most bytes of a file that is read whole."""
 """Rows of a Parquet file that are in memory at a time."""
 
 
@@ -99,6 +103,8 @@ def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
         yield from reader(source)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TaskError(f"{source} is damaged or cut off ({first_line(error)}); fetch it again") from error
+    except NotOpened as error:
+        raise TaskError(f"{error}; give a regular file of records") from error
     except OSError as error:
         raise TaskError(f"cannot read {source} ({error.strerror or error}); check its permissions") from error
 
@@ -113,7 +119,7 @@ def _existing(path: str | Path) -> Path:
 def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         with working(f"reading {path.name}"):
-            records = json.loads(path.read_text(encoding="utf-8-sig"))
+            records = json.loads(read_bytes(path, _WHOLE).decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:  # a second document
             yield from _read_jsonl(path)
@@ -130,7 +136,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
-    with path.open("rb") as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
+    with open_to_read(path) as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
         for number, line in enumerate(gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file, 1):
             work.advance(file.tell() - work.done)
             place = f"line {number} of {path}"
@@ -153,15 +159,14 @@ def _beyond(error: ValueError | RecursionError) -> str:
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
     import pyarrow
-    import pyarrow.parquet
 
     number = 0
     try:
         with (
-            pyarrow.parquet.ParquetFile(path) as file,
+            open_parquet(path) as file,
             working(f"reading {path.name}", file.metadata.num_rows, unit="records") as work,
         ):
-            for batch in file.iter_batches(_PARQUET_ROWS):
+            for batch in file.batches(_PARQUET_ROWS):
                 for record in batch.to_pylist():
                     number += 1
                     yield f"record {number} of {path}", record
@@ -171,7 +176,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
-    with path.open("rb") as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
+    with open_to_read(path) as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
         rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), strict=True)
         try:
             keys, first = next(rows, []), rows.line_num + 1

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import open_to_read
 
 
 def corpus_folder() -> Path:
@@ -30,7 +31,7 @@ class CorpusFiles:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = corpus_folder() if folder is None else folder
-        self._open: list[tuple[Path, IO[str]]] = []
+        self._open: list[tuple[Path, IO[bytes]]] = []
 
     def write(self, corpora: Mapping[str, Callable[[], Iterable[Any] | None]]) -> dict[str, str]:
         """Write each corpus; returns the files by the corpora's names.
@@ -90,7 +91,7 @@ class CorpusFiles:
     def _take(self, path: Path) -> bool:
         """Lock an existing file; returns whether it is there, even after it was locked."""
         try:
-            file = path.open(encoding="utf-8")
+            file = open_to_read(path)
         except FileNotFoundError:
             return False
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -108,7 +109,7 @@ class CorpusFiles:
 
 def _delete_unused(path: Path) -> None:
     """Delete a file unless somebody has locked it."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), open_to_read(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_still(path, file):
             path.unlink()

@@ -30,6 +30,7 @@ from typing import Any
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.errors import describe_error
+from agent_r1_core.opening import open_to_read, read_bytes
 from agent_r1_core.rollout.answer import Answer, call_tool
 from agent_r1_core.rollout.isolated_messages import (
     CLOSE_SECONDS,
@@ -152,7 +153,7 @@ def _load(target: dict[str, Any]) -> Tool:
         from agent_r1_core.plugins.sources import import_content
 
         path, content = Path(target["file"]), target["content"]
-        module = import_content(target["module"], path, a2b_base64(content) if content else path.read_bytes())
+        module = import_content(target["module"], path, a2b_base64(content) if content else read_bytes(path))
     cls: Any = module
     for part in target["qualname"].split("."):
         cls = getattr(cls, part)
@@ -167,7 +168,7 @@ def _resources(described: dict[str, Any]) -> ToolResources:
 
 
 def _passages(path: str) -> Iterator[Passage]:
-    with open(path, encoding="utf-8") as file:
+    with open_to_read(path) as file:
         for line in file:
             yield Passage(**json.loads(line))
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.token_numbers import TokenNumbers
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import NotOpened, RunError
+from agent_r1_core.parquet import BoundedParquet, open_parquet
 from agent_r1_core.runs.files import write_file
 from agent_r1_core.runs.trajectory_row import NUMBERS, columns, json_text, row_of, trajectory_of
 from agent_r1_core.trajectory import EndStatus, Task, Trajectory
@@ -144,21 +145,19 @@ def _rows(path: Path, names: list[str] | None, dropped: bool) -> list[dict[str, 
 
 def _read(path: Path, names: list[str] | None) -> list[dict[str, Any]]:
     with parquet_file(path) as file:
-        known = None if names is None else [name for name in names if name in file.schema_arrow.names]
+        known = None if names is None else [name for name in names if name in file.names]
         return list(file.read(known).to_pylist())
 
 
 @contextmanager
-def parquet_file(path: Path) -> Iterator[Any]:
-    """The file of trajectories, a `pyarrow.parquet.ParquetFile`, for readers of some columns or rows.
+def parquet_file(path: Path) -> Iterator[BoundedParquet]:
+    """The file of trajectories, for readers of some columns or rows.
 
     Raises:
-        RunError: it is of another version.
+        RunError: it is of another version, or stands for more than is read.
     """
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        version = (file.schema_arrow.metadata or {}).get(_KEY, b"")
+    with open_parquet(path, page_checksum_verification=True) as file:
+        version = file.about.get(_KEY, b"")
         if version not in READABLE:
             raise RunError(
                 f"{path} holds trajectories of version {version.decode() if version.isdigit() else 'none'}, and this "
@@ -178,6 +177,8 @@ def naming_damage(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except NotOpened:
+        raise
     except FileNotFoundError as error:
         raise RunError(f"there are no trajectories at {path}; list the folder to see which steps have some") from error
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, RunError, message_of
+from agent_r1_core.opening import check_regular, read_json
 from agent_r1_core.runs.checkpoint import TASK_ORDER
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.training.task_order import after
@@ -114,6 +114,7 @@ def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
 
     from agent_r1_core.learning.sharding import dealt
 
+    check_regular(file)
     old = torch.load(file, map_location="cpu", weights_only=True)
     state = {f"policy/{name}": tensor for name, tensor in old["policy"].get("adapters", {}).items()}
     for part, tensors in old.get("critic", {}).items():
@@ -136,8 +137,8 @@ def load_task_order(order: Order, checkpoint: Checkpoint, per_step: int) -> Orde
     if not checkpoint.task_order.exists():
         return after(order, checkpoint.step, per_step)
     try:
-        return order.at(json.loads(checkpoint.task_order.read_text(encoding="utf-8")))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        return order.at(read_json(checkpoint.task_order))
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise RunError(
             f"{checkpoint.task_order} does not say where the run stands in its tasks ({message_of(error)}); give the "
             "run the data that it was trained on, or delete the checkpoint to resume from the previous one"

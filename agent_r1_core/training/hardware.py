@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.folders import cache_dir
+from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs.files import write_text
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]
         return choices[0]
     file = cache_dir() / "hardware" / f"{_fingerprint(folder, choices)}.json"
     try:
-        threads, dtype = json.loads(file.read_text(encoding="utf-8"))
+        threads, dtype = read_json(file)
         if (threads, dtype) in choices:
             return threads, dtype
     except (OSError, ValueError, TypeError):
@@ -120,7 +121,7 @@ def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
     import transformers
 
     try:
-        shape = (folder / "config.json").read_text(encoding="utf-8")
+        shape = read_text(folder / "config.json")
     except OSError:
         shape = str(folder)
     identity = [platform.node(), platform.machine(), torch.__version__, transformers.__version__, shape, choices]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from agent_r1_core.opening import check_regular
 from agent_r1_core.training.model_source import model_shape
 
 _LAYER_NAME = re.compile(r"^.*?\.\d+\.")
@@ -79,6 +80,7 @@ def _tensors(file: Path) -> Iterator[tuple[str, list[int]]]:
     """Names and shapes of the tensors in a safetensors file; reads only its header."""
     from safetensors import safe_open
 
+    check_regular(file)
     with safe_open(str(file), framework="np") as tensors:
         for name in tensors.keys():  # noqa: SIM118
             yield name, tensors.get_slice(name).get_shape()

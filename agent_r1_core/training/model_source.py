@@ -5,7 +5,6 @@ A model is data. One whose configuration names Python code to load it with is re
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
+from agent_r1_core.opening import check_regular, read_json
 from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
@@ -116,9 +116,8 @@ def model_shape(folder: Path) -> dict[str, Any]:
         ModelError: it cannot be read.
     """
     try:
-        shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return dict(shape)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return dict(read_json(folder / "config.json"))
+    except (OSError, ValueError, TypeError) as error:
         raise ModelError(
             f"{folder / 'config.json'} cannot be read ({error}); give a Hugging Face model folder"
         ) from error
@@ -132,8 +131,8 @@ def refuse_code(folder: Path) -> None:
     """
     for file in sorted(folder.glob("*config*.json")):
         try:
-            values = [(json.loads(file.read_text(encoding="utf-8")), False)]
-        except (OSError, ValueError, RecursionError):
+            values = [(read_json(file), False)]
+        except (OSError, ValueError):
             continue  # whoever needs the file will say that it is damaged
         while values:
             value, is_code = values.pop()
@@ -225,6 +224,7 @@ def _check_weights(folder: Path) -> None:
 
     for file in sorted(folder.glob("*.safetensors")):
         try:
+            check_regular(file)
             with safe_open(file, "np"):
                 pass
         except (SafetensorError, OSError) as error:

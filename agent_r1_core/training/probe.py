@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from agent_r1_core.learning.packing import Packed, PrefixForest
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.opening import check_folder
 
 Choice = tuple[int, str]
 """Threads, and `float32` or `bfloat16`."""
@@ -37,6 +38,7 @@ class Probe:
     """
 
     def __init__(self, folder: Path) -> None:
+        check_folder(folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
         config.num_hidden_layers = 1
         config.vocab_size = min(config.vocab_size, 1024)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.components import find_blocks
 from agent_r1_core.errors import PluginError, RunError
+from agent_r1_core.opening import DOCUMENT, read_bytes
 from agent_r1_core.runs.reading.ranges import ranges
 from agent_r1_core.runs.run import Run
 
@@ -96,9 +97,7 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
             continue
         file = Path(plugin["value"])
         try:
-            if not file.is_file():  # reading a device or a pipe might never end
-                continue
-            now = hashlib.sha256(file.read_bytes()).hexdigest()
+            now = hashlib.sha256(read_bytes(file, DOCUMENT)).hexdigest()
         except OSError:
             continue  # a file that is gone is reported where the configuration names it
         if now != plugin["file_hash"]:

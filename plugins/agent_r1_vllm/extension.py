@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from agent_r1_core.opening import check_regular
+
 
 class WeightLoading:
     """Mixed into vLLM's `Worker` by `worker_extension_cls`."""
@@ -25,6 +27,7 @@ class WeightLoading:
         if isinstance(weights, str):
             from safetensors.torch import load_file
 
+            check_regular(weights)
             weights = load_file(weights)
         worker: Any = self
         worker.reload_weights(weights_iterator=iter(weights.items()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from agent_r1_core.engines.weights import KnownWeights
 from agent_r1_core.errors import EngineError
+from agent_r1_core.opening import check_folder, read_json
 
 _HEAD = "lm_head.weight"
 _EMBEDDING = "embed_tokens.weight"
@@ -31,7 +31,8 @@ def weights_of_folder(folder: str) -> KnownWeights:
         raise EngineError(f"{folder} has no safetensors file with weights; give a Hugging Face model folder")
     shapes: dict[str, list[int]] = {}
     try:
-        tied = bool(json.loads((Path(folder) / "config.json").read_text("utf-8")).get("tie_word_embeddings"))
+        check_folder(folder, "additional_chat_templates")
+        tied = bool(read_json(Path(folder) / "config.json").get("tie_word_embeddings"))
         for file in files:
             with safe_open(file, "pt") as tensors:
                 shapes |= {name: tensors.get_slice(name).get_shape() for name in tensors.keys()}  # noqa: SIM118

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core import Work, working
+from agent_r1_core.opening import check_folder, open_to_read, read_json
 from agent_r1_wiki_search.corpus import corpus_hash
 from agent_r1_wiki_search.searcher import Hit
 
@@ -164,9 +165,10 @@ def _load(folder: Path) -> Any:
     import bm25s
 
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / _MANIFEST)
         if not manifest or any(_checksum(folder / name) != checksum for name, checksum in manifest.items()):
             raise ValueError("a checksum differs")
+        check_folder(folder)
         return bm25s.BM25.load(folder, show_progress=False, verbosity=0)
     except FileNotFoundError:
         return None
@@ -183,7 +185,7 @@ def _key(corpus: str, words: Words) -> str:
 
 
 def _checksum(file: Path) -> str:
-    with file.open("rb") as opened:
+    with open_to_read(file) as opened:
         digest = blake2b(digest_size=16)
         while block := opened.read(1 << 20):
             digest.update(block)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_r1_core import ConfigError, Passage, TaskError
+from agent_r1_core.opening import check_links, open_to_write, read_json
 from agent_r1_wiki_search.corpus import corpus_files, stream_corpus
 from agent_r1_wiki_search.manifest import FILE, Manifest, fingerprints
 from agent_r1_wiki_search.passages import Passages, Stored, write_passages
@@ -157,7 +158,8 @@ def _sole(growing: Path, target: Path) -> Iterator[None]:
     """
     try:
         growing.mkdir(parents=True, exist_ok=True)
-        handle = os.open(growing / _LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+        check_links(growing)
+        handle = open_to_write(growing / _LOCK, os.O_CREAT | os.O_RDWR)
     except OSError as error:
         raise TaskError(f"{growing} cannot be made ({error.strerror}); name another folder") from error
     try:
@@ -205,7 +207,7 @@ def _is_full(error: BaseException, folder: Path) -> str | None:
 
 def _state(growing: Path) -> dict[str, Any]:
     try:
-        found = json.loads((growing / _PLAN).read_text(encoding="utf-8"))
+        found = read_json(growing / _PLAN)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

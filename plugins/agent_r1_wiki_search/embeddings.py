@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core import working
+from agent_r1_core.opening import check_regular, open_to_write, read_json
 from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.passages import Passages
 
@@ -37,7 +38,7 @@ def write_embeddings(passages: Passages, encoder: Encoder, corpus: str, folder: 
     folder.mkdir(exist_ok=True)
     row = 2 * encoder.dimension
     done = before = _done(folder, corpus)
-    handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = open_to_write(folder / FILE, os.O_RDWR | os.O_CREAT)
     try:
         try:
             os.posix_fallocate(handle, 0, len(passages) * row)
@@ -63,12 +64,13 @@ def read_embeddings(folder: Path, dimension: int) -> numpy.ndarray:
     """`[passages, dimension]`, float16, mapped into memory."""
     import numpy
 
+    check_regular(folder / FILE)
     return numpy.memmap(folder / FILE, numpy.float16, "r").reshape(-1, dimension)
 
 
 def _done(folder: Path, corpus: str) -> int:
     try:
-        state = json.loads((folder / _STATE).read_text())
+        state = read_json(folder / _STATE)
     except (OSError, ValueError):
         return 0
     return int(state["passages"]) if state["corpus"] == corpus else 0

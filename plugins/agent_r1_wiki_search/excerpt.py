@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core import ConfigError, Passage
+from agent_r1_core.opening import LINES, check_regular
 
 if TYPE_CHECKING:
     from agent_r1_wiki_search.config import WikiSearchConfig
@@ -56,6 +57,7 @@ def _load(folder: str | None) -> Any:
     if file is None or not file.is_file():
         where = "no policy is at hand" if folder is None else f"{folder} has no tokenizer.json"
         raise ConfigError(f"max_tokens counts with the policy's tokenizer, but {where}; set max_characters instead")
+    check_regular(file, LINES)
     tokenizer = Tokenizer.from_file(str(file))
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()

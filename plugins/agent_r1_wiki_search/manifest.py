@@ -6,7 +6,6 @@ minutes: damage between the samples stays unseen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent_r1_core import TaskError
+from agent_r1_core.opening import open_to_read, read_json
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -52,7 +52,7 @@ class Manifest(BaseModel):
         """
         file = folder / FILE
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = read_json(file)
             if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:
                 raise TaskError(f"the index {folder} has format {content['format']}, not {FORMAT}; build it again")
             manifest = cls.model_validate(content)
@@ -99,7 +99,7 @@ def fingerprint(file: Path) -> str:
 
 def _samples(file: Path) -> Iterator[bytes]:
     size = file.stat().st_size
-    with file.open("rb") as opened:
+    with open_to_read(file) as opened:
         if size <= _WHOLE:
             yield opened.read()
             return

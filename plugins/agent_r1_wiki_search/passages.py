@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core import Passage
+from agent_r1_core.opening import check_regular
 from agent_r1_wiki_search.corpus import CorpusHash, passage_key
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ class Passages:
     def __init__(self, folder: Path) -> None:
         import pyarrow
 
-        self._batches = [
-            pyarrow.ipc.open_file(pyarrow.memory_map(str(file))).get_batch(0) for file in sorted(folder.glob("*.arrow"))
-        ]
+        self._batches = [pyarrow.ipc.open_file(_mapped(file)).get_batch(0) for file in sorted(folder.glob("*.arrow"))]
         self._starts = [0, *accumulate(batch.num_rows for batch in self._batches)]
 
     def __len__(self) -> int:
@@ -152,7 +151,8 @@ def _write(passages: list[Passage], digest: str, file: Path) -> None:
     batch = pyarrow.record_batch(columns).replace_schema_metadata({_HASH: digest.encode()})
     temporary = file.with_suffix(".tmp")
     try:
-        with temporary.open("wb") as opened:
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as opened:
             with pyarrow.ipc.new_file(opened, batch.schema) as writer:
                 writer.write_batch(batch)
             opened.flush()
@@ -167,5 +167,13 @@ def _digest_of(file: Path) -> str | None:
 
     if not file.exists():
         return None
-    with pyarrow.ipc.open_file(pyarrow.memory_map(str(file))) as reader:
+    with pyarrow.ipc.open_file(_mapped(file)) as reader:
         return str(reader.schema.metadata[_HASH].decode())
+
+
+def _mapped(file: Path) -> Any:
+    """The file, mapped into memory."""
+    import pyarrow
+
+    check_regular(file)
+    return pyarrow.memory_map(str(file))

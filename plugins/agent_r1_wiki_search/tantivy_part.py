@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core import working
+from agent_r1_core.opening import check_folder, check_links, read_json
 from agent_r1_wiki_search.packages import require
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.searcher import Hit
@@ -52,7 +53,7 @@ class TantivyPart:
         import tantivy
 
         state = folder.with_suffix(".json")
-        if not state.exists() or json.loads(state.read_text()) != {"corpus": corpus}:
+        if not state.exists() or read_json(state) != {"corpus": corpus}:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             state.write_text(json.dumps({"corpus": corpus}))
@@ -128,6 +129,8 @@ def _index(folder: Path, stemmer: bool) -> Any:
 
     fields = tantivy.SchemaBuilder().add_integer_field("number", fast=True)
     schema = fields.add_text_field("text", tokenizer_name=_ANALYZER, index_option="freq").build()
+    check_links(folder)  # opening an index locks it with a file of its own
+    check_folder(folder)
     index = tantivy.Index(schema, path=str(folder))
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index

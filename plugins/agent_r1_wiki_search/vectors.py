@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_r1_core import ConfigError, working
+from agent_r1_core.opening import check_regular, open_to_read
 from agent_r1_wiki_search.packages import require
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Structure:
         partly = folder / _PARTLY
         index: Any
         if partly.exists():
+            check_regular(partly)
             index = faiss.read_index(str(partly))
         else:
             index = faiss.index_factory(embeddings.shape[1], description, faiss.METRIC_INNER_PRODUCT)
@@ -206,6 +208,7 @@ class FaissVectors:
         import faiss
 
         self._kind, self._embeddings = kind, embeddings
+        check_regular(file)
         index: Any = faiss.read_index(str(file))
         if kind == "ivf_pq":
             index.nprobe = min(effort, index.nlist)
@@ -260,7 +263,7 @@ def _write(adding: Any, index: Any, file: Path) -> None:
     temporary = file.with_name(f"{file.name}.tmp")
     try:
         faiss.write_index(index if adding is index else faiss.index_gpu_to_cpu(adding), str(temporary))
-        with temporary.open("rb") as written:
+        with open_to_read(temporary) as written:
             os.fsync(written.fileno())
         os.replace(temporary, file)
     finally:

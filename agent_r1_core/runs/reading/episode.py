@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.parquet import BoundedParquet
 from agent_r1_core.runs.reading.episode_rows import PLACES, groups_of, read_columns
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.runs.trajectory_row import NUMBERS, trajectory_of
@@ -53,7 +54,7 @@ def read_episode(path: Path, row: int) -> Episode:
         if not 0 <= row < rows:
             raise RunError(f"{path} has no episode {row}: it holds {rows}, counted from 0; choose one of these")
         groups = groups_of(read_columns(file, PLACES))
-        values = _rows(file, [row], file.schema_arrow.names)[row]
+        values = _rows(file, [row], file.names)[row]
         group = next((one for one in groups if row in one.rows or row == one.baseline), None)
         return Episode(
             trajectory_of(values),
@@ -73,11 +74,11 @@ def read_trajectory_rows(path: Path, rows: Sequence[int]) -> list[Trajectory]:
         RunError: as `read_episode`.
     """
     with naming_damage(path), parquet_file(path) as file:
-        found = _rows(file, rows, [name for name in file.schema_arrow.names if name not in _TOKENS])
+        found = _rows(file, rows, [name for name in file.names if name not in _TOKENS])
         return [trajectory_of({**found[row], **{name: [] for name in _TOKENS}}) for row in rows]
 
 
-def _rows(file: Any, rows: Sequence[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
+def _rows(file: BoundedParquet, rows: Sequence[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
     """Some columns of some rows; only the row groups that hold them are read, a few rows at once."""
     found: dict[int, dict[str, Any]] = {}
     stop = 0
@@ -85,7 +86,7 @@ def _rows(file: Any, rows: Sequence[int], columns: Sequence[str]) -> dict[int, d
         start, stop = stop, stop + file.metadata.row_group(group).num_rows
         if not any(start <= row < stop for row in rows):
             continue
-        for batch in file.iter_batches(_BATCH, row_groups=[group], columns=columns, use_threads=False):
+        for batch in file.batches(_BATCH, row_groups=[group], columns=columns, use_threads=False):
             here = [row for row in rows if start <= row < start + batch.num_rows]
             found |= {row: batch.slice(row - start, 1).to_pylist()[0] for row in here}
             start += batch.num_rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.parquet import BoundedParquet
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus
 
@@ -91,9 +92,9 @@ def read_places(path: Path) -> list[EpisodeGroup]:
         return groups_of(read_columns(file, PLACES))
 
 
-def read_columns(file: Any, names: Iterable[str]) -> Any:
+def read_columns(file: BoundedParquet, names: Iterable[str]) -> Any:
     """Columns of an open file as an Arrow table. Where it lacks one of `COUNTED`, `turns` comes instead."""
-    there = set(file.schema_arrow.names)
+    there = set(file.names)
     wanted = [name for name in names if name in there]
     if any(name in COUNTED and name not in there for name in names):
         wanted += [name for name in ("turns",) if name not in wanted]

@@ -1,0 +1,106 @@
+"""Files of kilobytes that stand for gigabytes are refused before they take the memory, whatever makes them small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from agent_r1_core.errors import NotOpened, TaskError
+from agent_r1_core.parquet import open_parquet
+from agent_r1_core.records.files import stream_records
+
+LONG, TIMES = 3_200_000, 1024
+
+
+def repeated() -> pa.DictionaryArray:
+    """3.3 GB of text, as one text and how often it comes."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * TIMES, pa.int32()), pa.array(["x" * LONG]))
+
+
+BOMBS: dict[str, Callable[[], pa.Array]] = {
+    "texts": repeated,
+    "nothing": lambda: pa.nulls(40_000_000, pa.int8()),
+    "zeros": lambda: pa.repeat(pa.scalar(0, pa.int8()), 40_000_000),
+    "lists": lambda: pa.ListArray.from_arrays(
+        pa.array([0, 40_000_000], pa.int32()), pa.repeat(pa.scalar(0, pa.int8()), 40_000_000)
+    ),
+}
+
+
+def write(path: Path, column: pa.Array, **options: Any) -> Path:
+    pq.write_table(pa.table({"column": column}), path, compression="zstd", dictionary_pagesize_limit=2**30, **options)
+    return path
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "whole": lambda path: opened(path, lambda file: file.read()),
+    "in batches": lambda path: opened(path, lambda file: list(file.batches(TIMES))),
+    "as records": lambda path: list(stream_records(path)),
+}
+
+
+def opened(path: Path, read: Callable[[Any], Any]) -> Any:
+    with open_parquet(path) as file:
+        return read(file)
+
+
+@pytest.fixture
+def pool() -> Iterator[pa.MemoryPool]:
+    """Counts what Arrow takes from now on."""
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    yield pool
+    pa.set_memory_pool(before)
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_is_too_much_is_refused_before_it_is_read(
+    bomb: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = write(tmp_path / "bomb.parquet", BOMBS[bomb]())
+    assert path.stat().st_size < 400_000
+    pool = request.getfixturevalue("pool")
+    for read in READERS.values():
+        with pytest.raises((NotOpened, TaskError), match=r"it stands for [0-9,]+ bytes, and at most 536,870,912 are"):
+            read(path)
+    assert pool.max_memory() < 2**26
+
+
+def test_texts_inside_lists_are_read_a_few_rows_at_once(
+    tmp_path: Path, pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_r1_core.parquet.LEAST", 2**26)
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * 100_000]))
+    lists = pa.ListArray.from_arrays(pa.array(range(1001), pa.int32()), texts)
+    maps = pa.MapArray.from_arrays(pa.array(range(1001), pa.int32()), texts, texts)
+    for column in (lists, maps, pa.StructArray.from_arrays([lists, texts], ["lists", "texts"])):
+        for known in (True, False):  # whether the file says that they are dictionaries
+            path = write(tmp_path / "bomb.parquet", column, store_schema=known)
+            for read in READERS.values():
+                with pytest.raises((NotOpened, TaskError), match=r"it stands for .* bytes, and at most 67,108,864 are"):
+                    read(path)
+    assert pool.max_memory() < 2**27
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "text": ["a", "b", None, "a"] * 5,
+            "long": [["one", None], [], ["two"], None] * 5,
+            "kind": pa.array([7, 8, 7, None] * 5).dictionary_encode(),
+            "number": [1.5, 2.5, None, 4.5] * 5,
+            "fields": [{"a": "x", "b": 1}, None, {"a": None, "b": 2}, {"a": "y", "b": 3}] * 5,
+        }
+    )
+    pq.write_table(table, tmp_path / "file.parquet", row_group_size=7)
+    with open_parquet(tmp_path / "file.parquet") as file:
+        assert file.read().to_pylist() == table.to_pylist()
+        assert file.read(["text"]).column("text").type == pa.string()
+        assert [row for batch in file.batches(3) for row in batch.to_pylist()] == table.to_pylist()
+    assert [record for _, record in stream_records(tmp_path / "file.parquet")] == table.to_pylist()
