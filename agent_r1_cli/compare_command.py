@@ -55,10 +55,16 @@ def compare(
         print_json(found.to_json())
         return
     rows = [
-        (name, f"{value.mean:.3f}", "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]", value.method)
+        (
+            name,
+            f"{value.mean:.3f}",
+            "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
+            value.method,
+            value.count,
+        )
         for name, value in found.means.items()
     ]
-    print_table((found.score, "mean", "95 % interval", "method"), rows)
+    print_table((found.score, "mean", "95 % interval", "method", "n"), rows)
     show()
     if found.differences:
         headers = ("difference", "mean", "95 % interval", "p", "p (Holm)", "n")

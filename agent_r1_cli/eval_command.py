@@ -111,6 +111,8 @@ def _show(result: EvaluationResult) -> None:
     from agent_r1_core.evaluation.report import BREAKDOWN_COLUMNS
 
     print_table(("metric", "mean", "95 % interval", "method", "n"), result.rows())
+    for line in result.failure_lines():
+        show(line)
     parts = result.breakdown_rows()
     if parts:
         show()

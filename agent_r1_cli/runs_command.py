@@ -49,8 +49,9 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
     agent-r1 runs /data/runs old   those in other folders, however deep
     agent-r1 runs --json           everything about each, for programs
 
-    BEST is the best evaluation with its interval (95 %), REWARD the mean reward of the steps from the run's lowest to
-    its highest, TIME that of all steps, AGE how long ago the run began.
+    BEST is the best evaluation with its interval (95 %) and, where episodes failed, how many of its tasks were scored;
+    REWARD the mean reward of the steps from the run's lowest to its highest; TIME that of all steps; AGE how long ago
+    the run began.
     """
     from agent_r1_core.runs.reading.found_runs import FoundRuns
     from agent_r1_core.runs.reading.summary import RunSummary
@@ -81,6 +82,8 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
     headers, *others = rows if width is None else _narrowed(rows, width)
     print_table(headers, others)
     for name, summary in listed.items():
+        if summary.best is not None and summary.best.failures is not None:
+            show(f"{name}: of {summary.best.metric}, {summary.best.failures.sentence()}")
         if summary.problem is not None:
             show(f"{name}: {summary.problem}")
 
@@ -132,7 +135,8 @@ def _best(summary: RunSummary) -> str:
         return _UNKNOWN
     score = summary.best.score
     interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
-    return f"{summary.best.metric} {score.value:.3f}{interval}"
+    lost = "" if score.asked is None else f" ({score.n} of {score.asked})"
+    return f"{summary.best.metric} {score.value:.3f}{interval}{lost}"
 
 
 def age(seconds: float) -> str:

@@ -63,6 +63,11 @@ class Arm:
         ]
         return frozenset(self.asked).intersection(*seeds)
 
+    @property
+    def failed(self) -> list[EpisodeRecord]:
+        """The episodes that failed."""
+        return [episode for file in self.files for episode in file.episodes if episode.failed]
+
     @cached_property
     def scores(self) -> dict[str, Score]:
         """Every score that its episodes may have."""

@@ -16,14 +16,18 @@ UNKNOWN = "unknown"
 """The value of tasks that do not say theirs, where others do."""
 
 
-def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]]) -> Breakdowns:
-    """The main scores of each part of the tasks; a key that no task has is left out."""
+def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence[EpisodeRecord]] = ()) -> Breakdowns:
+    """The main scores of each part of the tasks; a key that no task has is left out.
+
+    Args:
+        lost: the tasks that have none but failed episodes.
+    """
     scores = scores_of([episode for task in tasks for episode in task])
     main = {name: score for name, score in scores.items() if name in MAIN}
     return {
-        key: {value: estimates(part, main) for value, part in parts.items()}
+        key: {value: estimates(part, main, lost=without.get(value, ())) for value, part in parts.items()}
         for key in KEYS
-        if (parts := _parts(tasks, key))
+        if (parts := _parts(tasks, key)) and (without := _parts(lost, key)) is not None
     }
 
 

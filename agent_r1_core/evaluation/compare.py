@@ -22,6 +22,7 @@ from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scorers import SCORERS
 from agent_r1_core.evaluation.seeds import Values, by_task
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.runs.failures import Failures
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,13 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
         raise ConfigError(f"two of {', '.join(names)} have the same name; write NAME=RESULT to tell them apart")
     if score is not None:
         _refuse_unknown_score(arms, score)
-    keys, notes = _questions(arms, common)
+    keys, asked, notes = _questions(arms, common)
     score = score or _default_score(arms, keys)
     found = [_difference(one, other, score, keys) for one, other in combinations(arms, 2)]
     corrected = holm([difference.p for difference in found])
     return Comparison(
         score=score,
-        means={arm.name: arm.mean(score, keys) for arm in arms},
+        means={arm.name: arm.mean(score, keys).out_of(asked) for arm in arms},
         differences=[replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)],
         files={arm.name: [str(file.path) for file in arm.files] for arm in arms},
         notes=notes + _other_scorers(arms, score) + _unlike(arms),
@@ -128,8 +129,8 @@ def _apart(one: Sequence[Values], other: Sequence[Values]) -> list[float]:
     return [0.0 if math.isclose(mine, its, rel_tol=1e-12) else mine - its for mine, its in pairs]
 
 
-def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[str]]:
-    """The questions to compare, and what is left out."""
+def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], int, list[str]]:
+    """The questions to compare, how many all were asked, and what is left out."""
     notes, every = [], [frozenset(arm.asked) for arm in arms]
     shared = every[0].intersection(*every[1:])
     if not shared:
@@ -147,11 +148,13 @@ def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], list[
     for arm in arms:
         lost = len(shared) - len(arm.finished & shared)
         if lost:
-            notes.append(f"{arm.name}: {lost} questions are left out, since an episode failed")
+            failures = Failures.among([one.reason for one in arm.failed if (one.set, one.task) in shared], lost)
+            why = f": {failures.reason}" if failures is not None and failures.reason else ""
+            notes.append(f"{arm.name}: {lost} of {len(shared)} questions are left out, since an episode failed{why}")
     keys = shared.intersection(*(arm.finished for arm in arms))
     if not keys:
         raise _nothing_shared(arms, " whose episodes finished")
-    return keys, notes
+    return keys, len(shared), notes
 
 
 def _nothing_shared(arms: Sequence[Arm], which: str = "") -> ConfigError:

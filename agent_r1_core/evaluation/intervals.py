@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Z = 1.959963984540054
@@ -28,6 +28,17 @@ class Estimate:
     """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`."""
     n: int
     """Tasks."""
+    asked: int | None = None
+    """Tasks that were asked, where more than `n`: the episodes of the others failed. None: all were scored."""
+
+    @property
+    def count(self) -> str:
+        """The tasks in words: `71 of 100`, or `100` where all were scored."""
+        return str(self.n) if self.asked is None else f"{self.n} of {self.asked}"
+
+    def out_of(self, asked: int) -> Estimate:
+        """The same score, where so many tasks were asked."""
+        return replace(self, asked=asked if asked > self.n else None)
 
     def __str__(self) -> str:
         interval = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
@@ -69,6 +80,7 @@ def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
     if not estimates:
         raise ValueError("a mean over no sets does not exist; give it at least one set")
     k, n = len(estimates), sum(each.n for each in estimates)
+    asked = sum(each.asked or each.n for each in estimates)
     if k == 1:
         return estimates[0]
     mean, method = math.fsum(each.mean for each in estimates) / k, f"unweighted mean of {k} sets"
@@ -78,9 +90,9 @@ def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
         if each.low is not None and each.high is not None
     ]
     if len(distances) < k:
-        return Estimate(mean, None, None, method, n)
+        return Estimate(mean, None, None, method, n).out_of(asked)
     below, above = (math.hypot(*column) / k for column in zip(*distances, strict=True))
-    return Estimate(mean, mean - below, mean + above, method, n)
+    return Estimate(mean, mean - below, mean + above, method, n).out_of(asked)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:

@@ -17,8 +17,9 @@ from agent_r1_core.evaluation.breakdowns import Breakdowns, breakdowns
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.scorers import SCORERS
-from agent_r1_core.evaluation.scores import estimates, finished_tasks, scores_of
+from agent_r1_core.evaluation.scores import estimates, finished_tasks, lost_tasks, scores_of
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.runs.failures import Failures
 from agent_r1_core.trajectory import EndStatus
 
 BREAKDOWN_COLUMNS = (metric.EXACT_MATCH, metric.F1, metric.RETRIEVAL_RECALL, metric.REWARD_MEAN)
@@ -48,6 +49,10 @@ class EvaluationResult:
     """How actions were sampled: greedy or not, temperature, budgets, seed."""
     statuses: dict[str, int]
     """Episodes by end status."""
+    asked: int | None = None
+    """Tasks that were asked, `n` of which were scored; None: recorded before this was."""
+    failures: Failures | None = None
+    """The failed episodes, with their commonest reason; None: there are none."""
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How each tool describes itself: a search tool names its corpus and the number of passages."""
     conditions: tuple[str, ...] = ()
@@ -82,6 +87,7 @@ class EvaluationResult:
         follow under `<prefix><set>/`."""
         flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()}
         flat[f"{prefix}{metric.N}"] = float(self.n)
+        flat[f"{prefix}{metric.FAILED}"] = float(self.statuses.get(EndStatus.FAILED.value, 0))
         exact = self.metrics.get(metric.EXACT_MATCH)
         if exact is not None and exact.low is not None and exact.high is not None:
             flat |= {f"{prefix}{metric.EXACT_MATCH_LOW}": exact.low, f"{prefix}{metric.EXACT_MATCH_HIGH}": exact.high}
@@ -97,7 +103,7 @@ class EvaluationResult:
                 f"{value.mean:.3f}",
                 "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
                 value.method,
-                str(value.n),
+                value.count,
             )
             for name, value in self.metrics.items()
         ]
@@ -108,7 +114,7 @@ class EvaluationResult:
         rows = [
             (
                 f"{label}{key} {value}",
-                str(max(one.n for one in scores.values())),
+                max(scores.values(), key=lambda one: one.n).count,
                 *(_cell(scores, name) for name in BREAKDOWN_COLUMNS),
             )
             for key, parts in self.breakdowns.items()
@@ -129,11 +135,18 @@ class EvaluationResult:
         """
         value = self.metrics[name]
         how = "greedy" if self.sampling.get("greedy") else f"temperature {self.sampling.get('temperature', 'unknown')}"
-        failed = self.statuses.get(EndStatus.FAILED.value, 0)
-        unscored = f", failed and not scored: {failed}" if failed else ""
-        sets = [f"{label} {result.metrics[name]}" for label, result in self.sets.items() if name in result.metrics]
+        unscored = "".join(f", {sentence}" for sentence in self.failure_lines()[:1])
+        found = [(label, result.metrics[name]) for label, result in self.sets.items() if name in result.metrics]
+        sets = [f"{label} {one}{f' (n = {one.count})' * (one.asked is not None)}" for label, one in found]
         by_set = f": {', '.join(sets)}" if sets else ""
-        return f"{name} {value} (95 %, {value.method}, n = {value.n}, {how}{unscored}){by_set}"
+        return f"{name} {value} (95 %, {value.method}, n = {value.count}, {how}{unscored}){by_set}"
+
+    def failure_lines(self, label: str = "") -> list[str]:
+        """What failed and is in no score, a sentence for all sets and one for each; empty: nothing failed."""
+        counted = self.statuses.get(EndStatus.FAILED.value, 0)
+        failures = self.failures or (Failures(counted, sum(self.statuses.values()), "", counted) if counted else None)
+        own = [] if failures is None else [f"{label}{failures.sentence()}"]
+        return own + [line for name, result in self.sets.items() for line in result.failure_lines(f"{name}: ")]
 
 
 def report(
@@ -161,8 +174,8 @@ def report(
     tasks = finished_tasks(episodes)
     if not tasks:
         raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
-    scored = [episode for task in tasks for episode in task]
-    metrics = estimates(tasks, scores_of(scored), samples)
+    scored, lost = [episode for task in tasks for episode in task], lost_tasks(episodes)
+    metrics = estimates(tasks, scores_of(scored), samples, lost)
     return EvaluationResult(
         n=len(tasks),
         samples=samples,
@@ -170,11 +183,13 @@ def report(
         scorers={name: text for name, text in SCORERS.items() if name in metrics},
         sampling=dict(sampling),
         statuses=dict(Counter(episode.status for episode in episodes)),
+        asked=len(tasks) + len(lost),
+        failures=Failures.among([one.reason for one in episodes if one.failed], len(episodes)),
         tools=dict(tools or {}),
         # Each once: what is scored again has the sentence from the record.
         conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored)])),
         provenance=dict(provenance or {}),
-        breakdowns=breakdowns(tasks),
+        breakdowns=breakdowns(tasks, lost),
     )
 
 

@@ -72,17 +72,36 @@ def values_of(score: Score, tasks: Sequence[Sequence[EpisodeRecord]]) -> dict[st
     return {task: samples for task, samples in values.items() if samples}
 
 
+def lost_tasks(episodes: Sequence[EpisodeRecord]) -> list[list[EpisodeRecord]]:
+    """The episodes of each task that has none but failed ones."""
+    finished, lost = {one.task for one in episodes if not one.failed}, dict[str, list[EpisodeRecord]]()
+    for episode in episodes:
+        if episode.task not in finished:
+            lost.setdefault(episode.task, []).append(episode)
+    return list(lost.values())
+
+
 def estimates(
-    tasks: Sequence[Sequence[EpisodeRecord]], scores: Mapping[str, Score], samples: int = 1
+    tasks: Sequence[Sequence[EpisodeRecord]],
+    scores: Mapping[str, Score],
+    samples: int = 1,
+    lost: Sequence[Sequence[EpisodeRecord]] = (),
 ) -> dict[str, Estimate]:
-    """The mean of each score that a task has; with several samples also pass@k of exact match."""
+    """The mean of each score that a task has; with several samples also pass@k of exact match.
+
+    Args:
+        lost: the tasks that have none but failed episodes; they are in no mean, and each mean says so.
+    """
     metrics: dict[str, Estimate] = {}
     for name, score in scores.items():
         values = list(values_of(score, tasks).values())
         if values:
-            metrics[name] = estimate(values, is_share(score, values))
+            # Where some finished tasks lack the score, such as answers, a lost one may lack it too.
+            among = lost if len(values) == len(tasks) else [task for task in lost if score.of(task[0]) is not None]
+            asked = len(values) + len(among)
+            metrics[name] = estimate(values, is_share(score, values)).out_of(asked)
             if name == metric.EXACT_MATCH and samples > 1:
-                metrics |= _pass_at(values, samples)
+                metrics |= {at: one.out_of(asked) for at, one in _pass_at(values, samples).items()}
     return metrics
 
 

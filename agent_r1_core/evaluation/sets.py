@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets
 from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.runs.failures import Failures
 
 
 def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
@@ -39,6 +40,8 @@ def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = Non
         scorers={name: text for result in reported.values() for name, text in result.scorers.items()},
         sampling=first.sampling,
         statuses=dict(statuses),
+        asked=sum(result.asked or result.n for result in reported.values()),
+        failures=Failures.together((one.failures, sum(one.statuses.values())) for one in reported.values()),
         sets=dict(sets),
         choosing_set=choosing_set,
     )

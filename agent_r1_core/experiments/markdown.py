@@ -58,7 +58,11 @@ def _row(line: Line) -> list[str]:
 
 
 def _ours(line: Line, score: Estimate | None) -> str:
-    return (line.status if line.status in (VOID, NOT_RUN) else "") if score is None else str(score)
+    return (
+        (line.status if line.status in (VOID, NOT_RUN) else "")
+        if score is None
+        else f"{score}{f' (n = {score.count})' * (score.asked is not None)}"
+    )
 
 
 def _remarks(report: Report) -> list[str]:

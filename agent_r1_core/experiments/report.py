@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,7 +17,6 @@ from agent_r1_core.experiments.matrix import Cell, Matrix
 from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
 from agent_r1_core.experiments.store import Store
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.trajectory import EndStatus
 
 DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
 
@@ -155,9 +155,11 @@ def _line(
 
 def _scores(arm: Arm, columns: Mapping[str, str]) -> dict[str, Estimate]:
     """Exact match by column, over the seeds and the questions that finished under every seed."""
-    values = arm.values(metric.EXACT_MATCH, arm.finished)
-    scores = {column: mean_over_seeds(values[name], proportion=True) for column, name in columns.items()}
-    return {**scores, AVERAGE: arm.mean(metric.EXACT_MATCH, arm.finished)}
+    values, asked = arm.values(metric.EXACT_MATCH, arm.finished), Counter(name for name, _ in arm.asked)
+    scores = {
+        column: mean_over_seeds(values[name], proportion=True).out_of(asked[name]) for column, name in columns.items()
+    }
+    return {**scores, AVERAGE: arm.mean(metric.EXACT_MATCH, arm.finished).out_of(len(arm.asked))}
 
 
 def _void(check: Cell, store: Store, failures: Mapping[str, str]) -> str:
@@ -184,8 +186,7 @@ def _facts(row: Row, columns: Mapping[str, str], result: EvaluationResult) -> li
     lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == metric.EXACT_MATCH]
     sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
     lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
-    failed = result.statuses.get(EndStatus.FAILED.value, 0)
-    lines += [f"{row.title}: {failed} episodes failed and are not scored"] if failed else []
+    lines += [f"{row.title}: {sentence}" for sentence in result.failure_lines()[:1]]
     sets = {name: result.sets[name] for name in columns.values()}
     lines += [f"{name}: {one.provenance['corpus']}" for name, one in sets.items() if "corpus" in one.provenance]
     lines += [f"{row.title}: {condition}" for one in sets.values() for condition in one.conditions]

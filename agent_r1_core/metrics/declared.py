@@ -231,11 +231,12 @@ TOOL_ERRORS_OF_EPISODE = Metric(
 TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
 ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
 N = Metric("n", "tasks that were scored")
+FAILED = Metric("failed", "episodes that failed and are in no score", better="lower")
 
 SCORES: tuple[Metric, ...] = (
     *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUBSTRING_MATCH, RETRIEVAL_RECALL, RETRIEVAL_ALL, SUCCESS),
     *(PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS, TURNS, TOOL_CALLS_OF_EPISODE, TOOL_ERRORS_OF_EPISODE, TOKENS),
-    *(ACTION_TOKENS, N),
+    *(ACTION_TOKENS, N, FAILED),
 )
 """What an evaluation reports, under these bare names in its own file."""
 

@@ -24,6 +24,8 @@ from agent_r1_core.runs.run import Run
 Command = Callable[..., Any]
 NOW = 1_700_000_000.0
 
+FAILURES = {"episodes": 3, "of": 203, "reason": "the prompt does not fit", "alike": 3}
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -37,8 +39,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             run.append_metrics(step, {"reward/mean": reward, "time/step": 30.0})
         _date(run.path, began)
         if name == "old":
-            estimate = {"mean": 0.96, "low": 0.923, "high": 0.979, "method": "wilson", "n": 200}
-            run.write_evaluation("step_000003", {"metrics": {"exact_match": estimate}}, 3)
+            estimate = {"mean": 0.96, "low": 0.923, "high": 0.979, "method": "wilson", "n": 200, "asked": 203}
+            result = {"metrics": {"exact_match": estimate}, "failures": FAILURES}
+            run.write_evaluation("step_000003", result, 3)
             run.append_event(3, "finished", "done")
             run.close()
     damaged = Run.create("runs/more", "bad", config, [])
@@ -62,37 +65,43 @@ def test_the_newest_come_first_each_on_a_line(agent_r1: Command, home: Path) -> 
         ["run", "state", "step", "best", "reward", "time", "age"],
         ["new", "training", "3/25", "-", "▁ █", "1:30", "10 min"],
         [r"bad\x1b[2J", "interrupted", "-/-", "-", "-", "24 h"],
-        ["old", "finished", "3/25", "exact_match 0.960 [0.923, 0.979]", "▁ █", "1:30", "2 days"],
+        ["old", "finished", "3/25", "exact_match 0.960 [0.923, 0.979] (200 of 203)", "▁ █", "1:30", "2 days"],
     ]
     assert result.stdout.splitlines()[4].startswith(r"bad\x1b[2J: ")
     assert "config.yaml is damaged" in result.stdout.splitlines()[4]
+    assert result.stdout.splitlines()[5] == (
+        "old: of exact_match, failed and not scored: 3 of 203 episodes (the prompt does not fit)"
+    )
 
 
 def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
     answer = json.loads(agent_r1("runs", "runs/old", "--json").stdout, parse_constant=pytest.fail)
     (run,) = answer["runs"]
     assert (answer["schema"], run["id"], run["algorithm"], run["steps"]) == (1, "old", "ppo", 25)
-    assert run["best"] == {"metric": "exact_match", "value": 0.96, "low": 0.923, "high": 0.979, "n": 200, "step": 3}
+    assert run["best"] == {
+        **{"metric": "exact_match", "value": 0.96, "low": 0.923, "high": 0.979, "n": 200, "asked": 203, "step": 3},
+        "failures": FAILURES,
+    }
     assert run["curve"] == [[1, 0.25], [2, "NaN"], [3, 1.0]]
     assert run["path"] == str(home / "runs" / "old")
 
 
 def test_a_narrow_terminal_loses_columns_and_not_the_end_of_lines(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    header, *lines = _on_a_terminal(monkeypatch, 70)
+    header, *lines = _on_a_terminal(monkeypatch, 83)
     assert header.split() == ["run", "state", "best", "age"]
-    assert "exact_match 0.960 [0.923, 0.979]  2 days" in lines[2]
+    assert "exact_match 0.960 [0.923, 0.979] (200 of 203)" in lines[2]
 
 
 def test_long_names_lose_their_middle(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("old", "new"):
         (home / "runs" / name).rename(home / "runs" / f"{'countdown-qwen' * 6}-{name}")
-    header, *lines = _on_a_terminal(monkeypatch, 80)
+    header, *lines = _on_a_terminal(monkeypatch, 93)
     assert header.split() == ["run", "state", "best"]
     names = ["countdown-qw...down-qwen-new", "bad\\x1b[2J", "countdown-qw...down-qwen-old"]
     assert [line.split()[0][:12] for line in lines[:3]] == [name[:12] for name in names]
     assert [line.split()[0][-8:] for line in lines[:3]] == [name[-8:] for name in names]
-    assert lines[2].endswith("exact_match 0.960 [0.923, 0.979]")
-    assert max(map(len, (header, *lines[:3]))) <= 80
+    assert lines[2].endswith("exact_match 0.960 [0.923, 0.979] (200 of 203)")
+    assert max(map(len, (header, *lines[:3]))) <= 93
 
 
 def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:

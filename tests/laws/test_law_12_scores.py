@@ -132,7 +132,7 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
         path = run.write_evaluation("final", result.to_json(), step=30)
     data = json.loads(path.read_text())
     assert (data["step"], data["n"], data["samples"], data["sampling"]) == (30, 200, 1, SAMPLING)
-    assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n"}
+    assert set(data["metrics"]["exact_match"]) == {"mean", "low", "high", "method", "n", "asked"}
     assert data["scorers"].keys() == {"exact_match", "f1", "substring_match"}
     assert data["statuses"]["failed"] == 1
 

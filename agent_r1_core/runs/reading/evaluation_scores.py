@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
+from agent_r1_core.runs.failures import Failures
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,13 @@ class Score:
     low: float | None
     high: float | None
     n: int
+    asked: int | None = None
+    """Tasks that were asked, where more than `n`: the episodes of the others failed."""
+
+    @property
+    def count(self) -> str:
+        """The tasks in words: `71 of 100`, or `100` where all were scored."""
+        return str(self.n) if self.asked is None else f"{self.n} of {self.asked}"
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class EvaluationScores:
     """By set and metric. The set without a name comes first: the only one, or the mean over the others."""
     trajectories: Mapping[str, str]
     """The files of the episodes that were kept, by set."""
+    failures: Mapping[str, Failures] = field(default_factory=dict)
+    """The failed episodes of the sets that have some."""
 
     @classmethod
     def read(cls, path: Path) -> EvaluationScores:
@@ -44,11 +54,12 @@ class EvaluationScores:
         """
         result = read_evaluation(path)
         try:
-            sets = {"": _scores(result["metrics"])}
-            sets |= {str(name): _scores(one["metrics"]) for name, one in (result.get("sets") or {}).items()}
+            every = {"": result, **{str(name): one for name, one in (result.get("sets") or {}).items()}}
+            sets = {name: _scores(one["metrics"]) for name, one in every.items()}
+            failures = {name: _failures(one["failures"]) for name, one in every.items() if one.get("failures")}
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise damaged_file(path) from error
-        return cls(path.stem, result.get("step"), sets, trajectory_files(path, result))
+        return cls(path.stem, result.get("step"), sets, trajectory_files(path, result), failures)
 
     @property
     def n(self) -> int:
@@ -71,7 +82,7 @@ class EvaluationScores:
         if score is None:
             return ""
         interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
-        return f"{self.main} {score.value:.3f}{interval} (n = {score.n})"
+        return f"{self.main} {score.value:.3f}{interval} (n = {score.count})"
 
     def score(self, measured: str) -> Score | None:
         """A metric as checkpoints name it: `eval/<metric>` or `eval/<set>/<metric>`."""
@@ -121,9 +132,23 @@ class RecordedEvaluations:
 
 def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
     return {
-        str(name): Score(float(one["mean"]), _optional(one.get("low")), _optional(one.get("high")), int(one["n"]))
+        str(name): Score(
+            float(one["mean"]),
+            _optional(one.get("low")),
+            _optional(one.get("high")),
+            int(one["n"]),
+            _whole(one.get("asked")),
+        )
         for name, one in metrics.items()
     }
+
+
+def _failures(found: Mapping[str, Any]) -> Failures:
+    return Failures(int(found["episodes"]), int(found["of"]), str(found["reason"]), int(found["alike"]))
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _optional(value: Any) -> float | None:

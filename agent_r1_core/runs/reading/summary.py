@@ -16,6 +16,7 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.opening import read_json
 from agent_r1_core.runs import lock
+from agent_r1_core.runs.failures import Failures
 from agent_r1_core.runs.marker import MARKER
 from agent_r1_core.runs.reading.config_sections import read_sections
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
@@ -38,6 +39,8 @@ class BestScore:
     metric: str
     score: Score
     step: int | None
+    failures: Failures | None = None
+    """Of the evaluation, all sets together."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,9 @@ class RunSummary:
     def to_json(self) -> dict[str, Any]:
         """Plain data; the best score is one object."""
         best = self.best
-        score = None if best is None else {"metric": best.metric, **asdict(best.score), "step": best.step}
+        score = None if best is None else {**asdict(best), **asdict(best.score)}
+        if score is not None:
+            del score["score"]
         return {**asdict(self), "path": str(self.path), "best": score}
 
 
@@ -209,9 +214,13 @@ def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScor
     trained = [one for one in evaluations if one.step is not None] or evaluations
     found = [(one, one.score(measured)) for one in trained] if measured else []
     name = (measured or "").removeprefix(metric.EVALUATION)
-    best = [BestScore(name, score, one.step) for one, score in found if score is not None]
+    best = [BestScore(name, score, one.step, one.failures.get("")) for one, score in found if score is not None]
     if not best:
-        best = [BestScore(one.main, one.sets[""][one.main], one.step) for one in trained if one.sets[""]]
+        best = [
+            BestScore(one.main, one.sets[""][one.main], one.step, one.failures.get(""))
+            for one in trained
+            if one.sets[""]
+        ]
         best = [one for one in best if one.metric == best[-1].metric]
     return max(best, key=lambda one: one.score.value) if best else None
 

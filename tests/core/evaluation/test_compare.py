@@ -180,10 +180,11 @@ def test_one_id_with_another_question_is_refused(changed: Mapping[str, Any]) -> 
 
 
 def test_questions_whose_episode_failed_are_left_out_and_told() -> None:
-    lost = [episode("q0", True), episode("q1", True, status=EndStatus.FAILED), episode("q2", True)]
+    lost = [episode("q0", True), episode("q1", True, status=EndStatus.FAILED, reason="gone"), episode("q2", True)]
     found = compare([arm("a", first(1, 3)), Arm("b", [result(lost)])])
     assert found.differences[0].n == 2
-    assert found.notes == ["b: 1 questions are left out, since an episode failed"]
+    assert found.notes == ["b: 1 of 3 questions are left out, since an episode failed: gone"]
+    assert found.means["a"].count == found.means["b"].count == "2 of 3"
 
 
 def test_sets_weigh_the_same_and_the_one_that_chooses_does_not_count() -> None:

@@ -28,8 +28,8 @@ def scored(groups: list[Group], dropped: Sequence[Trajectory] = (), **facts: Any
     return report(episode_records(groups, dropped), **facts)
 
 
-def failed(task_id: str = "lost") -> Trajectory:
-    return make_trajectory(task=make_task(task_id), status=EndStatus.FAILED, reason="the simulator is gone")
+def failed(task_id: str = "lost", reason: str = "the simulator is gone") -> Trajectory:
+    return make_trajectory(task=make_task(task_id, "Where?", ("Paris",)), status=EndStatus.FAILED, reason=reason)
 
 
 def test_answers_are_scored_officially_with_intervals() -> None:
@@ -51,7 +51,45 @@ def test_failed_episodes_enter_no_score_and_are_counted() -> None:
     assert result.n == 1
     assert result.metrics["exact_match"].mean == 1.0
     assert result.statuses == {"terminated": 1, "failed": 2}
-    assert result.sentence().endswith("n = 1, greedy, failed and not scored: 2)")
+    assert result.metrics["exact_match"].count == "1 of 3"
+    assert result.to_metrics()["eval/failed"] == 2
+    reason = "(1 of them: the simulator is gone)"
+    assert result.sentence().endswith(f"n = 1 of 3, greedy, failed and not scored: 2 of 3 episodes {reason})")
+
+
+def test_failures_stand_beside_every_score_with_their_commonest_reason() -> None:
+    """Prompts that did not fit made of a hundred tasks seventy-one, and only the number 71 said so."""
+    long = [failed(f"long{i}", f"the prompt has {2000 + i} tokens, above env.max_tokens=1024") for i in range(28)]
+    groups = [group(f"t{i}", "Paris") for i in range(71)]
+    result = scored(groups, sampling=GREEDY, dropped=[*long, failed("gone")])
+    assert {row[-1] for row in result.rows()} == {"71 of 100"}
+    (line,) = result.failure_lines()
+    assert line == (
+        "failed and not scored: 29 of 100 episodes (28 of them: the prompt has 2000 tokens, above env.max_tokens=1024)"
+    )
+    assert line in result.headline()
+    assert "n = 71 of 100" in result.headline()
+    plain = json.loads(json.dumps(result.to_json()))
+    assert (plain["n"], plain["asked"], plain["metrics"]["f1"]["n"], plain["metrics"]["f1"]["asked"]) == (
+        71,
+        100,
+        71,
+        100,
+    )
+    assert plain["failures"] == {"episodes": 29, "of": 100, "reason": long[0].reason, "alike": 28}
+    assert EvaluationResult.from_json(plain) == result
+    old = {key: value for key, value in plain.items() if key not in ("asked", "failures")}
+    assert EvaluationResult.from_json(old).failure_lines() == ["failed and not scored: 29 of 100 episodes"]
+
+
+def test_what_failed_only_in_part_or_has_no_such_score_is_no_lost_task() -> None:
+    task = group("a", "Paris").trajectories[0]
+    again = make_trajectory(task=task.task, sample=1, status=EndStatus.FAILED, reason="gone")
+    unanswerable = make_trajectory(task=make_task("u", "Where?", ()), status=EndStatus.FAILED, reason="gone")
+    half = scored([Group(task.task, [task]), group("b", None, accepted=())], sampling={}, dropped=[again, unanswerable])
+    assert half.metrics["exact_match"].count == "1", "the lost task has no accepted answer"
+    assert half.metrics["turns"].count == "2 of 3"
+    assert (half.n, half.asked) == (2, 3)
 
 
 def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> None:
