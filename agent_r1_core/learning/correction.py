@@ -50,7 +50,7 @@ class Correction:
         if not self.truncates:
             return tokens
         before = torch.where(tokens.turn >= 0, tokens.sampler_logprobs, tokens.old_logprobs)
-        return replace(tokens, old_logprobs=before)
+        return replace(tokens, old_logprobs=before, importance=None)
 
     def weighed(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
         """The tokens with weighed advantages, and what to log of the weights."""

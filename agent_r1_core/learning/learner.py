@@ -255,4 +255,4 @@ class Learner:
         terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
-        return detached(sums | update_sums(terms, self._correction.measured(tokens)))
+        return detached(sums | update_sums(terms, self._correction.measured(corrected)))

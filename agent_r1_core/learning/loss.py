@@ -91,7 +91,9 @@ class LossTerms:
 def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:
     """The metrics of a micro-batch's losses. The losses themselves are sums, which mini-batches count."""
     nothing = torch.zeros(())
-    moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled
+    moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")
+    if tokens.importance is not None:  # another policy sampled than the old one
+        moved = moved * tokens.importance
     sums = {metric.UPDATE_KL_STEP: tokens.sum_of(moved), metric.UPDATE_LOSS: (terms.loss, nothing)}
     if terms.value_loss is not None:
         sums[metric.VALUE_LOSS] = terms.value_loss, nothing

@@ -158,7 +158,11 @@ UPDATE_ADVANTAGE_MAX = Metric("update/advantage_max", "largest |advantage| of a 
 UPDATE_LOSS = Metric("update/loss", "the policy's loss, mean over mini-batches")
 UPDATE_CLIP_FRACTION = Metric("update/clip_fraction", "loss tokens whose ratio the clip bounds", unit="share")
 UPDATE_RATIO = Metric("update/ratio", "mean ratio of the policy's probability to that before the update")
-UPDATE_KL_STEP = Metric("update/kl_step", "KL(policy before the update || policy), estimator k3", unit="nats")
+UPDATE_KL_STEP = Metric(
+    "update/kl_step",
+    "KL(policy before the update || policy), estimator k3, with importance weights where there are any",
+    unit="nats",
+)
 UPDATE_KL_REFERENCE = Metric("update/kl_reference", "estimated KL(policy || reference)", unit="nats")
 UPDATE_IMPORTANCE_WEIGHT = Metric("update/importance_weight", "mean truncated importance weight of an action token")
 UPDATE_IMPORTANCE_CLIPPED = Metric(

@@ -3,13 +3,16 @@ recorded."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from fake_workers import FakeWorker, plans
 from small_run import run_once
 
+from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.listener import Silence
@@ -51,3 +54,31 @@ def test_the_versions_of_a_group_are_at_most_so_far_apart_also_in_a_resumed_run(
         assert versions(together, step) == [{step - 1}] * 2
         played = [[one.task.id for one in run.read_trajectories(step)] for run in (ahead, together)]
         assert played[0] == played[1], "running ahead, or an interruption, changed the tasks of a step"
+
+
+def test_weights_that_come_while_a_new_worker_takes_those_of_before_reach_it_before_any_episode() -> None:
+    loading, workers, reasons = asyncio.Event(), list[FakeWorker](), list[str]()
+
+    def make(number: int) -> FakeWorker:
+        workers.append(FakeWorker(number, f"worker {len(workers)}"))
+        if len(workers) == 3:
+            workers[-1].weights = loading
+        return workers[-1]
+
+    async def work() -> None:
+        dispatcher = Dispatcher(make, 2, 8, False, lambda note: None)
+        await dispatcher.start()
+        await dispatcher.load_weights({}, 1)
+        workers[0].lose()
+        while len(workers) < 3:
+            await asyncio.sleep(0)
+        await dispatcher.load_weights({}, 2)
+        loading.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await dispatcher.play(plans(20), lambda plan, trajectory: reasons.append(trajectory.reason), version=2)
+        await dispatcher.close()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert workers[2].versions == [1, 2]
+    assert set(reasons) == {"worker 1 under 2", "worker 2 under 2"}

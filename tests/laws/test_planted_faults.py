@@ -11,7 +11,7 @@ from planting import Runner, check_noticed, copied, plant, runner
 
 pytestmark = pytest.mark.slow
 
-TESTS = ("tests/laws", "tests/yardstick", "tests/fixtures/chat_templates")
+TESTS = ("tests/laws", "tests/yardstick", "tests/fixtures/chat_templates", "tests/core/distributed/fake_workers.py")
 LAWS = range(1, 13)
 
 

@@ -11,10 +11,12 @@ import torch
 from plain_model import Shape, Weights, logprobs
 
 from agent_r1_core.testing import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
 
 Ids = Callable[[int], list[int]]
 STATES = ("start", "found", None, "start")
+NEWEST = 1
+"""The version that `ahead` has for the newest: that of the weights that learn in step 2."""
 BLOCK = 256
 """Queries that the learner's attention looks at together."""
 
@@ -59,6 +61,15 @@ def mixed(seed: int = 0) -> list[Group]:
     return groups
 
 
+def ahead(seed: int = 0) -> list[Group]:
+    """`mixed`, of which an older policy than the newest sampled the first ids of every action, or all of them."""
+    groups = mixed(seed)
+    for turn in (turn for group in groups for one in group.trajectories for turn in one.turns):
+        older = (turn.tokens + turn.index) // 2
+        turn.versions = ((NEWEST - 1, older), (NEWEST, turn.tokens - older))
+    return groups
+
+
 def unrewarded(seed: int = 0) -> list[Group]:
     """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
     ids = _drawer(seed)
@@ -83,17 +94,26 @@ def long(seed: int = 0) -> list[Group]:
 
 
 def sampled(groups: Sequence[Group], weights: Weights, shape: Shape, temperature: float, noise: float) -> list[Group]:
-    """Copies with the engine's log-probs: those of the weights, off by `noise` nats (standard deviation)."""
+    """Copies with the engine's log-probs: those of the weights, off by `noise` nats (standard deviation) but where the
+    newest version sampled."""
     copies = copy.deepcopy(list(groups))
     rng = random.Random("engine")
     for trajectory in (trajectory for group in copies for trajectory in group.trajectories):
-        for segment in trajectory.segments:
+        exact = {place for turn in trajectory.turns for place in _by_newest(turn)}
+        for number, segment in enumerate(trajectory.segments):
             with torch.no_grad():
                 told = [0.0, *logprobs(weights, shape, segment.ids, temperature)[0].tolist()]
             segment.logprobs = [
-                bit * (value + noise * rng.gauss(0, 1)) for value, bit in zip(told, segment.mask, strict=True)
+                bit * (value + noise * ((number, place) not in exact) * rng.gauss(0, 1))
+                for place, (value, bit) in enumerate(zip(told, segment.mask, strict=True))
             ]
     return copies
+
+
+def _by_newest(turn: Turn) -> list[tuple[int, int]]:
+    """Segment and place of the ids that the newest version sampled last."""
+    count = sum(tokens for version, tokens in turn.versions if version == NEWEST)
+    return [(turn.segment, place) for place in range(turn.stop - count, turn.stop)]
 
 
 def _drawer(seed: int) -> Ids:

@@ -99,10 +99,11 @@ def learn(
     temperature: float,
     seed: int,
     ranks: Ranks = ONE_RANK,
+    first: int = 1,
     **settings: Any,
 ) -> Run:
-    """Update on one rollout after the other, as steps 1, 2, ...; of several ranks each tells of its share of the
-    weights, the first rows of every tensor on the first rank and so on."""
+    """Update on one rollout after the other, in steps from `first` on; of several ranks each tells of its share of
+    the weights, the first rows of every tensor on the first rank and so on."""
     policy, critic, reference = models()
     algorithm = REGISTRY.create("algorithm", {"name": name, **options})
     actor = Policy(policy)
@@ -122,7 +123,7 @@ def learn(
     _watch(learner.optimiser, run.policy, ranks)
     if learner.critic_optimiser is not None:
         _watch(learner.critic_optimiser, run.critic, ranks)
-    for step, groups in enumerate(rollouts, 1):
+    for step, groups in enumerate(rollouts, first):
         run.metrics.append(learner.update(learner.selection.filter(groups), step).metrics)
     run.policy.after, run.critic.after = _by_name(policy), _critic_by_name(judge)
     return run

@@ -42,7 +42,7 @@ MOVING: dict[str, Any] = {"epochs": 2, "minibatches": 3, "lr": 2e-3}
 
 @dataclass(frozen=True)
 class Case:
-    """One algorithm with options, learning from rollouts as steps 1, 2, ..."""
+    """One algorithm with options, learning from rollouts as consecutive steps."""
 
     id: str
     name: str
@@ -53,6 +53,8 @@ class Case:
     temperature: float = 0.8
     rollouts: int = 1
     draw: Callable[[int], list[Group]] = hard_rollouts.mixed
+    first: int = 1
+    """The step of the first rollout."""
 
 
 WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear", "steps": 5}
@@ -60,6 +62,8 @@ DUAL = CLIPS | {"dual_clip"}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
 IMPORTANCE = {"importance_weight", "importance_bound"}
 TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "truncated", "importance_clip": 1.3}
+AHEAD = MOVING | {"max_staleness": 1}
+AHEAD_ONCE: dict[str, Any] = {"max_staleness": 1, "importance_clip": 1.2}
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 CASES = [
     Case("grpo", "grpo"),
@@ -143,6 +147,8 @@ CASES = [
     Case("importance", "grpo", {"loss_mask": False}, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
     Case("stale", "grpo", {"loss_mask": False}, MOVING | {"max_staleness": 1}, CLIPS | {"importance_weight"}),
     Case("stale-one-step", "ppo", {"kl_coef": 0.2}, {"max_staleness": 1, "importance_clip": 1.2}, IMPORTANCE),
+    Case("ahead", "grpo", settings=AHEAD, acts=CLIPS | {"importance_weight"}, draw=hard_rollouts.ahead, first=2),
+    Case("ahead-kl-one-step", "ppo", {"kl_coef": 0.2}, AHEAD_ONCE, IMPORTANCE, draw=hard_rollouts.ahead, first=2),
     Case("stale-kl", "grpo", CORRECTED, MOVING | {"max_staleness": 1, "importance_clip": 1.3}, CLIPS | IMPORTANCE),
     Case("stale-kl-k2", "grpo", CORRECTED | {"kl_estimator": "k2"}, MOVING | {"max_staleness": 1}),
     Case("stale-truncated-kl-loss", "grpo", CORRECTED, MOVING | TRUNCATED, IMPORTANCE),
@@ -177,9 +183,11 @@ def rollouts(count: int, draw: Callable[[int], list[Group]], temperature: float)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_gradients_and_weights_are_those_of_the_formulas(case: Case) -> None:
     played = rollouts(case.rollouts, case.draw, case.temperature)
-    run = learn(case.name, case.options, played, temperature=case.temperature, seed=SEED, **case.settings)
+    run = learn(
+        case.name, case.options, played, temperature=case.temperature, seed=SEED, first=case.first, **case.settings
+    )
     reference = PlainLearner(plain(case.name, **case.options), shape(), run, case.temperature, SEED, case.settings)
-    for step, groups in enumerate(played, 1):
+    for step, groups in enumerate(played, case.first):
         reference.update(groups, step)
     assert case.acts <= reference.active
     compare("policy", run.policy, reference.policy)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agent_r1_core.learning.loss import LossTerms, LossTokens, add_entropy, policy_terms, update_sums
+from agent_r1_core.learning.loss import LossTerms, LossTokens, add_entropy, add_kl, policy_terms, update_sums
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.surrogate import Surrogate
 
@@ -45,6 +45,41 @@ def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_los
     assert metrics["update/clip_fraction"] == 0.5
     assert metrics["update/ratio"] == 1.25
     assert metrics["update/kl_step"] == pytest.approx((2.718281828**0.5 - 1 - 0.5) / 2)
+
+
+def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:
+    """In expectation over the policy that sampled, every token weighed by how much likelier the old one made it."""
+    policy, old, sampler = (
+        torch.log_softmax(torch.tensor(logits), 0) for logits in ([0.3, -0.2, 1.0], [0.1, 0.2, 0.9], [1.0, 0.0, -1.0])
+    )
+    nothing, at = torch.zeros(3), torch.arange(3)
+    tokens = LossTokens(policy, old, sampler, nothing, torch.ones(3), at, at, nothing)
+    weighed, _ = tokens.corrected(100.0)
+    each = [update_sums(LossTerms(nothing.sum()), _only(weighed, k))["update/kl_step"][0] for k in range(3)]
+    found = (sampler.exp() * torch.stack(each)).sum()
+    torch.testing.assert_close(found, (old.exp() * (old - policy)).sum())
+
+
+def test_the_kl_to_the_reference_is_logged_over_loss_tokens_and_weighed_as_in_the_loss() -> None:
+    """Of the third token, which is in no loss of the policy, nothing is counted."""
+    tokens = replace(TOKENS, reference_logprobs=torch.tensor([-1.2, -2.3, 50.0]))
+    weighed = replace(tokens, importance=torch.tensor([0.5, 2.0, 7.0]))
+    k2 = [0.5 * (-1.0 + 1.2) ** 2, 0.5 * (-2.0 + 2.3) ** 2]
+    ratios = [2.718281828**0.5, 1.0]
+    cases = (
+        (tokens, False, sum(k2) / 2),
+        (tokens, True, (ratios[0] * k2[0] + k2[1]) / 2),
+        (weighed, True, (0.5 * ratios[0] * k2[0] + 2.0 * k2[1]) / 2),
+    )
+    for chosen, correction, expected in cases:
+        terms = add_kl(LossTerms(torch.zeros(())), chosen, 0.1, "k2", correction)
+        total, count = terms.metrics["kl_reference"]
+        assert float(total / count) == pytest.approx(expected, rel=1e-5)
+
+
+def _only(tokens: LossTokens, k: int) -> LossTokens:
+    """The tokens, of which one is in the loss."""
+    return replace(tokens, weights=torch.tensor([float(place == k) for place in range(3)]))
 
 
 def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bounded() -> None:
