@@ -23,6 +23,9 @@ from agent_r1_core.parquet import open_parquet
 from agent_r1_core.records.hub import first_line, load_dataset
 from agent_r1_core.work import working
 
+_NAMED, _LONGEST_NAME = 8, 40
+"""Keys that a message names, and characters of each."""
+_KINDS = {dict: "object", str: "text", int: "number", float: "number"}
 _PARQUET_ROWS = 10_000
 _WHOLE = 2**32
 """The most bytes of a file that is read whole."""
@@ -76,7 +79,7 @@ def text_field(record: Any, key: str, where: str) -> str:
     if not isinstance(record, Mapping):
         why = f"the record is a {type(record).__name__}, not an object with keys"
     elif key not in record:
-        why = f"it has keys {sorted(map(str, record))}"
+        why = f"it has keys {_listed(record)}"
     elif value is None or isinstance(value, str):
         raise TaskError(f"{where} has an empty {key!r}; fill it in, or leave the record out")
     else:
@@ -84,12 +87,25 @@ def text_field(record: Any, key: str, where: str) -> str:
     raise TaskError(f"{where} has no text under {key!r} ({why}); give a file whose records have one")
 
 
-def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
+def _listed(record: Mapping[Any, Any]) -> str:
+    """The first of its keys, cut."""
+    keys = sorted(map(str, record))
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"{[key if len(key) <= _LONGEST_NAME else key[:_LONGEST_NAME] + '...' for key in keys[:_NAMED]]}{more}"
+
+
+def stream_records(
+    path: str | Path, of_object: Callable[[dict[str, Any]], list[Any] | None] = lambda _: None
+) -> Iterator[tuple[str, Any]]:
     """The records of a file, one at a time, each with its place for messages: `line 3 of FILE` where records are
     lines, else `record 3 of FILE`, both counted from 1.
 
     `.jsonl` (also `.jsonl.gz`) holds one record a line, `.parquet` columns, `.csv` texts below a line of keys; `.json`
     holds a list, or records as `.jsonl` does, and is read whole.
+
+    Args:
+        path: the file.
+        of_object: the records in a `.json` file that holds one object instead; None: the object is refused.
 
     Raises:
         TaskError: the file is missing or unreadable.
@@ -100,7 +116,7 @@ def stream_records(path: str | Path) -> Iterator[tuple[str, Any]]:
     if reader is None:
         raise TaskError(f"{source} is not one of {', '.join(READERS)}; convert it, or give it the suffix of its format")
     try:
-        yield from reader(source)
+        yield from _read_json(source, of_object) if reader is _read_json else reader(source)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TaskError(f"{source} is damaged or cut off ({first_line(error)}); fetch it again") from error
     except NotOpened as error:
@@ -116,7 +132,9 @@ def _existing(path: str | Path) -> Path:
     return source
 
 
-def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
+def _read_json(
+    path: Path, of_object: Callable[[dict[str, Any]], list[Any] | None] = lambda _: None
+) -> Iterator[tuple[str, Any]]:
     try:
         with working(f"reading {path.name}"):
             records = json.loads(read_bytes(path, _WHOLE).decode("utf-8-sig"))
@@ -129,8 +147,13 @@ def _read_json(path: Path) -> Iterator[tuple[str, Any]]:
         raise TaskError(f"{path} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{path} {_beyond(error)}; repair or fetch it again") from error
+    if isinstance(records, dict):
+        records = of_object(records) or records
     if not isinstance(records, list):
-        raise TaskError(f"{path} holds a JSON {type(records).__name__}, not a list of records; wrap them in a list")
+        raise TaskError(
+            f"{path} holds one JSON {_KINDS.get(type(records), 'value')}, not a list of records; give a list of "
+            "objects, one for each record"
+        )
     for number, record in enumerate(records, 1):
         yield f"record {number} of {path}", record
 

@@ -14,6 +14,8 @@ from agent_r1_questions.questions import Questions
 class Bamboogle(Questions):
     """Questions that people wrote so that a search engine's first answer is wrong; all have two hops."""
 
+    format = "bamboogle"
+
     class Config(RecordsConfig):
         hub: str = "chiayewken/bamboogle"
         """The data set on the Hugging Face hub, read if `path` is null."""

@@ -19,6 +19,8 @@ class HotpotQA(Questions):
     Their kind is `bridge` or `comparison`, their level easy, medium or hard (all of the development set are hard).
     """
 
+    format = "hotpotqa"
+
     class Config(RecordsConfig):
         hub: str = "hotpotqa/hotpot_qa"
         """The data set on the Hugging Face hub, read if `path` is null."""

@@ -23,6 +23,8 @@ class MuSiQue(Questions):
     `4hop2` or `4hop3`.
     """
 
+    format = "musique"
+
     class Config(RecordsConfig):
         hub: str = "dgslibisey/MuSiQue"
         """The data set on the Hugging Face hub, read if `path` is null."""

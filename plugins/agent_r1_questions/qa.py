@@ -19,21 +19,17 @@ Only question and answers must be there; other keys are left alone. Records with
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, text_field
 from agent_r1_questions.fields import first_of, known, label_of, texts_of
+from agent_r1_questions.formats import format_of
 from agent_r1_questions.questions import Questions
 
 _ANSWERS = ("answers", "answer", "golden_answers")
 _PASSAGES = ("passages", "ctxs")
-_FORMATS = {
-    "2wikimultihopqa": ("context", "supporting_facts", "evidences"),
-    "hotpotqa": ("context", "supporting_facts"),
-    "musique": ("paragraphs", "question_decomposition"),
-}
-"""Keys by which the records of another task source are known, the first one that matches; its paragraphs stand under
-the first key."""
+_PARAGRAPHS = {"2wikimultihopqa": "context", "hotpotqa": "context", "musique": "paragraphs"}
+"""Where the records of other task sources have their paragraphs."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -43,6 +39,9 @@ class QA(Questions):
     Keys: `question`; `answers`, `answer` or `golden_answers`; where known `aliases` or `answer_aliases`, `id`, `_id` or
     `qid`, `hops`, `kind` or `type`, `level`, `path` (supporting titles), `passages` or `ctxs`.
     """
+
+    format = "qa"
+    reads_others = True
 
     class Config(RecordsConfig):
         hub: str = ""
@@ -55,7 +54,7 @@ class QA(Questions):
             if name := _other_source(record):
                 _LOG.warning(
                     "qa does not read the paragraphs under %r of %s; the task source %s reads this format",
-                    *(_FORMATS[name][0], record.where, name),
+                    *(_PARAGRAPHS[name], record.where, name),
                 )
                 break
         return tasks
@@ -96,7 +95,7 @@ class QA(Questions):
 
 def _other_source(record: Record) -> str | None:
     """The task source in whose format a record has paragraphs; None where `qa` reads them, or there are none."""
-    content = record.content
-    if not isinstance(content, Mapping) or first_of(record, *_PASSAGES) is not None:
+    name = format_of(record)
+    if name not in _PARAGRAPHS or first_of(record, *_PASSAGES) is not None:
         return None
-    return next((name for name, keys in _FORMATS.items() if content.get(keys[0]) and content.keys() >= set(keys)), None)
+    return name if record.content[_PARAGRAPHS[name]] else None

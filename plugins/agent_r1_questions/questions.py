@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, TaskSource
+from agent_r1_questions.formats import format_of
 
 
 class Questions(TaskSource):
@@ -16,6 +17,10 @@ class Questions(TaskSource):
     """
 
     Config = RecordsConfig
+    format: ClassVar[str]
+    """The name of this task source in `formats`."""
+    reads_others: ClassVar[bool] = False
+    """Whether it takes records in the format of another one, too."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -76,5 +81,17 @@ class Questions(TaskSource):
 
     @cached_property
     def records(self) -> list[Record]:
-        """The chosen records."""
-        return self.config.read(self.usable)
+        """The chosen records.
+
+        Raises:
+            TaskError: one has the format of another task source.
+        """
+        records = self.config.read(self.usable)
+        for record in records:
+            other = format_of(record)
+            if not self.reads_others and other not in (None, self.format):
+                raise TaskError(
+                    f"{record.where} has the format of {other}, of which {self.format} would miss a part; "
+                    f"read it by the task source {other}"
+                )
+        return records

@@ -23,6 +23,8 @@ class TwoWikiMultihopQA(Questions):
     Their kind is `comparison`, `inference`, `compositional` or `bridge_comparison`; the last has four hops.
     """
 
+    format = "2wikimultihopqa"
+
     class Config(RecordsConfig):
         hub: str = "framolfese/2WikiMultihopQA"
         """The data set on the Hugging Face hub, read if `path` is null."""

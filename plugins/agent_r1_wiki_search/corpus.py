@@ -42,14 +42,15 @@ def stream_corpus(path: str) -> Iterator[tuple[str, Passage]]:
     """The passages of a `.json`, `.jsonl`, `.jsonl.gz`, `.parquet` or `.csv` file, each with its place for messages; of
     a folder, those of all its files by their names.
 
-    A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora).
+    A record has `title` and `text`, or `contents` whose first line is the title (as in Pyserini's corpora). A `.json`
+    file may also hold one object of titles, each with a list of its sentences.
 
     Raises:
         TaskError: the file is missing, malformed or empty.
     """
     place = None
     for file in corpus_files(path):
-        for place, record in stream_records(file):
+        for place, record in stream_records(file, _titled):
             yield place, _passage(record, place)
     if place is None:
         raise TaskError(f"{path} holds no record; give a file that is not empty")
@@ -98,6 +99,13 @@ def source_corpus(resources: ToolResources, sources: Sequence[str]) -> list[Pass
             "ctxs)"
         )
     return passages
+
+
+def _titled(texts: dict[str, Any]) -> list[Any] | None:
+    """The records in an object of titles, each with its sentences; None: it is something else."""
+    if not all(isinstance(text, list) and all(isinstance(one, str) for one in text) for text in texts.values()):
+        return None
+    return [{"title": title, "text": " ".join(map(str.strip, text))} for title, text in texts.items()]
 
 
 def _passage(record: Any, where: str) -> Passage:

@@ -48,7 +48,7 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("data.json", b'{"question": "?"}', "holds a JSON dict, not a list"),
+        ("data.json", b'{"question": "?"}', "holds one JSON object, not a list"),
         ("data.json", b'[{"question": ', "is not JSON at line 1"),
         ("data.json", b"[]", "holds no record"),
         ("data.jsonl", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def build_app(service: Service, names: Collection[str]) -> FastAPI:
-    """The app of a service, which somebody else loads and closes; it answers to addresses, localhost and these names."""
+    """The app of a service, which somebody else loads and closes; `names` as for `Door`."""
     app = FastAPI(title="agent-r1 wiki_search", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(Door, service=service, names=names)
     app.add_exception_handler(StarletteHTTPException, _refuse)

@@ -44,7 +44,7 @@ class TestTwoWikiMultihopQA(TaskSourceContract):
     @pytest.fixture(autouse=True)
     def _file(self, tmp_path: Path) -> None:
         path, aliases = tmp_path / "dev.json", tmp_path / "id_aliases.json"
-        path.write_text(json.dumps([HOTPOT | {"_id": "5a", "answer_id": "Q90"}]), encoding="utf-8")
+        path.write_text(json.dumps([HOTPOT | {"_id": "5a", "answer_id": "Q90", "evidences": []}]), encoding="utf-8")
         lines = [{"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91")]
         aliases.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
         self.config = {"path": str(path), "aliases": str(aliases)}
