@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_r1_cli.output import say
-from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.errors import AgentR1Error, message_of
 
 DEBUG_VARIABLE = "AGENT_R1_DEBUG"
 """Set it to 1 to see the traceback of a failure."""
@@ -64,7 +64,7 @@ def tell(error: Exception) -> int:
         say(f"error: {where} could not be written ({error.strerror}); free space or allow writing there")
         return 1
     hint = "" if debugging() else "; this is unexpected: add --debug to the command to see where it happened"
-    say(f"error: {type(error).__name__}: {error}{_users_line(error)}{hint}")
+    say(f"error: {type(error).__name__}: {message_of(error)}{_users_line(error)}{hint}")
     return 1
 
 

@@ -22,7 +22,9 @@ AgentR1Error                 exit code 1: the work failed
 from __future__ import annotations
 
 import os
+import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = [
@@ -45,11 +47,16 @@ __all__ = [
     "UntrustedPlugin",
     "describe_error",
     "message_of",
+    "plain_error",
     "raised_at",
 ]
 
 _OWN_FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli")
 _STDLIB = Path(os.__file__).parent
+_TEXT_SECONDS = 1.0
+"""How long the main thread waits for the text of an author's exception."""
+_PLAIN = (str, int, float, bool, type(None))
+_PLAIN_TEXTS = (BaseException.__str__, KeyError.__str__, OSError.__str__)
 
 
 class AgentR1Error(Exception):
@@ -133,18 +140,48 @@ class ToolError(AgentR1Error):
     """Raised by a tool to tell the model, in one sentence, why it got no result."""
 
 
+class _Stranger(Exception):
+    """Stands for an exception of a class that an author wrote; its text is made."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 def describe_error(error: BaseException) -> str:
     """For the person who wrote the code: `ValueError: no such page (my_tool.py, line 12)`."""
     message = message_of(error)
-    return f"{type(error).__name__}{': ' + message if message else ''}{raised_at(error)}"
+    kind = error.kind if isinstance(error, _Stranger) else type(error).__name__
+    return f"{kind}{': ' + message if message else ''}{raised_at(error)}"
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's message; empty if it cannot be printed, whatever its text raises."""
-    try:
-        return str(error)
-    except BaseException:
-        return ""
+    """The exception's message as an exact `str`; empty if it cannot be printed, whatever its text raises.
+
+    It takes as long as that text does. In the main thread, where an interruption by the user looks like one that the
+    text raises, another thread makes the text, and is given up after a second.
+    """
+    if _is_plain(error) or threading.current_thread() is not threading.main_thread():
+        return _text(error)
+    made: list[str] = []
+    thread = threading.Thread(target=lambda: made.append(_text(error)), name="agent-r1-text", daemon=True)
+    with suppress(RuntimeError):  # no thread can be started
+        thread.start()
+        thread.join(_TEXT_SECONDS)
+    return "".join(made)
+
+
+def plain_error(error: Exception) -> Exception:
+    """The exception, or one in its place that prints as it does without running an author's code.
+
+    Runs that code now. What is an AgentR1Error stays one, of a class of this module.
+    """
+    if _is_plain(error):
+        return error
+    known = (cls for cls in type(error).__mro__ if cls.__module__ == __name__)
+    own, message = next(known, None), message_of(error)
+    plain = _Stranger(type(error).__name__, message) if own is None else own(message)
+    return plain.with_traceback(error.__traceback__)
 
 
 def raised_at(error: BaseException) -> str:
@@ -165,3 +202,19 @@ def _is_authors(file: str) -> bool:
     standard = path.is_relative_to(_STDLIB) and "site-packages" not in path.parts
     own = any(path.is_relative_to(folder) for folder in _OWN_FOLDERS)
     return not (file.startswith("<") or standard or own)
+
+
+def _is_plain(error: BaseException) -> bool:
+    """Whether printing it runs no author's code."""
+    kind = type(error)
+    if kind.__module__.partition(".")[0] not in ("builtins", __package__) or kind.__str__ not in _PLAIN_TEXTS:
+        return False
+    values = [error.errno, error.strerror, error.filename, error.filename2] if isinstance(error, OSError) else []
+    return all(type(value) in _PLAIN for value in (*error.args, *values))
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str.__str__(str(error))
+    except BaseException:
+        return ""

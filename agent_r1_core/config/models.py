@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, PositiveInt, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from agent_r1_core.config.blocks import holds_sets
 from agent_r1_core.contracts.blocks import (
@@ -206,7 +206,7 @@ class RunConfig(Section):
     run: RunSection = RunSection()
     deterministic: bool = False
     """Make runs repeatable bit for bit: CPU only, fixed threads and precision, episodes stepped in a fixed order."""
-    threads: Literal["auto"] | PositiveInt = "auto"
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
     """CPU threads of the model's computation; `auto` measures once which number is fastest."""
     seed: int = Field(default=0, ge=0)
 

@@ -209,9 +209,9 @@ class Registry:
 def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:
     try:
         instance: Component = loaded.cls(config, **arguments)
-    except AgentR1Error:
+    except (AgentR1Error, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         text = f"cannot be made: {describe_error(error)}"
         raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} {text}") from error
     instance.name = loaded.record.canonical

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.tool import ToolResources
-from agent_r1_core.errors import ConfigError, RunError, TaskError
+from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
@@ -179,10 +179,18 @@ def _sources(resolved: ResolvedConfig, blocks: Sequence[ComponentBlock]) -> tupl
 
 def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:
     source: TaskSource = resolved.make("tasks", block)
-    tasks = source.load()
+    try:
+        tasks = source.load()
+        ids = Counter(task.id for task in tasks)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it would end the command without a word
+        raise TaskError(
+            f"{where} ({block.name}) gave no tasks: {describe_error(error)}; raise TaskError there"
+        ) from None
     if not tasks:
         raise TaskError(f"{where} ({block.name}) has no tasks; check its options or its file")
-    repeated = next((name for name, times in Counter(task.id for task in tasks).items() if times > 1), None)
+    repeated = next((name for name, times in ids.items() if times > 1), None)
     if repeated is not None:
         raise TaskError(
             f"{where} ({block.name}) has several tasks with the id {repeated!r}; give every task its own id, since "

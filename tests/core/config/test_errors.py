@@ -48,6 +48,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("training.lr=.nan", "must be a finite number, not nan"),
         ("training.betas=[1,2,3]", "must have at most 2 items, not 3"),
         ("model.dtype=float16", "must be 'auto', 'float32' or 'bfloat16', not 'float16'"),
+        ("threads=1000000000", "must be 'auto' or less than or equal to 1024, not 1000000000"),
         ("threads=many", "must be 'auto' or a valid integer, not 'many'"),
         ("training=3", "must be keys with values, not 3"),
         ("env=null", "must be keys with values, not None"),

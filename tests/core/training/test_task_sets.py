@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from agent_r1_arithmetic.source import Arithmetic
 
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
@@ -141,3 +143,11 @@ def test_a_random_sample_is_the_seeds_and_not_the_first() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     assert drawn[0] != first
     assert len(set(drawn[0])) == 10
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_source_that_ends_the_process_is_an_error(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 0 the command would end as if all were well."""
+    monkeypatch.setattr(Arithmetic, "load", lambda self: sys.exit(code))
+    with pytest.raises(TaskError, match=rf"tasks.train \(arithmetic\) gave no tasks: SystemExit: {code}"):
+        load(recipe(), "train")
