@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.means import mean, mean_of_sum
 from agent_r1_core.metrics.tally import Tally, tally
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -86,7 +87,7 @@ def tool_metrics(tools: ToolCounts) -> dict[str, float]:
             metrics[metric.CALLS_OF_TOOL.of(name)] = float(count.calls)
             metrics[metric.ERRORS_OF_TOOL.of(name)] = float(count.errors)
             metrics[metric.SECONDS_OF_TOOL.of(name)] = count.seconds / count.calls
-            metrics |= {f"tools/{name}/{key}": total / n for key, (total, n) in count.numbers.items()}
+            metrics |= {f"tools/{name}/{key}": mean_of_sum(total, n) for key, (total, n) in count.numbers.items()}
     return metrics
 
 
@@ -133,4 +134,4 @@ def _env_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     for episode in episodes:
         for key, numbers in episode.env.items():
             values.setdefault(metric.ENV.of(key), []).extend(numbers)
-    return {name: statistics.fmean(numbers) for name, numbers in sorted(values.items())}
+    return {name: mean(numbers) for name, numbers in sorted(values.items())}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from functools import singledispatch
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent_r1_core.trajectory import EndStatus, Trajectory, Turn
 
@@ -110,9 +111,11 @@ def _calls(trajectory: Trajectory) -> tuple[int, int]:
 
 
 def _env(turns: list[Turn]) -> dict[str, list[float]]:
+    """Numbers that are infinite, NaN or larger than any float are no numbers of a metric."""
     values: dict[str, list[float]] = {}
     for turn in turns:
         for key, value in turn.info.items():
-            if isinstance(value, Real) and math.isfinite(value):
-                values.setdefault(key, []).append(float(value))
+            number: Any = value if isinstance(value, Real) else math.nan
+            if abs(number) <= sys.float_info.max:
+                values.setdefault(key, []).append(float(number))
     return values

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agent_r1_core.metrics.means import SCALE
+
 
 @dataclass
 class ToolCount:
@@ -16,7 +18,7 @@ class ToolCount:
     seconds: float = 0.0
     """Sum over calls."""
     numbers: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """The tool's own metrics: for each, the sum over the calls that recorded it, and their number."""
+    """The tool's own metrics: for each, the sum over the calls that recorded it, times `SCALE`, and their number."""
 
     def add(self, *, error: bool, seconds: float, numbers: Mapping[str, float]) -> None:
         """Count a call."""
@@ -25,7 +27,7 @@ class ToolCount:
         self.seconds += seconds
         for name, value in numbers.items():
             total, count = self.numbers.get(name, (0.0, 0))
-            self.numbers[name] = (total + value, count + 1)
+            self.numbers[name] = (total + value * SCALE, count + 1)
 
     def __add__(self, other: ToolCount) -> ToolCount:
         return self._combined(other, 1)

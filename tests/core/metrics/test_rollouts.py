@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
+import pytest
+
 from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import Catalogue
@@ -71,6 +76,19 @@ def test_each_tool_has_metrics_of_its_own() -> None:
     of_search = {name: metrics[f"tools/search/{name}"] for name in ("calls", "errors", "seconds", "hits")}
     assert of_search == {"calls": 2.0, "errors": 1.0, "seconds": 1.0, "hits": 3.0}
     assert Catalogue().undeclared(metrics) == ["tools/search/hits"], "the tool itself declares what it records"
+
+
+def test_numbers_as_large_as_floats_have_a_mean_and_what_no_float_holds_has_none() -> None:
+    largest = sys.float_info.max
+    one = make_trajectory([((1,), (2,))] * 3)
+    for turn, value in zip(one.turns, (10**400, math.inf, math.nan), strict=True):
+        turn.info = {"odd": value, "large": largest, "alike": largest / 3}
+    metrics = episode_metrics([tally(one)])
+    assert (metrics["env/large"], metrics["env/alike"], "env/odd" in metrics) == (largest, largest / 3, False)
+    counts = ToolCounts({"search": ToolCount()})
+    for value in (largest, largest, 0.0):
+        counts.by_tool["search"].add(error=False, seconds=0.0, numbers={"hits": value})
+    assert tool_metrics(counts + counts)["tools/search/hits"] == pytest.approx(largest / 3 * 2)
 
 
 def test_two_rollouts_of_a_step_count_as_one() -> None:

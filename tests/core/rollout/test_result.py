@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_r1_core.metrics.means import SCALE
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.testing import make_trajectory, random_group
@@ -27,6 +28,6 @@ def test_counts_since_an_earlier_time_are_differences() -> None:
 def test_a_tools_numbers_are_joined_though_one_side_has_none() -> None:
     empty, told = ToolCount(), ToolCount()
     told.add(error=False, seconds=1.0, numbers={"hits": 3.0})
-    assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0, 1)}
-    assert (told + told).numbers == {"hits": (6.0, 2)}
+    assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0 * SCALE, 1)}
+    assert (told + told).numbers == {"hits": (6.0 * SCALE, 2)}
     assert (told - told).numbers == {}

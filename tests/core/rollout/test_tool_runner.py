@@ -23,6 +23,7 @@ import pytest
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
+from agent_r1_core.metrics.means import SCALE
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import ToolRunner, isolated
 from agent_r1_core.rollout.corpus_files import CorpusFiles
@@ -136,7 +137,7 @@ def test_a_hung_tool_costs_its_own_time_out_only(tools):
 def test_what_a_tool_records_reaches_its_metrics(tools, isolation):
     runner = ToolRunner(made(tools, "counted"), isolation={"counted": isolation})
     run(runner, ("counted", {"name": "Karimo"}))
-    assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0, 1)}
+    assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0 * SCALE, 1)}
 
 
 def test_hung_threads_do_not_delay_the_exit(tools):
