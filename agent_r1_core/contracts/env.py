@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class EnvConfig(ComponentConfig):
     """Options that every environment has: the run's own budgets, which truncate without a bootstrap (LAW 5)."""
 
-    max_turns: int = Field(5, ge=1)
+    max_turns: int = Field(default=5, ge=1)
     """Actions an episode may take."""
-    max_tokens: int = Field(1024, ge=1)
+    max_tokens: int = Field(default=1024, ge=1)
     """Longest context of the policy in tokens: prompt, actions and observations together. Where the environment or a
     chat template rewrites the context, each segment has this budget."""
-    timeout: float = Field(300.0, gt=0)
-    """Seconds for one reset or step, tool calls included; an episode fails when its environment takes longer."""
+    timeout: float = Field(default=300.0, gt=0)
+    """Seconds for making the environment, and for one reset or step, tool calls included; an episode fails when its
+    environment takes longer."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Step:
 
     observation: Observation = field(default_factory=Observation)
     reward: float = 0.0
-    """The environment's own process reward for the turn."""
+    """The environment's own process reward for the turn; at most 1e18 up or down."""
     terminated: bool = False
     """The episode came to its own end."""
     truncated: bool = False
@@ -80,7 +81,8 @@ class Step:
     tool_seconds: float = 0.0
     """Wall time of the tools."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Other facts about the turn, JSON-able; numbers become metrics, `env/<key>` (mean over turns)."""
+    """Other facts about the turn, JSON-able; numbers become metrics, `env/<key>` (mean over turns). What JSON lacks is
+    kept as its text. Infinity, NaN and an integer that no float holds have no part in a metric."""
 
 
 @dataclass
@@ -97,7 +99,11 @@ class EnvServices:
 
 
 class ToolEnv(Component):
-    """One episode's world. Methods may be sync or async."""
+    """One episode's world. Methods may be sync or async.
+
+    It is made in the episode's own thread, where sync methods run; async ones run on the event loop, which they must
+    not block. What they return is copied as plain data within their time-out, so that it may change later.
+    """
 
     Config = EnvConfig
     gives_rewards: ClassVar[bool] = True
@@ -138,7 +144,7 @@ class ToolEnv(Component):
         return ""
 
     def stop_strings(self) -> tuple[str, ...]:
-        """Strings that end an action, besides the model's end-of-turn token."""
+        """Strings that end an action, besides the model's end-of-turn token; asked once, after `reset`."""
         return self.services.tool_format.stop_strings if self.services.tool_format else ()
 
     @classmethod

@@ -26,9 +26,9 @@ class RewardFn(Component):
     A process reward may have a third, `cap`: the most that its scores may add up to in an episode, up or down. Later
     turns then get what is left. A recipe may set a lower one.
 
-    A score is a real number or a bool. Anything else, a value outside `range`, NaN or an exception fails the episode
-    (LAW 5): a broken reward is never trained on as a zero. The recipe's `weight` multiplies the score; the unweighted
-    score is logged under the component's name.
+    A score is a real number or a bool, at most 1e18 up or down. Anything else, a value outside `range`, NaN or an
+    exception fails the episode (LAW 5): a broken reward is never trained on as a zero. The recipe's `weight` multiplies
+    the score; the unweighted score is logged under the component's name.
     """
 
     scope: ClassVar[Literal["episode", "turn"]] = "episode"

@@ -1,23 +1,32 @@
 """Caller: the one way to call a plugin author's function, sync or async, within a time-out (LAW 9).
 
 An async function runs on the event loop. One that blocks the loop blocks every episode; one that refuses to be
-cancelled is abandoned.
+cancelled is abandoned. What it returns or raises is looked at in a thread, unless it is plain data already.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
+from agent_r1_core.errors import plain_error
+from agent_r1_core.rollout.plain import is_plain
 from agent_r1_core.rollout.threads import GRACE_SECONDS, CallTimeout, Lane, ThreadPool, as_ordinary, end_copy
 
+_authors: ContextVar[bool] = ContextVar("agent_r1_authors", default=False)
+"""Whether an author's code runs on the event loop; the tasks that it begins inherit this."""
 _abandoned: set[asyncio.Future[Any]] = set()
 """Tasks that were given up and have not ended; the loop alone would not keep them alive."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class Caller:
@@ -27,33 +36,67 @@ class Caller:
         self.threads = threads
 
     async def call(
-        self, function: Callable[[], Any], timeout: float | None = None, lane: Lane | None = None, name: str = ""
+        self,
+        function: Callable[[], Any],
+        timeout: float | None = None,
+        lane: Lane | None = None,
+        name: str = "",
+        convert: Callable[[Any], Any] = _as_it_is,
     ) -> Any:
-        """Call the function and return its result, or raise its exception.
+        """Call the function and return what `convert` makes of its result, or raise its exception.
 
         Args:
             function: takes no arguments; an awaitable that it returns is awaited in the time that is left.
             timeout: seconds, from when the function starts; None: no limit.
             lane: the thread for a sync function; None: any thread of the pool.
             name: what the call is of, for the sentence about calls that were left behind.
+            convert: makes plain data of the result, which may run the author's code, in the same time.
 
         Raises:
             CallTimeout: the function did not end in time.
             RuntimeError: the function cancelled itself, or raised what would end the event loop.
         """
+        started = time.monotonic()  # as far as nothing runs in a thread
+
+        def run() -> tuple[Any, bool]:
+            nonlocal started
+            started = time.monotonic()
+            value = function()
+            later = inspect.isawaitable(value)
+            return (value if later else convert(value)), later
+
+        def left() -> float | None:
+            return None if timeout is None else started + timeout - time.monotonic()
+
+        in_thread = partial(_in_thread, self.threads if lane is None else lane, name=name)
         if inspect.iscoroutinefunction(function):
-            return await await_within(function(), timeout)
-        deadline = math.inf
+            value = function()
+        else:
+            value, later = await in_thread(run, timeout)
+            if not later:
+                return value
+        try:
+            value = await await_within(value, left())
+        except CallTimeout:
+            raise
+        except Exception as error:
+            raise await in_thread(partial(plain_error, error), left()) from None
+        return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left())
 
-        def run() -> Any:
-            nonlocal deadline
-            deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+
+async def _in_thread(threads: ThreadPool | Lane, function: Callable[[], Any], timeout: float | None, name: str) -> Any:
+    """Call the function in a thread; what it raises runs no author's code when it is printed."""
+
+    def run() -> Any:
+        try:
             return function()
+        except Exception as error:
+            plain = plain_error(error)
+            if plain is error:
+                raise
+            raise plain from None
 
-        value = await (self.threads if lane is None else lane).run(run, timeout, name)
-        if not inspect.isawaitable(value):
-            return value
-        return await await_within(value, None if timeout is None else deadline - time.monotonic())
+    return await threads.run(run, timeout, name)
 
 
 async def await_within(value: Awaitable[Any], timeout: float | None) -> Any:
@@ -63,7 +106,10 @@ async def await_within(value: Awaitable[Any], timeout: float | None) -> Any:
         CallTimeout: it did not end in time.
         RuntimeError: it cancelled itself, or raised what would end the event loop.
     """
-    task = asyncio.ensure_future(_await_ordinary(value))
+    loop = asyncio.get_running_loop()
+    if loop.get_task_factory() is None:
+        loop.set_task_factory(_make_task)
+    task = loop.create_task(_await_ordinary(value))
     try:
         await asyncio.wait({task}, timeout=None if timeout is None else max(timeout, 0.0))
     except asyncio.CancelledError:
@@ -83,6 +129,7 @@ async def await_within(value: Awaitable[Any], timeout: float | None) -> Any:
 async def _await_ordinary(value: Awaitable[Any]) -> Any:
     """Await, converting fatal exceptions to RuntimeError."""
     process = os.getpid()
+    _authors.set(True)
     try:
         return await value
     except (Exception, asyncio.CancelledError, GeneratorExit):
@@ -91,6 +138,11 @@ async def _await_ordinary(value: Awaitable[Any]) -> Any:
         raise as_ordinary(error) from None
     finally:
         end_copy(process)
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """A task; a fatal exception in one that an author's code began would end the loop, so it becomes a RuntimeError."""
+    return asyncio.Task(_await_ordinary(coroutine) if _authors.get() else coroutine, loop=loop, **options)
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:

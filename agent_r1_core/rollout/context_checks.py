@@ -1,40 +1,55 @@
-"""Checks what a context strategy chooses: a fault is a sentence about its author's code, not a crash (LAW 9)."""
+"""Makes plain data of what a context strategy chooses: a fault is a sentence, not a crash (LAW 9).
+
+It runs the author's code, and raises what that raises.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from agent_r1_core.contracts.context import History, SummaryRequest
-from agent_r1_core.contracts.env import Observation
-from agent_r1_core.rollout.env_checks import observation_problem
+from agent_r1_core.rollout.env_checks import message_of
+from agent_r1_core.rollout.plain import Plain, Unfit, is_plain, shown, stored
 from agent_r1_core.trajectory import Message
 
 
-def context_problem(chosen: Any, history: History) -> str | None:
-    """What is wrong with a choice, to follow the name of its author's method; None if nothing is."""
+def choice_of(chosen: Any, history: History) -> list[Message] | SummaryRequest:
+    """A choice as plain data; messages of the history stay the very objects.
+
+    Raises:
+        Unfit: it breaks its contract.
+    """
     if isinstance(chosen, SummaryRequest):
-        return _request_problem(chosen)
+        return _request(chosen)
     if not isinstance(chosen, list | tuple):
-        return f"returned {type(chosen).__name__}; return messages or a SummaryRequest"
-    problem = observation_problem(Observation(list(chosen)))
+        raise Unfit(f"returned {type(chosen).__name__}; return messages or a SummaryRequest")
+    own, plain = {id(message) for message in history.messages if is_plain(message)}, Plain()
+    messages = [one if id(one) in own else message_of(one, plain, "chose") for one in stored(chosen)]
+    problem = _problem(messages, history)
     if problem is not None:
-        return problem.replace("observed", "chose", 1)
+        raise Unfit(problem)
+    return messages
+
+
+def _problem(chosen: list[Message], history: History) -> str | None:
     opening = history.opening
     if len(chosen) < len(opening) or any(kept is not given for kept, given in zip(chosen, opening, strict=False)):
         return "dropped the opening, which holds the task; return history.opening first"
     if chosen[-1]["role"] == "assistant" and history.messages[-1]["role"] != "assistant":
         return "ended with an action; end with the message that answers it"
-    return _orphan(list(chosen[len(opening) :]), history)
+    return _orphan(chosen[len(opening) :], history)
 
 
-def _request_problem(request: SummaryRequest) -> str | None:
-    if not isinstance(request.prompt, str) or not request.prompt:
-        return f"asked for a summary with {request.prompt!r:.40}; write what the policy should do"
-    if not isinstance(request.heading, str):
-        return f"gave the summary the heading {request.heading!r:.40}; use text"
-    if not isinstance(request.max_tokens, int) or request.max_tokens < 1:
-        return f"gave the summary {request.max_tokens!r:.40} tokens; use a whole number above 0"
-    return None
+def _request(given: SummaryRequest) -> SummaryRequest:
+    plain = Plain()
+    prompt, heading, most = (plain.copy(value) for value in (given.prompt, given.heading, given.max_tokens))
+    if not isinstance(prompt, str) or not prompt:
+        raise Unfit(f"asked for a summary with {shown(prompt)}; write what the policy should do")
+    if not isinstance(heading, str):
+        raise Unfit(f"gave the summary the heading {shown(heading)}; use text")
+    if type(most) not in (int, bool) or most < 1:
+        raise Unfit(f"gave the summary {shown(most)} tokens; use a whole number above 0")
+    return SummaryRequest(prompt, heading, most, bool(given.keep_thinking))
 
 
 def _orphan(chosen: list[Message], history: History) -> str | None:

@@ -1,58 +1,116 @@
-"""Checks what an environment answers: a fault is a sentence about its author's code, not a crash (LAW 9)."""
+"""Makes plain data of what an environment answers: a fault is a sentence about its author's code, not a crash (LAW 9).
+
+It runs the author's code, and raises what that raises.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from agent_r1_core.contracts.env import Observation, Step
-from agent_r1_core.trajectory import CallRecord
+from agent_r1_core.rollout.plain import Plain, Unfit, shown, stored
+from agent_r1_core.rollout.reward_bounds import LARGEST, number_of
+from agent_r1_core.trajectory import CallRecord, Message
 
 _ROLES = ("system", "user", "assistant", "tool")
 """A template may write a role into a control token, so that it must not be data."""
 
 
-def observation_problem(value: Any, expected: str = "Observation") -> str | None:
-    """What is wrong with an observation, to follow the name of its author's method; None if nothing is."""
-    if not isinstance(value, Observation):
-        return f"returned {type(value).__name__}; return {expected}"
-    for message in value.messages:
-        complete = isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
-        if not complete:
-            return f"observed {message!r:.80}, which is not a chat message; give it a role and a content, both text"
-        if message["role"] not in _ROLES:
-            return f"observed a message of the role {message['role']!r:.40}; use {', '.join(_ROLES)}"
-    if value.new_context and not value.messages:
-        return "began a new context without a message; give the policy one to read"
-    if not (value.state_key is None or isinstance(value.state_key, str)):
-        return f"gave the state_key {value.state_key!r:.80}; use text or None"
-    return None
+def observation_of(value: Any) -> Observation:
+    """An observation as plain data.
+
+    Raises:
+        Unfit: it is none, or breaks its contract.
+    """
+    return _observation(value, Plain())
 
 
-def step_problem(value: Any) -> str | None:
-    """What is wrong with a step, to follow the name of its author's method; None if nothing is."""
+def step_of(value: Any) -> Step:
+    """A step as plain data.
+
+    Raises:
+        Unfit: it is none, or breaks its contract.
+    """
     if not isinstance(value, Step):
-        return f"returned {type(value).__name__}; return Step"
-    if not isinstance(value.reward, Real) or not math.isfinite(value.reward):
-        return f"gave the reward {value.reward!r:.80}; use a finite number"
-    if value.terminated and value.truncated:
-        return "ended its episode as terminated and as truncated; set the one that is meant (LAW 5)"
-    for name, kinds in (("answer", str), ("success", bool)):
-        given = getattr(value, name)
-        if not (given is None or isinstance(given, kinds)):
-            return f"gave the {name} {given!r:.80}; use {'text' if kinds is str else 'True, False'} or None"
-    if not all(isinstance(call, CallRecord) for call in value.calls):
-        return f"gave the calls {value.calls!r:.80}; use a list of CallRecord"
-    if not isinstance(value.errors, list) or not all(isinstance(error, str) for error in value.errors):
-        return f"gave the errors {value.errors!r:.80}; use a list of sentences"
-    if not isinstance(value.tool_seconds, Real) or not 0 <= value.tool_seconds < math.inf:
-        return f"gave {value.tool_seconds!r:.80} as tool_seconds; use seconds"
-    if not isinstance(value.info, dict):
-        return f"gave the info {value.info!r:.80}; use a dictionary"
-    try:
-        json.dumps([value.info, [dict(call.arguments) for call in value.calls]], default=str)
-    except Exception as error:
-        return f"noted calls or info that are not JSON-able ({error}); use text, numbers, lists and dictionaries"
-    return observation_problem(value.observation)
+        raise Unfit(f"returned {type(value).__name__}; return Step")
+    plain = Plain()
+    terminated, truncated = bool(value.terminated), bool(value.truncated)
+    if terminated and truncated:
+        raise Unfit("ended its episode as terminated and as truncated; set the one that is meant (LAW 5)")
+    errors, info = plain.copy(value.errors), plain.copy(value.info)
+    if type(errors) is not list or not all(isinstance(error, str) for error in errors):
+        raise Unfit(f"gave the errors {shown(errors)}; use a list of sentences")
+    if type(info) is not dict:
+        raise Unfit(f"gave the info {shown(info)}; use a dictionary")
+    given, spent = plain.copy(value.reward), plain.copy(value.tool_seconds)
+    reward, seconds = number_of(given), number_of(spent)
+    if reward is None or not abs(reward) <= LARGEST:
+        raise Unfit(f"gave the reward {shown(given)}; use a number from {-LARGEST:g} to {LARGEST:g}")
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise Unfit(f"gave {shown(spent)} as tool_seconds; use seconds")
+    answer, success = plain.copy(value.answer), plain.copy(value.success)
+    if not (success is None or type(success) is bool):
+        raise Unfit(f"gave the success {shown(success)}; use True, False or None")
+    return Step(
+        observation=_observation(value.observation, plain),
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        answer=_text(answer, "answer"),
+        success=success,
+        calls=_calls(value.calls, plain),
+        errors=errors,
+        tool_seconds=seconds,
+        info=info,
+    )
+
+
+def message_of(value: Any, plain: Plain, verb: str = "observed") -> Message:
+    """A message as plain data.
+
+    Raises:
+        Unfit: it breaks its contract; the sentence begins with the verb.
+    """
+    message = plain.copy(value)
+    if type(message) is not dict or not all(isinstance(message.get(key), str) for key in ("role", "content")):
+        raise Unfit(f"{verb} {shown(message)}, which is not a chat message; give it a role and a content, both text")
+    if message["role"] not in _ROLES:
+        raise Unfit(f"{verb} a message of the role {message['role']!r:.40}; use {', '.join(_ROLES)}")
+    return cast(Message, message)
+
+
+def _observation(value: Any, plain: Plain) -> Observation:
+    if not isinstance(value, Observation):
+        raise Unfit(f"returned {type(value).__name__}; return Observation")
+    given: Any = value.messages
+    if not isinstance(given, list | tuple):
+        raise Unfit(f"observed {shown(plain.copy(given))}, which is no list of chat messages; use one")
+    messages = [message_of(message, plain) for message in stored(given)]
+    new_context = bool(value.new_context)
+    if new_context and not messages:
+        raise Unfit("began a new context without a message; give the policy one to read")
+    return Observation(messages, new_context, _text(plain.copy(value.state_key), "state_key"))
+
+
+def _calls(given: Any, plain: Plain) -> list[CallRecord]:
+    calls = stored(given) if isinstance(given, list | tuple) else ()
+    records = [_record(call, plain) if isinstance(call, CallRecord) else None for call in calls]
+    found = [record for record in records if record is not None]
+    if not isinstance(given, list | tuple) or len(found) < len(records):
+        raise Unfit(f"gave the calls {shown(plain.copy(given))}; use a list of CallRecord")
+    return found
+
+
+def _record(call: CallRecord, plain: Plain) -> CallRecord:
+    name, arguments, error = plain.copy(call.name), plain.copy(call.arguments), plain.copy(call.error)
+    seconds = number_of(plain.copy(call.seconds))
+    if not isinstance(name, str) or type(arguments) is not dict or seconds is None or not 0 <= seconds < math.inf:
+        raise Unfit(f"gave a call {shown((name, arguments))}; name it with text, and give it a dictionary and seconds")
+    return CallRecord(name, arguments, _text(error, "error of a call"), seconds)
+
+
+def _text(value: Any, name: str) -> str | None:
+    if not (value is None or isinstance(value, str)):
+        raise Unfit(f"gave the {name} {shown(value)}; use text or None")
+    return None if value is None else str.__str__(value)

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.engine import Generation, Request
-from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step
 from agent_r1_core.errors import EpisodeError, describe_error
-from agent_r1_core.rollout.calling import Caller
-from agent_r1_core.rollout.env_checks import observation_problem, step_problem
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import CallTimeout, Lane, ThreadPool
+from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.rollout.world import World
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
 
@@ -75,11 +73,9 @@ class Episode:
         """Why it failed."""
         self._shared = shared
         self._settings = shared.settings
-        self._ended = False
+        self._started = self._ended = False
         self._sampled: list[Sampled] = []
-        self._env: ToolEnv | None = None
-        self._caller = Caller(shared.threads)
-        self._lane: Lane = shared.threads.lane()
+        self._world = World(shared.settings, shared.threads, key)
         self._begun = time.perf_counter()
         runner = shared.settings.tools
         self._tools = EpisodeTools(runner, key, _without_answers(task), seed) if runner is not None else None
@@ -97,30 +93,27 @@ class Episode:
             call_tools=self._tools,
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
-        env = self._env = settings.make_env(services)
-        schemas, tool_format = self._shared.tokenizer.control.protect_all(env.tool_schemas()), settings.tool_format
-        tools_text = tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
-        self._conversation = Conversation(self._shared.tokenizer, schemas, tools_text)
-        self.trajectory.segments = self._conversation.segments
-        self._context = EpisodeContext(
-            self._conversation, settings.context, env.config.max_tokens, self._lane, partial(self._call, env)
-        )
         await self._shared.threads.wait_for_room()
-        observation: Observation = await self._call(env, env.reset, task)
-        self._refuse(env.reset, observation_problem(observation))
+        world, tokenizer = self._world, self._shared.tokenizer
+        schemas, tools_text = await world.make(services, tokenizer.control.protect_all)
+        self._conversation = Conversation(tokenizer, schemas, tools_text)
+        self.trajectory.segments = self._conversation.segments
+        self._context = EpisodeContext(self._conversation, settings.context, world.max_tokens, world.lane, world.call)
+        observation = await world.reset(task)
         if not await self._context.show(observation):
             raise PromptTooLong(
-                f"the prompt of task {task.id} does not fit into env.max_tokens={env.config.max_tokens}; raise it"
+                f"the prompt of task {task.id} does not fit into env.max_tokens={world.max_tokens}; raise it"
             )
+        self._started = True
 
     def request(self) -> Request | None:
         """The next request to the engine; None when the episode is over."""
-        if self._ended or self._env is None:
+        if self._ended or not self._started:
             return None
         context, sampling = self._conversation.context, self._settings.sampling
         if self._shared.greedy or self.trajectory.baseline:
             sampling = sampling.greedy()
-        summary, room = self._context.summary, self._env.config.max_tokens - len(context)
+        summary, room = self._context.summary, self._world.max_tokens - len(context)
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         return Request(
@@ -128,7 +121,7 @@ class Episode:
             sampling=sampling.within(room),
             seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
             stop_ids=self._shared.tokenizer.eos_ids,
-            stop_strings=tuple(self._env.stop_strings()) if summary is None else (),
+            stop_strings=self._world.stop_strings if summary is None else (),
             episode=self.key,
         )
 
@@ -137,12 +130,11 @@ class Episode:
 
         A summary is recorded as an action, but no environment answers it, and nothing scores it.
         """
-        env = self._env
-        if env is None:
+        if not self._started:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
         if self._context.summary is None:
-            await self._step(env, turn, generation)
+            await self._step(turn, generation)
         elif not await self._context.go_on_from(self._context.summary, turn):
             await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
@@ -165,27 +157,21 @@ class Episode:
     async def close(self) -> None:
         """Close the environment and record the episode's time."""
         self.trajectory.seconds = time.perf_counter() - self._begun
-        env, self._env = self._env, None
-        try:
-            if env is not None and type(env).close is not ToolEnv.close:
-                await self._call(env, env.close)
-        finally:
-            self._lane.release()
+        await self._world.close()
 
-    async def _step(self, env: ToolEnv, turn: Turn, generation: Generation) -> None:
+    async def _step(self, turn: Turn, generation: Generation) -> None:
         """Let the environment answer an action, score the turn, and go on or end."""
         action = Action(turn.text, generation.ids, cut=generation.finish == "length")
         await self._shared.threads.wait_for_room()
-        step: Step = await self._call(env, env.step, action)
-        self._refuse(env.step, step_problem(step))
-        turn.reward = turn.rewards["env"] = float(step.reward)
-        turn.calls, turn.errors, turn.info = list(step.calls), list(step.errors), dict(step.info)
-        turn.success, turn.tool_seconds = step.success, float(step.tool_seconds)
+        step = await self._world.step(action)
+        turn.reward = turn.rewards["env"] = step.reward
+        turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
+        turn.success, turn.tool_seconds = step.success, step.tool_seconds
         self.trajectory.answer = step.answer
         self.trajectory.tool_seconds += turn.tool_seconds
         self.trajectory.closing = _recorded(step.observation.messages)
         await self._shared.scorer.score_turn(turn, self.trajectory, self._tools.rewards if self._tools else {})
-        await self._advance(step, env)
+        await self._advance(step)
 
     def _record(self, request: Request, generation: Generation) -> Turn:
         trajectory = self.trajectory
@@ -221,14 +207,14 @@ class Episode:
             self._tools.begin_turn(turn.index)
         return turn
 
-    async def _advance(self, step: Step, env: ToolEnv) -> None:
+    async def _advance(self, step: Step) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
         observation = step.observation
         if step.terminated:
             await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
             await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
-        elif len(self.trajectory.steps) >= env.config.max_turns:
+        elif len(self.trajectory.steps) >= self._world.max_turns:
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
         elif await self._context.show(observation):
             self.trajectory.closing = []
@@ -244,21 +230,6 @@ class Episode:
         if last.messages or bootstrap:
             await self._context.close_with(last, bootstrap)
         self._ended = True
-
-    def _refuse(self, method: Callable[..., Any], problem: str | None) -> None:
-        """Fail the episode if the environment broke its contract."""
-        if problem is not None:
-            raise EpisodeError(f"{method.__qualname__}() {problem} (episode {self.key})")
-
-    async def _call(self, env: ToolEnv, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of the environment; sync ones in this episode's own thread."""
-        timeout = env.config.timeout
-        try:
-            return await self._caller.call(partial(method, *arguments), timeout, self._lane, method.__qualname__)
-        except CallTimeout:
-            raise EpisodeError(
-                f"{method.__qualname__}() took longer than {timeout:g} seconds in episode {self.key}"
-            ) from None
 
 
 def _recorded(messages: Sequence[Message]) -> list[Message]:

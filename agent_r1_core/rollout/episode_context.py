@@ -9,8 +9,7 @@ from typing import Any
 from agent_r1_core.chat import Conversation, without_thinking
 from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, SummaryRequest
 from agent_r1_core.contracts.env import Observation
-from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.context_checks import context_problem
+from agent_r1_core.rollout.context_checks import choice_of
 from agent_r1_core.rollout.threads import Lane
 from agent_r1_core.trajectory import Message, Turn
 
@@ -35,7 +34,7 @@ class EpisodeContext:
             strategy: None: the policy reads everything.
             max_tokens: longest context, actions included.
             lane: the thread for what takes long.
-            call: calls a method of the strategy within the episode's time-out.
+            call: calls a method of the strategy within the episode's time-out, and makes plain data of its answer.
         """
         self.conversation = conversation
         self.summary: SummaryRequest | None = None
@@ -58,11 +57,7 @@ class EpisodeContext:
         if self._strategy is None or seen.new_context or self._opening is None:
             return await self._begin(seen)
         history = self._history(seen.messages)
-        method = self._strategy.next_context
-        chosen = await self._call(method, history)
-        problem = context_problem(chosen, history)
-        if problem is not None:
-            raise EpisodeError(f"{method.__qualname__}() {problem}")
+        chosen = await self._call(self._strategy.next_context, history, convert=partial(choice_of, history=history))
         if not isinstance(chosen, SummaryRequest):
             return await self._rewrite(chosen, seen)
         asked: list[Message] = [*seen.messages, {"role": "user", "content": chosen.prompt}]

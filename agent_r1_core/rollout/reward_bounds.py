@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 from agent_r1_core.trajectory import Trajectory
 
+LARGEST = 1e18
+"""No reward may be larger: its square must still be a number in float32."""
 _SLACK = 1e-6
 """By how much a reward may exceed its range, for rounding."""
 
 
+def number_of(value: Any) -> float | None:
+    """Plain data as a float, if it is a number."""
+    return float(value) if type(value) in (int, float, bool) else None
+
+
+def allowed(bounds: tuple[float, float]) -> tuple[float, float]:
+    """The declared range of a reward, as far as a reward may reach at all."""
+    return max(bounds[0], -LARGEST), min(bounds[1], LARGEST)
+
+
 def in_range(reward: float, bounds: tuple[float, float]) -> bool:
-    """Whether a reward is finite and, but for rounding, within its declared range."""
-    low, high = bounds
-    return math.isfinite(reward) and low - _SLACK <= reward <= high + _SLACK
+    """Whether a reward is, but for rounding, within its declared range."""
+    low, high = allowed(bounds)
+    return low - _SLACK <= reward <= high + _SLACK
 
 
 def reward_problem(reward: float, bounds: tuple[float, float] | None) -> str | None:
@@ -22,7 +34,8 @@ def reward_problem(reward: float, bounds: tuple[float, float] | None) -> str | N
         return f"gave a reward of {reward:g} but declares no reward_range; declare one" if reward != 0 else None
     if in_range(reward, bounds):
         return None
-    return f"gave a reward of {reward:g}, outside its reward_range {bounds[0]:g} to {bounds[1]:g}; fix one of them"
+    low, high = allowed(bounds)
+    return f"gave a reward of {reward:g}, outside its reward_range {low:g} to {high:g}; fix one of them"
 
 
 def within_cap(reward: float, cap: float | None, name: str, trajectory: Trajectory) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from numbers import Real
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.calling import Caller
-from agent_r1_core.rollout.reward_bounds import in_range, within_cap
+from agent_r1_core.rollout.plain import Unfit, plain, shown
+from agent_r1_core.rollout.reward_bounds import allowed, in_range, number_of, within_cap
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
@@ -83,24 +83,25 @@ class Scorer:
         where = f"reward {reward.name} of episode {trajectory.id}"
         await self._caller.threads.wait_for_room()
         try:
-            value = await self._caller.call(function, timeout, name=f"reward {reward.name}")
-            if type(value) not in (float, int, bool):
-                value = await self._caller.threads.run(partial(_number, value), timeout)
+            score: float = await self._caller.call(function, timeout, name=f"reward {reward.name}", convert=_score)
         except CallTimeout:
             raise EpisodeError(
                 f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"
             ) from None
+        except Unfit as unfit:
+            raise EpisodeError(f"{where} {unfit}") from None
         except Exception as error:
             raise EpisodeError(f"{where} failed with {describe_error(error)}; fix it") from error
-        if isinstance(value, str):
-            raise EpisodeError(f"{where} is {value}; a score must be a number: return a float")
-        score = float(value)
         if not in_range(score, reward.range):
-            low, high = reward.range
+            low, high = allowed(reward.range)
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
 
 
-def _number(value: Any) -> float | str:
-    """The score as a plain float; if it is no number, how it prints. Runs the author's code."""
-    return float(value) if isinstance(value, Real) else f"{value!r:.80}"
+def _score(value: Any) -> float:
+    """What a reward returned, as a plain float."""
+    given = plain(value)
+    score = number_of(given)
+    if score is None:
+        raise Unfit(f"is {shown(given)}; a score must be a number: return a float")
+    return score

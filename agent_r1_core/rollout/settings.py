@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent_r1_core.contracts.context import ContextStrategy
 from agent_r1_core.contracts.engine import EngineConfig
-from agent_r1_core.contracts.env import EnvServices, ToolEnv
+from agent_r1_core.contracts.env import EnvConfig, EnvServices, ToolEnv
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT, RewardFn
 from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
@@ -65,6 +65,8 @@ class RolloutSettings:
     """Play episodes in rounds, in a fixed order (LAW 11)."""
     model: str = ""
     """The model's name in errors of the drift guard."""
+    make_timeout: float = EnvConfig().timeout
+    """Seconds for making an environment, whose own time-out is not known before."""
 
     def rewarding_tools(self) -> dict[str, ToolReward]:
         """The tools that give rewards, and what those count."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ToolError, message_of
+from agent_r1_core.rollout.plain import Unfit, plain
 
 LONGEST = 100_000
 """Most characters kept of any result, whatever part of it the environment then shows."""
@@ -19,15 +20,19 @@ NO_RESULT = "(no result)"
 
 
 def to_text(value: Any) -> str:
-    """Text as it is, bytes decoded with replacement, None as `NO_RESULT`, anything else as JSON."""
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, bytes | bytearray):
-        text = bytes(value).decode("utf-8", "replace")
+    """Text as it is, bytes decoded with replacement, None as `NO_RESULT`, else JSON; runs the author's code.
+
+    Raises:
+        Unfit: it is too much, or cannot be JSON.
+    """
+    if isinstance(value, bytes | bytearray):
+        text = b"".join((value,)).decode("utf-8", "replace")
     elif value is None:
         text = NO_RESULT
+    elif isinstance(value, str):
+        text = str.__str__(value)
     else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = json.dumps(plain(value), ensure_ascii=False)
     return clean_text(text)
 
 
@@ -37,9 +42,11 @@ def clean_text(text: str) -> str:
 
 
 def error_text(tool: str, error: BaseException) -> str:
-    """One sentence for the model: a ToolError's own, otherwise what failed and how."""
+    """One sentence for the model: a ToolError's own, otherwise what failed and how; runs the author's code."""
     if isinstance(error, ToolError):
         return f"Error: {clip_text(message_of(error), 500)}"
+    if isinstance(error, Unfit):
+        return f"Error: {tool} {error}."
     text = clip_text(" ".join(message_of(error).split()), 200)
     return f"Error: {tool} failed with {type(error).__name__}{': ' + text if text else ''}."
 
@@ -48,7 +55,7 @@ def facts_of(tool: Tool) -> dict[str, Any] | None:
     """What an opened tool says about itself for reports; None if it says nothing."""
     try:
         facts = tool.describe()
-        return None if facts is None else dict(json.loads(json.dumps(facts)))
+        return None if facts is None else dict(json.loads(json.dumps(plain(facts))))
     except BaseException as error:
         return {"error": f"describe() failed with {type(error).__name__}"}
 

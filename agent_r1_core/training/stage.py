@@ -51,6 +51,7 @@ def make_stage(
     tools = make_tools(resolved, options.max_episodes, wrap_tool)
     settings = RolloutSettings(
         make_env=make_env(resolved),
+        make_timeout=config.env.config.timeout,
         tools=tools,
         tool_format=make_tool_format(resolved),
         context=make_context(resolved),

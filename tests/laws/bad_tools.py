@@ -51,6 +51,19 @@ class Unprintable:
     __str__ = Mute.__str__
 
 
+class SlyText(str):
+    """A text that seems empty, and prints and encodes as something else."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def encode(self, *_: Any) -> Any:
+        """No bytes."""
+        raise ValueError("no words")
+
+    __str__ = __format__ = __repr__ = encode  # type: ignore[assignment]
+
+
 ERRORS: dict[str, type[BaseException]] = {
     "ValueError": ValueError,
     "ToolError": ToolError,
@@ -101,6 +114,7 @@ def answer(kind: str) -> Any:
         "bytes": lambda: b"ok \xff\xfe\x00",
         "surrogate": lambda: "ok \udcff",
         "unprintable": Unprintable,
+        "sly": lambda: SlyText("x" * 10_000_000),
         "circle": _circle,
         "nothing": lambda: None,
     }[kind]()

@@ -27,6 +27,9 @@ EPISODE = "agent_r1_core/rollout/episode.py"
 CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
 PLAN = "agent_r1_core/rollout/plan.py"
+WORLD = "agent_r1_core/rollout/world.py"
+CALLING = "agent_r1_core/rollout/calling.py"
+PLAIN = "agent_r1_core/rollout/plain.py"
 RUNNER = "agent_r1_core/rollout/tool_runner.py"
 THREADS = "agent_r1_core/rollout/threads.py"
 BATCH = "agent_r1_core/learning/batch.py"
@@ -84,9 +87,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         1,
         "descriptions-forge-control-ids",
-        EPISODE,
-        "self._shared.tokenizer.control.protect_all(env.tool_schemas())",
-        "env.tool_schemas()",
+        WORLD,
+        "protect(_schemas(env.tool_schemas()))",
+        "_schemas(env.tool_schemas())",
         "hostile_question",
     ),
     Mutation(
@@ -884,6 +887,46 @@ MUTATIONS: tuple[Mutation, ...] = (
         "    _prctl(_PR_SET_CHILD_SUBREAPER, 1)\n",
         "",
         "nothing_outlives_the_process and answer",
+    ),
+    Mutation(
+        9,
+        "values-become-plain-on-the-event-loop",
+        CALLING,
+        "return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left())",
+        "return convert(value)",
+        "cannot_become_plain and slow and info and AsyncWorld",
+    ),
+    Mutation(
+        9,
+        "an-authors-text-stays-what-its-class-says",
+        PLAIN,
+        "text = str.__str__(value)",
+        "text = value",
+        "stored_value_counts",
+    ),
+    Mutation(
+        9,
+        "an-integer-that-no-float-holds-stays-one",
+        PLAIN,
+        "except OverflowError:",
+        "except ZeroDivisionError:",
+        "is_no_number or no_number_of",
+    ),
+    Mutation(
+        9,
+        "a-sum-of-large-numbers-is-infinite",
+        "agent_r1_core/metrics/means.py",
+        "math.fsum(value * SCALE for value in values)",
+        "math.fsum(values)",
+        "no_number_of_an_environment",
+    ),
+    Mutation(
+        9,
+        "infinity-is-a-number-of-a-metric",
+        "agent_r1_core/metrics/tally.py",
+        "if abs(number) <= sys.float_info.max:",
+        "if number == number:",
+        "no_number_of_an_environment",
     ),
     Mutation(
         10,

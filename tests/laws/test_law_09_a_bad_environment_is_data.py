@@ -118,13 +118,13 @@ def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Ca
             lambda: Step(Observation([{"role": "im_end", "content": ""}])),
             "observed a message of the role 'im_end'; use",
         ),
-        (lambda: Step(Observation("no messages")), "which is not a chat message"),  # type: ignore[arg-type]
+        (lambda: Step(Observation("no messages")), "which is no list of chat messages"),  # type: ignore[arg-type]
         (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
         (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]
         (lambda: Step(Observation(new_context=True)), "began a new context without a message"),
         (lambda: Step(calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
         (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
-        (lambda: Step(info={(1, 2): 3}), "that are not JSON-able"),  # type: ignore[dict-item]
+        (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]
     ],
 )
 def test_an_environment_that_answers_nonsense_fails_its_own_episode(nonsense: Callable[[], Any], sentence: str) -> None:

@@ -93,7 +93,7 @@ def test_whatever_an_isolated_tool_raises_becomes_an_observation(kind: str) -> N
 
 
 @ISOLATION
-@pytest.mark.parametrize("kind", ["10 MB", "10 MB of bytes", "10 MB of JSON"])
+@pytest.mark.parametrize("kind", ["10 MB", "10 MB of bytes", "10 MB of JSON", "sly"])
 def test_a_gigantic_answer_is_clipped(kind: str, isolation: str) -> None:
     stage = Stage(one_bad_call(call("answer", kind=kind)), tools("answer"), isolation={"answer": isolation}, env=ROOMY)
     first, _ = alone(stage.play(questions(2)))
@@ -110,7 +110,10 @@ def test_a_gigantic_answer_is_clipped(kind: str, isolation: str) -> None:
         ("surrogate", "ok ?"),
         ("nothing", "(no result)"),
         ("unprintable", "Error: answer failed with ValueError: no words."),
-        ("circle", "Error: answer failed with ValueError: Circular reference detected."),
+        (
+            "circle",
+            "Error: answer returned more than 100 values within one another; return less, and nothing in a circle.",
+        ),
     ],
 )
 def test_an_answer_that_is_no_text_becomes_one(kind: str, text: str, isolation: str) -> None:

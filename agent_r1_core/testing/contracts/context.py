@@ -11,7 +11,8 @@ from agent_r1_core.contracts.context import Exchange, History
 from agent_r1_core.contracts.env import Action, EnvConfig, Observation, Step, ToolEnv
 from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
-from agent_r1_core.rollout.context_checks import context_problem
+from agent_r1_core.rollout.context_checks import choice_of
+from agent_r1_core.rollout.plain import Unfit
 from agent_r1_core.testing.contracts.base import ComponentContract, run
 from agent_r1_core.testing.scripted import ScriptedPolicy
 from agent_r1_core.testing.tokenizer import tiny_tokenizer
@@ -31,9 +32,11 @@ class ContextContract(ComponentContract):
 
     def test_every_choice_is_well_formed(self) -> None:
         for history in _histories(self.max_tokens):
-            problem = context_problem(run(self.make().next_context(history)), history)
-            turns = len(history.exchanges)
-            assert problem is None, f"after {turns} turn(s) next_context() {problem}"
+            chosen = run(self.make().next_context(history))
+            try:
+                choice_of(chosen, history)
+            except Unfit as unfit:
+                raise AssertionError(f"after {len(history.exchanges)} turn(s) next_context() {unfit}") from None
 
     def test_a_choice_depends_on_the_history_alone(self) -> None:
         strategy, histories = self.make(), _histories(self.max_tokens)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from agent_r1_core.contracts.env import Action, EnvServices, Step, ToolEnv
 from agent_r1_core.contracts.tool import Tool, ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
-from agent_r1_core.rollout.env_checks import observation_problem, step_problem
+from agent_r1_core.rollout.env_checks import observation_of, step_of
+from agent_r1_core.rollout.plain import Unfit
 from agent_r1_core.rollout.wording import to_text
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
@@ -133,15 +134,19 @@ async def _play(env: ToolEnv, task: Task, actions: Sequence[str], cut: bool = Fa
 
 
 def _check_step(step: Any) -> None:
-    problem = step_problem(step)
-    assert problem is None, f"step() {problem}"
+    try:
+        step_of(step)
+    except Unfit as unfit:
+        raise AssertionError(f"step() {unfit}") from None
     _check_observation(step.observation)
     json.dumps(step.info)
 
 
 def _check_observation(observation: Any) -> None:
-    problem = observation_problem(observation)
-    assert problem is None, f"it {problem}"
+    try:
+        observation_of(observation)
+    except Unfit as unfit:
+        raise AssertionError(f"it {unfit}") from None
     for message in observation.messages:
         assert message["role"] in ROLES, f"a message has the role {message['role']!r}; use one of {ROLES}"
 

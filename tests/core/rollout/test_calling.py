@@ -68,6 +68,18 @@ async def exits() -> None:
     raise SystemExit(3)
 
 
+@pytest.mark.parametrize("fatal", [SystemExit, KeyboardInterrupt])
+def test_what_an_authors_task_raises_does_not_end_the_event_loop(fatal: type[BaseException]) -> None:
+    async def fails() -> None:
+        raise fatal(3)
+
+    async def leaves_a_task() -> Any:
+        (done,) = (await asyncio.wait({asyncio.create_task(fails())}))[0]
+        return str(done.exception())
+
+    assert call(leaves_a_task) == f"{fatal.__name__} was raised (3)"
+
+
 async def cancels_itself() -> None:
     raise asyncio.CancelledError
 

@@ -1,0 +1,121 @@
+"""World: the environment of one episode, and the only place that calls it.
+
+Its code runs in the episode's own thread, within its time-out; what it answers is plain data. Async methods run on the
+event loop, where one that blocks holds up every episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.calling import Caller
+from agent_r1_core.rollout.env_checks import observation_of, step_of
+from agent_r1_core.rollout.plain import Unfit, plain, shown
+from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.trajectory import Task
+
+
+class World:
+    """Makes an environment, and calls it until it is closed."""
+
+    def __init__(self, settings: RolloutSettings, threads: ThreadPool, episode: str) -> None:
+        """Prepare; nothing is made yet.
+
+        Args:
+            settings: has the function that makes the environment.
+            threads: where its own thread comes from.
+            episode: its id, for errors.
+        """
+        self.lane = threads.lane()
+        self.max_turns = self.max_tokens = 0
+        """The episode's budgets."""
+        self.stop_strings: tuple[str, ...] = ()
+        self._settings = settings
+        self._caller = Caller(threads)
+        self._episode = episode
+        self._timeout = settings.make_timeout
+        self._env: ToolEnv | None = None
+
+    async def make(self, services: EnvServices, protect: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], str]:
+        """Make the environment; returns the schemas of its tools, and the text that describes them.
+
+        Args:
+            services: what it may use.
+            protect: keeps control tokens in the schemas from counting.
+        """
+        tool_format = self._settings.tool_format
+
+        def make() -> tuple[list[dict[str, Any]], str]:
+            env = self._env = self._settings.make_env(services)
+            self.max_turns, self.max_tokens = int(env.config.max_turns), int(env.config.max_tokens)
+            self._timeout = float(env.config.timeout)
+            if type(env).stop_strings is ToolEnv.stop_strings:
+                self.stop_strings = _stop_strings(env.stop_strings())
+            schemas = protect(_schemas(env.tool_schemas()))
+            return schemas, tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
+
+        return await self._call("making the environment", make, plain)
+
+    async def reset(self, task: Task) -> Observation:
+        """Begin the episode; then ask for the environment's own stop strings, if it has any."""
+        env = self._made
+        observation: Observation = await self.call(env.reset, task, convert=observation_of)
+        if type(env).stop_strings is not ToolEnv.stop_strings:
+            self.stop_strings = await self.call(env.stop_strings, convert=_stop_strings)
+        return observation
+
+    async def step(self, action: Action) -> Step:
+        """The environment's answer to an action."""
+        step: Step = await self.call(self._made.step, action, convert=step_of)
+        return step
+
+    async def close(self) -> None:
+        """Close the environment, if there is one, and give the thread back."""
+        env, self._env = self._env, None
+        try:
+            if env is not None and type(env).close is not ToolEnv.close:
+                await self.call(env.close, convert=lambda closed: None)
+        finally:
+            self.lane.release()
+
+    async def call(self, method: Callable[..., Any], *arguments: Any, convert: Callable[[Any], Any]) -> Any:
+        """Call a method of the environment, or of another component that serves this episode.
+
+        Raises:
+            EpisodeError: it took too long, or `convert` found its answer unfit.
+        """
+        return await self._call(f"{method.__qualname__}()", partial(method, *arguments), convert)
+
+    async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any]) -> Any:
+        timeout = self._timeout
+        try:
+            return await self._caller.call(function, timeout, self.lane, name.removesuffix("()"), convert)
+        except CallTimeout:
+            raise EpisodeError(f"{name} took longer than {timeout:g} seconds in episode {self._episode}") from None
+        except Unfit as unfit:
+            raise EpisodeError(f"{name} {unfit} (episode {self._episode})") from None
+
+    @property
+    def _made(self) -> ToolEnv:
+        if self._env is None:
+            raise EpisodeError(f"episode {self._episode} has no environment yet; call start() first")
+        return self._env
+
+
+def _schemas(given: Any) -> list[dict[str, Any]]:
+    schemas: list[dict[str, Any]] = plain(given)
+    if type(schemas) is not list or not all(type(schema) is dict for schema in schemas):
+        raise Unfit(f"gave the tool schemas {shown(schemas)}; use a list of dictionaries")
+    return schemas
+
+
+def _stop_strings(given: Any) -> tuple[str, ...]:
+    strings = plain(given)
+    if not isinstance(strings, list | tuple) or not all(isinstance(one, str) for one in strings):
+        raise Unfit(f"gave the stop strings {shown(strings)}; use a tuple of texts")
+    return tuple(str.__str__(one) for one in strings)

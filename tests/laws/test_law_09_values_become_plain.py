@@ -1,0 +1,275 @@
+"""LAW 9: what an environment, a strategy or a reward returns becomes plain data in its author's thread and time-out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, repeat
+from typing import Any
+
+import pytest
+from bad_tools import PATIENCE, RELEASE, SlowText, SlyText
+from stage import Stage, questions
+
+from agent_r1_core import Action, ContextStrategy, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core.contracts.token_numbers import TokenNumbers
+from agent_r1_core.rollout import RolloutResult, WeightedReward
+from agent_r1_core.runs.trajectory_row import row_of
+from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.trajectory import CallRecord
+
+PATIENT = EnvConfig(timeout=2.0)
+SEEN = Observation([{"role": "user", "content": "Go on."}])
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    """Hung threads end with their test."""
+    RELEASE.clear()
+    yield
+    RELEASE.set()
+
+
+class World(ToolEnv):
+    """A world of two steps that answers task q0 with `bad()` first."""
+
+    def __init__(self, config: Any, services: Any, bad: Callable[[], Any]) -> None:
+        super().__init__(config, services)
+        self.bad = bad
+
+    def reset(self, task: Task) -> Any:
+        """Begin."""
+        self.task, self.turns = task, 0
+        return Observation([{"role": "user", "content": str(task.prompt)}])
+
+    def step(self, action: Action) -> Any:
+        """Answer badly, or end."""
+        self.turns += 1
+        return self.bad() if self.task.id == "q0" and self.turns == 1 else Step(terminated=True, answer="Tavelo")
+
+
+class AsyncWorld(World):
+    """The same on the event loop."""
+
+    async def step(self, action: Action) -> Any:
+        """Answer badly, or end."""
+        return super().step(action)
+
+
+def raising(error: type[BaseException]) -> Any:
+    """An object whose text raises."""
+
+    def text(self: Any) -> str:
+        raise error
+
+    return type("Wordless", (), {"__repr__": text})()
+
+
+class SlowError(Exception):
+    """An exception whose text takes until the test is over."""
+
+    __str__ = SlowText.__str__
+
+
+def fail_slowly() -> Any:
+    raise SlowError
+
+
+class Endless(Mapping[str, Any]):
+    """A mapping that never ends."""
+
+    def __getitem__(self, key: str) -> Any:
+        return key
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(number) for number in count())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class SlowList(list[Any]):
+    """A list that hangs whoever looks at it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        RELEASE.wait(PATIENCE)
+        return super().__iter__()
+
+    __repr__ = SlowText.__str__
+
+
+class SlyDict(dict[str, Any]):
+    """A dictionary that hangs whoever asks it."""
+
+    def items(self) -> Any:
+        RELEASE.wait(PATIENCE)
+        return super().items()
+
+    __getitem__ = __iter__ = keys = values = get = items  # type: ignore[assignment]
+
+
+class Twice:
+    """An object with a text, once."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def __str__(self) -> str:
+        if self.told:
+            raise ValueError("that was all")
+        self.told = True
+        return "a note"
+
+
+def play(bad: Callable[[], Any], made: type[World] = World, samples: int = 1, **settings: Any) -> RolloutResult:
+    """Episodes of three tasks, of which those of q0 meet `bad`; the others are answered."""
+    stage = Stage(
+        ScriptedPolicy(["go"]),
+        make_env=lambda services: made(PATIENT, services, bad),
+        **{"max_retries": 0, "make_timeout": 2.0} | settings,
+    )
+    result = stage.play(questions(3), samples)
+    assert {"q1", "q2"} <= {group.task.id for group in result.groups}
+    assert all(one.answer == "Tavelo" for one in result.trajectories)
+    return result
+
+
+BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
+    "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]
+    "endless info": (lambda: Step(SEEN, info={"x": Endless()}), "returned more than 100,000 values"),
+    "slow info": (lambda: Step(SEEN, info={"x": SlowText()}), "took longer than 2 seconds"),
+    "slow error": (fail_slowly, "took longer than 2 seconds"),
+    "call without a name": (lambda: Step(SEEN, calls=[CallRecord(1)]), "gave a call (1, {})"),  # type: ignore[arg-type]
+    "reward beyond floats": (lambda: Step(SEEN, reward=10**400), "gave the reward '1000"),
+    "reward beyond use": (
+        lambda: Step(SEEN, reward=1e308),
+        "gave the reward 1e+308; use a number from -1e+18 to 1e+18",
+    ),
+    **{
+        f"text raises {error.__name__}": (
+            lambda error=error: Step(SEEN, reward=raising(error)),
+            error.__name__,
+        )
+        for error in (ValueError, KeyboardInterrupt, asyncio.CancelledError, SystemExit, GeneratorExit)
+    },
+}
+
+
+@pytest.mark.parametrize("made", [World, AsyncWorld])
+@pytest.mark.parametrize("kind", list(BAD_STEPS))
+def test_what_cannot_become_plain_costs_its_own_episode(kind: str, made: type[World]) -> None:
+    bad, sentence = BAD_STEPS[kind]
+    (dropped,) = play(bad, made).dropped
+    assert dropped.task.id == "q0"
+    assert sentence in dropped.reason
+
+
+@pytest.mark.parametrize("made", [World, AsyncWorld])
+def test_of_a_sly_class_the_stored_value_counts(made: type[World]) -> None:
+    """Whatever reads a trajectory later runs no author's code."""
+
+    def bad() -> Step:
+        text = SlyText("Go on.")
+        messages = SlowList([SlyDict(role=SlyText("user"), content=text)])
+        info = SlyDict(note=Twice(), text=text, many=SlowList([True, 1.5]), huge=10**400)
+        return Step(Observation(messages), info=info, calls=SlowList([CallRecord(text, SlyDict(x=1))]))
+
+    (one,) = (group.trajectories[0] for group in play(bad, made).groups if group.task.id == "q0")
+    first, second = one.turns
+    assert second.observation == [{"role": "user", "content": "Go on."}]
+    assert first.info == {"note": "a note", "text": "Go on.", "many": [True, 1.5], "huge": str(10**400)}
+    assert first.calls == [CallRecord("Go on.", {"x": 1})]
+    row = row_of(1, one, TokenNumbers({}))
+    assert '"note": "a note"' in row["turns"]
+
+
+def test_no_number_of_an_environment_ends_the_rollout() -> None:
+    """The mean of numbers whose sum is infinite is theirs; what no float holds is in no metric."""
+    odd = iter([10**400, math.inf, math.nan])
+    result = play(lambda: Step(SEEN, info={"large": 1.5e308, "odd": next(odd)}), samples=3)
+    assert {name: value for name, value in result.metrics.items() if name.startswith("env/")} == {"env/large": 1.5e308}
+    assert not result.dropped
+
+
+@pytest.mark.parametrize(
+    ("method", "bad", "sentence"),
+    [
+        ("__init__", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 2 seconds"),
+        ("tool_schemas", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 2 seconds"),
+        ("tool_schemas", lambda *_: repeat({}), "gave the tool schemas 'repeat({})'; use a list of dictionaries"),
+        ("stop_strings", lambda *_: RELEASE.wait(PATIENCE), "stop_strings() took longer than 2 seconds"),
+        ("stop_strings", lambda *_: "</tool>", "gave the stop strings '</tool>'; use a tuple of texts"),
+    ],
+)
+def test_what_is_asked_before_the_first_action_costs_its_own_episode(
+    method: str, bad: Callable[..., Any], sentence: str
+) -> None:
+    made: list[World] = []
+
+    class Late(World):
+        """Misbehaves in the first episode."""
+
+    def first(self: World, *arguments: Any) -> Any:
+        made.append(self)
+        return bad(self) if made[0] is self else getattr(World, method)(self, *arguments)
+
+    first.__qualname__ = f"Late.{method}"
+    setattr(Late, method, first)
+    (dropped,) = play(lambda: Step(terminated=True, answer="Tavelo"), Late, max_episodes=1).dropped
+    assert sentence in dropped.reason
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sentence"),
+    [
+        (lambda history: repeat({}), "returned repeat; return messages or a SummaryRequest"),
+        (lambda history: [*history.messages, {"role": "user", "content": SlowText()}], "took longer than 2 seconds"),
+        (
+            lambda history: [*history.messages, {"role": "user", "x": raising(KeyboardInterrupt)}],
+            "KeyboardInterrupt was raised",
+        ),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_context_strategy_costs_its_own_episode(
+    chosen: Callable[[Any], Any], sentence: str, asynchronous: bool
+) -> None:
+    class Sly(ContextStrategy):
+        """Chooses badly."""
+
+        def next_context(self, history: Any) -> Any:
+            return self.later(history) if asynchronous else chosen(history)
+
+        async def later(self, history: Any) -> Any:
+            return chosen(history)
+
+    (dropped,) = play(lambda: Step(SEEN), context=Sly()).dropped
+    assert sentence in dropped.reason
+
+
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        (10**400, "reward sly of episode q0/0 is '1000"),
+        (raising(KeyboardInterrupt), "reward sly of episode q0/0 failed with RuntimeError: KeyboardInterrupt"),
+        (SlowText(), "reward sly of episode q0/0 took longer than 2 seconds"),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_reward_that_is_no_number_costs_its_own_episode(score: Any, sentence: str, asynchronous: bool) -> None:
+    class Sly(RewardFn):
+        """Scores q0 badly."""
+
+        name = "sly"
+
+        def score(self, trajectory: Any) -> Any:
+            value = score if trajectory.task.id == "q0" else 1.0
+            return self.later(value) if asynchronous else value
+
+        async def later(self, value: Any) -> Any:
+            return value
+
+    rewards = [WeightedReward(Sly(), timeout=2.0)]
+    (dropped,) = play(lambda: Step(terminated=True, answer="Tavelo"), rewards=rewards).dropped
+    assert dropped.reason.startswith(sentence)
