@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
@@ -40,11 +41,15 @@ class WorkDisplay:
         self._live = is_terminal(self._stream) if live is None else live
         self._lasting = lasting
         self._works = WorkList()
-        self._printed: dict[Work, float] = {}
-        """When the last line about the work was printed, where lines stay."""
+        self._printed: set[Work] = set()
+        """Work of which a line was printed, where lines stay."""
+        self._said = 0.0
+        """When the last line was."""
+        self._lock = threading.RLock()  # work is told of by several threads
         self._stack = ExitStack()
 
     def __enter__(self) -> WorkDisplay:
+        self._said = time.monotonic()
         if self._live:
             from rich.console import Console
             from rich.live import Live
@@ -67,19 +72,20 @@ class WorkDisplay:
 
     def show(self, work: Work) -> None:
         """The work begins, advances or has ended."""
-        self._works.show(work)
-        now = time.monotonic()
-        if work.ended:
-            begun = self._printed.pop(work, None) is not None
-            if begun or (self._lasting and work.count() and work.seconds >= _WORTH_A_LINE):
+        with self._lock:
+            self._works.show(work)
+            if work.ended:
+                begun = work in self._printed
+                self._printed.discard(work)
+                if begun or (self._lasting and work.count() and work.seconds >= _WORTH_A_LINE):
+                    self.say(work.line())
+            elif not self._live and time.monotonic() - self._said >= LINE_SECONDS:
+                self._printed.add(work)
                 self.say(work.line())
-        elif not self._live and work.seconds >= LINE_SECONDS and now - self._printed.get(work, 0.0) >= LINE_SECONDS:
-            self._printed[work] = now
-            self.say(work.line())
 
     def say(self, text: str) -> None:
         """A sentence that stays on the screen."""
-        text = shown(text, self._stream.encoding)
+        text, self._said = shown(text, self._stream.encoding), time.monotonic()
         if self._live:
             self._console.print(text, markup=False, highlight=False)
         else:

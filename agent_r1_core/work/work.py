@@ -6,7 +6,7 @@
             work.advance(1)
 
 Whoever shows work to people asks for it with `watched_by`. Where nobody does, as in a process of its own, it is logged
-every 30 seconds; what takes less is not mentioned.
+every 30 seconds, also while it does not advance; what takes less is not mentioned.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ _LOG = logging.getLogger(__name__)
 LINE_SECONDS = 30.0
 """Between two lines about the same work, where lines stay."""
 _SHOW_SECONDS = 0.1
+_REMIND_SECONDS = 5.0
+"""Between two looks at work that may not advance."""
 
 Show = Callable[["Work"], None]
-"""Called when work begins, now and then as it advances, and when it has ended; in the thread that works."""
+"""Called when work begins, now and then as it advances, and when it has ended, in the thread that works; and every 30
+seconds while it does not advance, in another one."""
 
 
 class Work:
@@ -48,8 +51,12 @@ class Work:
     def advance(self, count: float = 1) -> None:
         """So many more are done."""
         self.done += count
+        self.tell_after(_SHOW_SECONDS if _watchers else LINE_SECONDS)
+
+    def tell_after(self, seconds: float) -> None:
+        """Tell of it, if so many seconds have passed since that was done."""
         now = time.monotonic()
-        if now - self._told >= (_SHOW_SECONDS if _watchers else LINE_SECONDS):
+        if now - self._told >= seconds:
             self._told = now
             _tell(self)
 
@@ -96,13 +103,15 @@ class Work:
 @contextmanager
 def working(what: str, total: float | None = None, *, done: float = 0, unit: str = "") -> Iterator[Work]:
     """Work that goes on while the context lasts; see `Work` for the arguments."""
-    work = Work(what, total, done=done, unit=unit)
+    work, over = Work(what, total, done=done, unit=unit), threading.Event()
     if _watchers:
         _tell(work)
+    threading.Thread(target=_remind, args=(work, over), name="work", daemon=True).start()
     try:
         yield work
     finally:
         work.ended = True
+        over.set()
         if _watchers:
             _tell(work)
 
@@ -117,6 +126,11 @@ def watched_by(show: Show) -> Iterator[None]:
     finally:
         with _lock:
             _watchers.remove(show)
+
+
+def _remind(work: Work, over: threading.Event) -> None:
+    while not over.wait(_REMIND_SECONDS):
+        work.tell_after(LINE_SECONDS)
 
 
 _watchers: list[Show] = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from typing import Any
 
 import pytest
 
-from agent_r1_core.work import Work, WorkDisplay
+from agent_r1_core.work import Work, WorkDisplay, working
+from agent_r1_core.work import work as work_module
 from agent_r1_core.work.display import is_terminal
 
 
@@ -35,6 +37,32 @@ def test_a_pipe_gets_a_line_every_half_minute_and_one_at_the_end(clock: Any) -> 
         r"indexing \x1b[2J: 70 of 100 passages, 70 %, 30 s left",
         r"indexing \x1b[2J: 99 of 100 passages in 1:29",
     ]
+
+
+def test_a_pipe_hears_every_half_minute_of_work_in_short_parts(clock: Any) -> None:
+    stream = io.StringIO()
+    with WorkDisplay(stream, live=False):
+        for number in range(4):
+            with working(f"part {number}", 20) as work:
+                for _ in range(20):
+                    clock.now += 1
+                    work.advance(1)
+    assert re.findall("part .", stream.getvalue()) == ["part 1", "part 1", "part 3", "part 3"], "each ends with a line"
+
+
+def test_a_pipe_hears_of_work_that_does_not_advance(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_module, "_REMIND_SECONDS", 0.001)
+    said = threading.Event()
+
+    class Pipe(io.StringIO):
+        def write(self, text: str) -> int:
+            said.set()
+            return super().write(text)
+
+    with WorkDisplay(stream := Pipe(), live=False), working("merging"):
+        clock.now += 31
+        assert said.wait(30)
+    assert stream.getvalue() == "merging, for 31 s\nmerging in 31 s\n"
 
 
 def test_a_pipe_gets_nothing_of_what_is_quick(clock: Any) -> None:
