@@ -9,6 +9,9 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
 
 
 class _Docstring(str):
@@ -24,9 +27,10 @@ class _Docstring(str):
         return "\n".join([self, "", "Attributes:", *(f"    {name}: {text}" for name, text in described.items())])
 
 
-def show_attributes(cls: type) -> None:
-    """Let the class's docstring list its attributes that have texts, inherited ones too."""
+def show_attributes(cls: T) -> T:
+    """Let the class's docstring list its attributes that have texts, inherited ones too; returns the class."""
     cls.__doc__ = _Docstring(inspect.cleandoc(cls.__doc__ or ""))
+    return cls
 
 
 def _described(cls: type) -> Iterator[tuple[str, str]]:

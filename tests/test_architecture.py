@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "engines": {"models", *CONTRACTS},
     "chat": CONTRACTS,
     "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
-    "learning": {"metrics", "models", "seeds", *CONTRACTS},
+    "learning": {"attribute_texts", "metrics", "models", "seeds", *CONTRACTS},
     "runs": {"config", "health", "parquet", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {

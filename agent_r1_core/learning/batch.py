@@ -14,10 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from agent_r1_core.attribute_texts import show_attributes
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 
+@show_attributes
 @dataclass
 class Advantages:
     """What an algorithm computed from a batch."""
@@ -29,15 +31,18 @@ class Advantages:
     value_mask: Tensor | None = None
     """bool [n, T], where it learns; the action tokens where None."""
     metrics: dict[str, float] = field(default_factory=dict)
+    """What to log of the step, by the names that the algorithm declares."""
     warnings: tuple[str, ...] = ()
     """Sentences that the user should read; a run tells each of them once."""
 
 
+@show_attributes
 @dataclass
 class Batch:
     """One rollout. [n, T] tensors are 0, false or -1 where a row has ended."""
 
     trajectories: list[Trajectory]
+    """[n]: those that did not fail, group by group."""
     ids: Tensor
     """long [n, T]."""
     valid: Tensor

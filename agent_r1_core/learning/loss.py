@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from agent_r1_core.attribute_texts import show_attributes
 from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.meter import Sum
 from agent_r1_core.learning.surrogate import Surrogate, log_ratio, sequence_log_ratio, truncated_importance
 from agent_r1_core.metrics import declared as metric
 
 
+@show_attributes
 @dataclass(frozen=True)
 class LossTokens:
     """The loss tokens of a micro-batch, [tokens] each, in the order of their trajectories.
@@ -27,6 +29,7 @@ class LossTokens:
     sampler_logprobs: Tensor
     """The engine's; 0 at tokens that the policy did not sample."""
     advantages: Tensor
+    """As the algorithm's `advantages` gave them, times importance weights where there are some."""
     weights: Tensor
     """Of the policy's loss: the update's normaliser (LAW 6); 0 at tokens that only the critic learns from."""
     sequence: Tensor
@@ -36,10 +39,13 @@ class LossTokens:
     entropy: Tensor
     """Of the policy's distribution over the token, nats; with gradient where `needs_entropy()` asks for it."""
     reference_logprobs: Tensor | None = None
+    """The reference's, with that role."""
     values: Tensor | None = None
     """V of the state before the token, with gradient."""
     old_values: Tensor | None = None
+    """The same before the update, without gradient."""
     value_targets: Tensor | None = None
+    """What the critic learns."""
     value_weights: Tensor | None = None
     """Of the value loss: a token mean over the update's value tokens."""
     importance: Tensor | None = None
@@ -77,6 +83,7 @@ class LossTokens:
         return (values.detach().float() * chosen).sum(), chosen.sum()
 
 
+@show_attributes
 @dataclass(frozen=True)
 class LossTerms:
     """The losses of a micro-batch: sums of weight times token loss, so that micro-batches add up to the update."""
@@ -86,6 +93,7 @@ class LossTerms:
     value_loss: Tensor | None = None
     """Scalar with gradient to the critic."""
     metrics: dict[str, Sum] = field(default_factory=dict)
+    """What to log: by name a sum and what it is divided by, once all micro-batches are added up."""
 
 
 def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:

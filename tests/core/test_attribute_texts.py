@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import pydoc
+from typing import Any
 
 import pytest
 
 import agent_r1_core
 from agent_r1_core import Step
+from agent_r1_core.learning.batch import Advantages, Batch
+from agent_r1_core.learning.loss import LossTerms, LossTokens
 
 
 def test_help_shows_the_texts_of_attributes() -> None:
@@ -28,6 +32,13 @@ def test_a_docstring_has_the_texts_of_attributes(name: str, attribute: str, text
     shown = inspect.getdoc(getattr(agent_r1_core, name)) or ""
     (line,) = [line for line in shown.splitlines() if line.startswith(f"    {attribute}: ")]
     assert line.endswith(text)
+
+
+@pytest.mark.parametrize("cls", [Batch, Advantages, LossTokens, LossTerms])
+def test_help_says_what_each_field_of_an_algorithms_data_holds(cls: Any) -> None:
+    shown = pydoc.render_doc(cls)
+    for field in dataclasses.fields(cls):
+        assert f" |      {field.name}: " in shown, f"{cls.__name__}.{field.name} has no text"
 
 
 def test_a_class_of_an_author_keeps_its_own_docstring() -> None:
