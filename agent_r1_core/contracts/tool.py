@@ -97,6 +97,10 @@ class Tool(Component):
     model reads "(no result)". It raises `ToolError` to tell the model, in one sentence, why there is no result; any
     other exception becomes an error observation too (LAW 9). `open` is called once per process before the first call,
     `close` at the end, but not in a process that was killed at a deadline.
+
+    In the training process `open`, each call and `close` run in different threads, and calls at once. What serves only
+    the thread that made it, such as an SQLite connection, is made in `run`; or the tool has `isolation = "process"`:
+    then `open`, all calls and `close` run in one thread of each process, one after the other.
     """
 
     description: ClassVar[str] = ""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
-from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory, question
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Task, Trajectory, question
 
+LONGEST_FAILURE = 160
+"""Characters of a failed call's text that a record keeps."""
 LONGEST_QUESTION = 2000
 """Characters of a question that a record keeps; it is there for people, and to tell questions apart."""
 
@@ -54,6 +58,8 @@ class EpisodeRecord:
     """The evaluation set; empty if there is one without a name."""
     tool_errors: int | None = None
     """Tool calls that were answered with an error; None: recorded by a version that did not count them."""
+    tool_failures: dict[str, int] = field(default_factory=dict)
+    """How many of them have the same tool and text, as `tool: text`, in which `#` stands for each number."""
 
     @property
     def failed(self) -> bool:
@@ -75,6 +81,7 @@ class EpisodeRecord:
             for name, value in turn.rewards.items():
                 process[name] = process.get(name, 0.0) + value
         hops = metadata.get("hops")
+        failures = [_failure(call) for turn in turns for call in turn.calls if call.error is not None]
         return cls(
             task=encodable(task.id),
             sample=trajectory.sample,
@@ -97,7 +104,8 @@ class EpisodeRecord:
             kind=_text(metadata.get("kind")),
             source=_text(metadata.get("source")),
             set=set_name,
-            tool_errors=sum(call.error is not None for turn in turns for call in turn.calls),
+            tool_errors=len(failures),
+            tool_failures=dict(Counter(failures)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -129,6 +137,12 @@ def episode_records(
     """
     everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
     return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
+
+
+def _failure(call: CallRecord) -> str:
+    """A failed call's tool and text on one line; those that differ in numbers alone, such as ids, have one text."""
+    text = re.sub(r"\d+", "#", " ".join(f"{call.name}: {call.error}".split()))[:LONGEST_FAILURE]
+    return encodable("".join(character if character.isprintable() else "?" for character in text))
 
 
 def _text(value: Any) -> str | None:

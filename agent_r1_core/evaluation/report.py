@@ -194,12 +194,14 @@ def report(
 
 
 def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
-    """A sentence if a notable share of the tool calls ended in errors."""
+    """A sentence if a notable share of the tool calls ended in errors, with the commonest one."""
     counted = [episode for episode in episodes if episode.tool_errors is not None]
     calls, errors = sum(one.tool_calls for one in counted), sum(one.tool_errors or 0 for one in counted)
-    return (
-        [f"{errors} of {calls} tool calls ended in errors"] if errors and errors >= NOTABLE_TOOL_ERRORS * calls else []
-    )
+    if not errors or errors < NOTABLE_TOOL_ERRORS * calls:
+        return []
+    failures: Counter[str] = sum((Counter(one.tool_failures) for one in counted), Counter())
+    commonest = [f"; {times} of them: {failure}" for failure, times in failures.most_common(1)]
+    return [f"{errors} of {calls} tool calls ended in errors{''.join(commonest)}"]
 
 
 def _why(failed: Sequence[EpisodeRecord]) -> str:

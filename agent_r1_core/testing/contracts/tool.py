@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,6 +97,27 @@ class ToolContract(ComponentContract):
         finally:
             tool.close()
         assert first == second, f"the same call in two episodes gave {first!r} and {second!r}; keep state in context"
+
+    def test_open_its_calls_and_close_may_run_in_different_threads(self, tmp_path: Path) -> None:
+        tool = self.make()
+        if tool.isolation == "process":
+            return  # there they run in one thread
+        steps: dict[str, Callable[[], Any]] = {
+            "open()": partial(tool.open, self.resources(tmp_path)),
+            "a call": partial(self.call, tool, self.arguments),
+            "another call": partial(self.call, tool, self.arguments),
+            "close()": tool.close,
+        }
+        with ExitStack() as threads:  # all at once, since a new one may get the identity of one that ended
+            for step, function in steps.items():
+                thread = threads.enter_context(ThreadPoolExecutor(1))
+                try:
+                    thread.submit(function).result()
+                except Exception as error:
+                    raise AssertionError(
+                        f"{step} failed in another thread ({type(error).__name__}: {error}); make what belongs to a "
+                        'thread in run(), or set isolation = "process", where open(), all calls and close() share one'
+                    ) from error
 
     def test_a_refusal_is_a_sentence_for_the_model(self, tmp_path: Path) -> None:
         if self.refused is None:

@@ -206,19 +206,30 @@ def calling(task_id: str, errors: int, calls: int = 5, **more: object) -> Group:
 def test_a_result_says_that_its_tool_calls_failed() -> None:
     lost = calling("lost", 5, status=EndStatus.FAILED)
     result = scored([calling("a", 1), calling("b", 0), lost], sampling=GREEDY, conditions=["a remark"])
-    assert result.conditions == ("a remark", "1 of 10 tool calls ended in errors")
+    assert result.conditions == ("a remark", "1 of 10 tool calls ended in errors; 1 of them: x: away")
     assert result.metrics["tool_errors"].mean == 0.5
     assert scored([calling("a", 5), calling("b", 5)], sampling=GREEDY).conditions == (
-        "10 of 10 tool calls ended in errors",
+        "10 of 10 tool calls ended in errors; 10 of them: x: away",
     )
     few = scored([calling("a", 1), calling("b", 0, 6)], sampling=GREEDY)
     assert (few.conditions, few.metrics["tool_errors"].mean) == ((), 0.5), "below 10 %"
     assert scored([group("a", "Paris")], sampling=GREEDY).conditions == ()
 
 
+def test_the_commonest_failure_of_a_tool_is_quoted_whatever_numbers_it_names() -> None:
+    shared = [f"Error: sql failed: made in thread {140_000 + i},\nused in \x1b[1m{i}" for i in range(3)]
+    calls = [CallRecord("sql", error=text) for text in (*shared, "Error: no such table", None)]
+    made = group("a", "Paris")
+    made.trajectories[0].turns[0].calls = calls
+    assert scored([made], sampling=GREEDY).conditions == (
+        "4 of 5 tool calls ended in errors; 3 of them: sql: Error: sql failed: made in thread #, used in ?[#m#",
+    )
+
+
 def test_records_from_before_tool_errors_were_counted_have_no_such_score() -> None:
     (record,) = episode_records([calling("a", 5)])
-    old = EpisodeRecord.from_json({key: value for key, value in record.to_json().items() if key != "tool_errors"})
+    new = ("tool_errors", "tool_failures")
+    old = EpisodeRecord.from_json({key: value for key, value in record.to_json().items() if key not in new})
     result = report([old], sampling=GREEDY)
     assert (result.conditions, "tool_errors" in result.metrics) == ((), False)
 

@@ -58,7 +58,9 @@ def test_the_same_scores_come_from_the_episodes_alone(run: Run) -> None:
     assert differences(file.recorded, file.rescored()) == []
     assert result.metrics.keys() > {"exact_match", "pass@2", "reward/shaped", "retrieval_recall"}
     assert result.breakdowns["hops"].keys() == {"1", "2"}
-    assert result.conditions == ("a remark", "10 of 20 tool calls ended in errors"), "once, though scored again"
+    assert result.conditions == ("a remark", "10 of 20 tool calls ended in errors; 10 of them: wiki_search: away"), (
+        "once, though scored again"
+    )
 
 
 def test_so_do_those_of_several_sets_and_the_one_that_chooses_enters_no_mean(run: Run) -> None:

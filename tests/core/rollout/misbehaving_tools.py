@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sqlite3
 import subprocess
 import threading
 import time
@@ -203,6 +204,18 @@ class Index(Tool):
     def run(self, arguments: Any, context: ToolContext) -> str:
         """How many there are."""
         return f"{len(self.titles)} {self.config.unit}: {', '.join(self.titles)}"
+
+
+class Sql(Tool):
+    """Adds in a database whose connection serves only the thread that made it."""
+
+    def open(self, resources: ToolResources) -> None:
+        """Connect."""
+        self.connection = sqlite3.connect(":memory:")
+
+    def run(self, arguments: Any, context: ToolContext) -> int:
+        """Ask the database."""
+        return int(self.connection.execute("SELECT 1 + 1").fetchone()[0])
 
 
 class Closed(Tool):

@@ -216,6 +216,12 @@ def test_a_process_keeps_tools_apart(tools):
     assert broken.error
 
 
+def test_the_calls_of_an_isolated_tool_run_in_the_thread_that_opened_it(tools):
+    for isolation, text in (("process", "2"), ("thread", "Error: Sql failed with ProgrammingError: SQLite objects")):
+        results = run(ToolRunner(made(tools, "Sql"), isolation={"Sql": isolation}), *[("Sql", {})] * 4)
+        assert (all if isolation == "process" else any)(result.text.startswith(text) for result in results)
+
+
 def test_an_isolated_tool_gets_its_configuration_and_corpora(tools):
     index = tools.Index(tools.Index.Config(unit="texts"))
     index.name = "index"

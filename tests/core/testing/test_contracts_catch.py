@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,28 @@ def test_a_tool_that_pays_what_it_may_not(tmp_path: Path) -> None:
 def test_a_tool_that_keeps_state_between_calls(tmp_path: Path) -> None:
     found = failures(ToolContract, Stateful, tmp_path, arguments={"expression": "1+1"}, expected="2")
     assert found == {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}
+
+
+class OfOneThread(Calculator):
+    """Keeps a connection that serves only the thread that made it."""
+
+    def open(self, resources: Any) -> None:
+        self.connection = sqlite3.connect(":memory:")
+
+    def run(self, arguments: Any, context: Any) -> Any:
+        return str(self.connection.execute("SELECT 1 + 1").fetchone()[0])
+
+    def close(self) -> None:
+        if hasattr(self, "connection"):
+            self.connection.close()
+
+
+def test_a_tool_whose_calls_work_only_in_the_thread_that_opened_it(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"arguments": {"expression": "1+1"}, "expected": "2"}
+    found = failures(ToolContract, OfOneThread, tmp_path, **given)
+    assert found == {"open_its_calls_and_close_may_run_in_different_threads"}
+    apart = type("Apart", (OfOneThread,), {"isolation": "process"})
+    assert failures(ToolContract, apart, tmp_path, **given) == set()
 
 
 def test_a_tool_that_refuses_without_a_word(tmp_path: Path) -> None:
