@@ -62,7 +62,8 @@ class ToolContext:
     """`time.monotonic()` at which the call is given up."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Numbers that the tool records about this call, by the names that it declares in `Tool.metrics`; their means over
-    calls are logged as `tools/<tool>/<name>`."""
+    calls are logged as `tools/<tool>/<name>`. The monitor `tools_away` watches `away`: 1 where the service behind the
+    tool did not answer, else 0."""
     rewards: list[float] = field(default_factory=list)
     """What `reward` was given."""
 

@@ -239,6 +239,14 @@ MONITORS: tuple[Monitor, ...] = (
         needs="tools",
     ),
     Monitor(
+        "tools_away",
+        metric.TOOL_AWAY,
+        AtLeast(threshold=0.1, steps=2),
+        "{value} of the calls of a tool found the service behind it away (alarm at {limit})",
+        "a look at the service, and a resume from a checkpoint of before it went",
+        needs="tools",
+    ),
+    Monitor(
         "failed_episodes",
         metric.ROLLOUT_FAILED,
         AtLeast(threshold=0.1, steps=3),

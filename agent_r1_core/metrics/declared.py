@@ -89,6 +89,13 @@ BASELINE_FAILED = Metric(
 TOOL_CALLS = Metric("tools/calls", "tool calls of the step")
 TOOL_ERRORS = Metric("tools/errors", "tool calls that were answered with an error", better="lower")
 TOOL_TIMEOUTS = Metric("tools/timeouts", "tool calls that exceeded their time-out", better="lower")
+TOOL_AWAY = Metric(
+    "tools/away",
+    "calls that found the service behind their tool away, of the tool with the largest share; of tools that record "
+    "`away` (0 or 1 a call)",
+    unit="share",
+    better="lower",
+)
 CALLS_OF_TOOL = Metric("tools/<tool>/calls", "calls of this tool")
 ERRORS_OF_TOOL = Metric("tools/<tool>/errors", "calls of this tool that were answered with an error", better="lower")
 SECONDS_OF_TOOL = Metric("tools/<tool>/seconds", "mean time of a call of this tool", unit="s", better="lower")

@@ -14,6 +14,9 @@ from agent_r1_core.trajectory import Group, Trajectory
 if TYPE_CHECKING:
     from agent_r1_core.rollout import RolloutResult, ToolCounts
 
+_AWAY = "away"
+"""What tools call their record of whether the service behind them was away."""
+
 
 def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     """All metrics of a rollout, by declared name."""
@@ -87,7 +90,10 @@ def tool_metrics(tools: ToolCounts) -> dict[str, float]:
             metrics[metric.CALLS_OF_TOOL.of(name)] = float(count.calls)
             metrics[metric.ERRORS_OF_TOOL.of(name)] = float(count.errors)
             metrics[metric.SECONDS_OF_TOOL.of(name)] = count.seconds / count.calls
-            metrics |= {f"tools/{name}/{key}": mean_of_sum(total, n) for key, (total, n) in count.numbers.items()}
+            numbers = {key: mean_of_sum(total, n) for key, (total, n) in count.numbers.items()}
+            metrics |= {f"tools/{name}/{key}": value for key, value in numbers.items()}
+            if _AWAY in numbers:
+                metrics[metric.TOOL_AWAY] = max(metrics.get(metric.TOOL_AWAY, 0.0), numbers[_AWAY])
     return metrics
 
 

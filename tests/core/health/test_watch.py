@@ -36,6 +36,19 @@ def echo_trap() -> list[dict[str, float]]:
     return lines
 
 
+def test_a_service_that_was_gone_for_most_of_a_run_stands_in_the_verdict() -> None:
+    """Though most calls were answered, by a cache."""
+    lines = [
+        {"step": step, "tools/calls": 20.0, "tools/errors": 4.0, "tools/away": 0.2 if step > 2 else 0.0}
+        for step in range(1, 9)
+    ]
+    assert verdict(Watch(HealthConfig()).replay(lines), 8).splitlines() == [
+        "health: alarms stand after 8 steps: tools_away since step 3",
+        "tools_away: 0.2 of the calls of a tool found the service behind it away (alarm at 0.1), since step 3; what "
+        "usually helps: a look at the service, and a resume from a checkpoint of before it went",
+    ]
+
+
 def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     alarms = Watch(HealthConfig()).replay(echo_trap())
     assert [(alarm.step, alarm.monitor, alarm.event, alarm.since) for alarm in alarms] == [
@@ -156,7 +169,10 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "idle"),
     [
-        (["tools=[]"], {"tool_calls", "tool_errors", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE}),
+        (
+            ["tools=[]"],
+            {"tool_calls", "tool_errors", "tools_away", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE},
+        ),
         (
             ["training.samples_per_task=1"],
             {"group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},

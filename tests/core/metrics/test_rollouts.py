@@ -78,6 +78,17 @@ def test_each_tool_has_metrics_of_its_own() -> None:
     assert Catalogue().undeclared(metrics) == ["tools/search/hits"], "the tool itself declares what it records"
 
 
+def test_a_service_that_is_away_is_seen_beside_tools_that_answer() -> None:
+    counts = ToolCounts({"search": ToolCount(), "calculator": ToolCount(), "browser": ToolCount()})
+    for away in (0.0, 1.0, 1.0, 1.0):
+        counts.by_tool["search"].add(error=bool(away), seconds=0.0, numbers={"away": away})
+        counts.by_tool["browser"].add(error=False, seconds=0.0, numbers={"away": 0.0})
+        counts.by_tool["calculator"].add(error=False, seconds=0.0, numbers={})
+    assert tool_metrics(counts)["tools/away"] == 0.75
+    del counts.by_tool["search"], counts.by_tool["browser"]
+    assert "tools/away" not in tool_metrics(counts), "no tool tells"
+
+
 def test_numbers_as_large_as_floats_have_a_mean_and_what_no_float_holds_has_none() -> None:
     largest = sys.float_info.max
     one = make_trajectory([((1,), (2,))] * 3)
