@@ -22,6 +22,7 @@ from agent_r1_core.training.recorder import Recorder
 from agent_r1_core.training.resume import (
     check_plugin_files,
     check_resumable,
+    finished_run,
     recorded_plugins,
 )
 from agent_r1_core.training.running import run_async, termination_interrupts
@@ -192,6 +193,11 @@ def train_resolved(
     listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         listener.note(warning)
+    finished = finished_run(resolved, force) if resume else None
+    if finished is not None:
+        steps = resolved.config.training.steps
+        listener.note(f"{finished.path} has completed all its {steps} steps; set training.steps for more")
+        return finished
     recorder = Recorder(listener)
     with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note) as site:
         begin = _resume_run if resume else _start_run

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.config.components import find_blocks
 from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.opening import DOCUMENT, read_bytes
+from agent_r1_core.runs.checksums import damage_of_model
+from agent_r1_core.runs.events_file import turning_point
 from agent_r1_core.runs.reading.ranges import ranges
 from agent_r1_core.runs.run import Run
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
-    *("training.steps", "checkpoint", "health", "trackers", "recording", "run", "engine.max_episodes", "distributed"),
+    *("training.steps", "checkpoint", "health", "trackers", "recording", "engine.max_episodes", "distributed"),
     *("evaluation.every", "evaluation.greedy", "evaluation.size", "evaluation.sample", "evaluation.at_start"),
     "evaluation.at_end",
 )
@@ -61,6 +63,42 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     sentences = resolved.registry.check_same(recorded_plugins(run.path))
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; use --force to continue anyway")
+
+
+def finished_run(resolved: ResolvedConfig, force: bool) -> Run | None:
+    """The run that a configuration means, open for reading, if a resume has nothing to do: all its steps are done and
+    recorded, its files are whole, and no setting differs from those that it ended with.
+
+    Raises:
+        RunError: as `check_resumable`.
+    """
+    settings = resolved.config.run
+    path = None if settings.name is None else Path(settings.dir, settings.name)
+    if path is None or not Run.is_run(path):
+        return None
+    run = Run.open(path)
+    if not _is_done(run, resolved):
+        return None
+    check_resumable(run, resolved, force)
+    return run
+
+
+def _is_done(run: Run, resolved: ResolvedConfig) -> bool:
+    with suppress(RunError):  # whoever goes on with a damaged run says what is damaged
+        last = turning_point(run.events())
+        if (
+            last is None
+            or last.event != "finished"
+            or _differences(run.config(), resolved.dump(), resolved.sources, ())
+        ):
+            return False
+        steps, newest = resolved.config.training.steps, run.checkpoints.latest()
+        if [line["step"] for line in run.metrics()] != list(range(1, steps + 1)):
+            return False
+        if newest is None or newest.step != steps or newest.damage() is not None:
+            return False
+        return run.model.is_dir() and damage_of_model(run.model) is None
+    return False
 
 
 def recorded_plugins(path: Path) -> list[dict[str, Any]]:
@@ -206,19 +244,25 @@ def _without_places(tree: dict[str, Any], registry: Registry) -> dict[str, Any]:
     return tree
 
 
-def _differences(then: dict[str, Any], now: dict[str, Any], set_now: Collection[str], prefix: str = "") -> list[str]:
-    """Keys whose values differ, except those that may. A key that the run's record lacks, since agent-r1 had no such
-    option then, differs only where somebody sets it now."""
+def _differences(
+    then: dict[str, Any],
+    now: dict[str, Any],
+    set_now: Collection[str],
+    changeable: Collection[str] = CHANGEABLE,
+    prefix: str = "",
+) -> list[str]:
+    """Keys whose values differ, except those that may and the run's place. A key that the run's record lacks, since
+    agent-r1 had no such option then, differs only where somebody sets it now."""
     different = []
     for key in sorted(then.keys() | now.keys()):
         name = f"{prefix}{key}"
-        if name in CHANGEABLE or name == "sources" or _chosen(name, now.get(key)):
+        if name in changeable or name in ("sources", "run") or _chosen(name, now.get(key)):
             continue
         if key not in then and not any(one == name or one.startswith(f"{name}.") for one in set_now):
             continue
         old, new = then.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            different += _differences(old, new, set_now, f"{name}.")
+            different += _differences(old, new, set_now, changeable, f"{name}.")
         elif old != new:
             different.append(name)
     return different

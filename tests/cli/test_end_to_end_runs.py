@@ -256,11 +256,29 @@ def test_force_replaces_a_run(agent_r1: Invoke, changed: Changed) -> None:
     assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
 
 
-def test_a_finished_run_says_how_to_train_it_further(agent_r1: Invoke, small: list[str]) -> None:
-    assert agent_r1("train", *small).exit_code == 0
+def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_further(
+    agent_r1: Invoke, small: list[str]
+) -> None:
+    def state() -> dict[Path, tuple[int, bytes | None]]:
+        entries = [Path("runs"), *Path("runs").rglob("*")]
+        return {entry: (entry.stat().st_mtime_ns, entry.read_bytes() if entry.is_file() else None) for entry in entries}
+
+    first = agent_r1("train", *small)
+    assert first.exit_code == 0
+    before = state()
     done = agent_r1("train", "runs/small", "--resume")
     assert done.exit_code == 0
     assert done.stderr.startswith("runs/small has completed all its 2 steps; set training.steps for more\n")
+    assert done.stdout == first.stdout
+    assert agent_r1("train", *small, "--resume").exit_code == 0
+    assert state() == before
+    refused = agent_r1("train", "runs/small", "--resume", "training.lr=1")
+    assert "started with other values of training.lr;" in refused.stderr
+    assert state().keys() == before.keys()
+
+    judged = agent_r1("train", "runs/small", "--resume", "health.early_stop=true")
+    assert judged.exit_code == 0, judged.stderr
+    assert Run.open("runs/small").setting("health.early_stop") is True, "what differs is recorded"
 
 
 def test_a_run_without_rewards_is_told_before_it_begins(agent_r1: Invoke, changed: Changed) -> None:
