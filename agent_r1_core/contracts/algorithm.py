@@ -60,8 +60,9 @@ class DenseConfig(AlgorithmConfig):
     gamma_turn: float = Field(1.0, ge=0, le=1)
     """Discount per turn: what follows a turn counts this much less to its actions, however many tokens they have."""
     process_scale: float | None = Field(None, gt=0)
-    """Root mean square, over the batch's turns, to which process rewards are scaled; null: they stay as they are. Then
-    their weights count only relative to one another, and rewards that few turns get grow."""
+    """Root mean square, over the batch's turns, to which process rewards p are scaled: p becomes process_scale x p /
+    sqrt(mean p^2), and their weights count only relative to one another, and rewards that few turns get grow. null:
+    they stay as they are."""
 
 
 class Algorithm(Component):

@@ -29,7 +29,8 @@ def turn_level_gae(
     d_k = r_k + gamma_turn V_{k+1} - V_k,  A_k = d_k + gamma_turn lam_turn A_{k+1},  with V_{K+1} the bootstrap.
 
     Then GAE with `gamma` and `lam` over the tokens of each turn alone: A_k + V_k is the reward of its last action
-    token, the others have none, and nothing follows it.
+    token, the others have none, and nothing follows it. The code of RAGEN and of VAGEN takes V_k at the turn's last
+    action token; with lam_turn 1 that is the same, since A_k + V_k does not depend on any V but the bootstrap.
 
     Args:
         rewards, values: [n, T].

@@ -9,7 +9,8 @@ advantage is negative (1912.09729), and so is the value loss.
 With `gae: turn` (preset `turn_gae`) GAE runs on two levels, as in RAGEN (2504.20073): over turns k, with V_k the value
 at the turn's first action token and r_k the turn's reward, d_k = r_k + gamma_turn V_{k+1} - V_k and
 A_k = d_k + gamma_turn lam_turn A_{k+1}; then over the tokens of each turn alone, whose last one earns A_k + V_k. A turn
-is what the trajectory calls one, rewarded or not.
+is what the trajectory calls one, rewarded or not. RAGEN's own code takes V_k at the turn's last action token, which is
+the same with lam_turn 1: A_k + V_k is then the discounted sum of the rewards from turn k on.
 
 The preset `starpo_s` is StarPO-S (2504.20073) with PPO's advantages: the quarter of the groups with the largest std of
 their returns, a wider upper clip and no KL.

@@ -30,6 +30,17 @@ def turns_of(row: int) -> list[list[int]]:
     return [[t for t, index in enumerate(TURN[row]) if index == turn] for turn in sorted({*TURN[row]} - {-1})]
 
 
+def test_where_in_a_turn_its_value_is_read_makes_no_difference_with_lam_turn_1() -> None:
+    """RAGEN reads it at the last token: with other values at first tokens, the last ones have the same targets."""
+    rewards, values, turn, bootstrap = a_batch()
+    first, last = turn_borders(turn)
+    for lam_turn, same in ((1.0, True), (0.7, False)):
+        options = (0.9, 0.8, 0.95, lam_turn, bootstrap)
+        _, targets = turn_level_gae(rewards, values, turn, *options)
+        _, moved = turn_level_gae(rewards, values + 3.0 * first, turn, *options)
+        assert torch.allclose(targets[last], moved[last], atol=1e-5) is same
+
+
 def test_bi_level_gae_is_the_naive_loop() -> None:
     for seed, (gamma, lam, gamma_turn, lam_turn) in enumerate([(1, 1, 0.95, 1), (0.9, 0.8, 0.7, 0.6), (1, 0, 1, 0)]):
         rewards, values, turn, bootstrap = a_batch(seed)
