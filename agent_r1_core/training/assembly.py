@@ -153,6 +153,9 @@ def assemble(
     names = [name for split in splits for name in set_names(config, split)]
     resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
     source = _first_model(resolved, checkpoint, note)
+    tools = [block.name.rpartition("/")[2] for block in config.tools]
+    for sentence in source.unknown_tools(tools) if checkpoint is None else ():
+        note(sentence)
     shape = model_shape(source.folder)
     _check_positions(resolved, shape)
     dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
 
 BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
+_TOOLS: dict[str, tuple[str, ...]] = {"tiny": ("calculator", "wiki_search"), "tiny-worlds": ()}
+"""The tools with which each bundled model was made."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,19 @@ class ModelSource:
         """Plain data, for reports."""
         policy = None if self.policy is None else self.policy.to_json()
         return {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
+
+    def unknown_tools(self, tools: Sequence[str]) -> list[str]:
+        """One sentence if a bundled model is given tools with which it was not made: it knows no language in which it
+        could read what they are for."""
+        known = _TOOLS.get(self.folder.name, ()) if self.origin == "bundled" else tools
+        unknown = [tool for tool in tools if tool not in known]
+        if not unknown:
+            return []
+        made_with = f"the tools {' and '.join(known)}" if known else "no tool"
+        return [
+            f"the bundled model {self.folder.name} was made with {made_with} and knows no other, so it will hardly call "
+            f"{', '.join(unknown)}; set model.name to an instruct model for tools of your own"
+        ]
 
     def chosen_among(self, tasks: Sequence[Task]) -> list[str]:
         """One sentence if some of these tasks chose the policy among several checkpoints: its score on them is then

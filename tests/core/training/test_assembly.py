@@ -94,6 +94,14 @@ def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_p
         assemble(resolved, learning=False, splits=("eval",))
 
 
+def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know(tmp_path: Path) -> None:
+    keys = ["model={name: tiny-worlds, dtype: float32}", "threads=1", "tasks.eval.size=1"]
+    said: list[str] = []
+    assemble(load_config("default", keys), learning=False, splits=("eval",), note=said.append)
+    (note,) = [text for text in said if "bundled model" in text]
+    assert "will hardly call wiki_search;" in note
+
+
 def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
     keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
     parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))

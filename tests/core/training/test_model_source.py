@@ -8,13 +8,26 @@ import pytest
 from agent_r1_core.errors import ModelError, RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.model_source import find_local_model, find_model
+from agent_r1_core.training.model_source import BUNDLED, find_local_model, find_model
 
 
 def test_the_bundled_model_is_found_by_its_name() -> None:
     source = find_model("tiny")
     assert source.origin == "bundled"
     assert (source.folder / "model.safetensors").is_file()
+
+
+def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
+    for folder in (path for path in BUNDLED.iterdir() if (path / "config.json").is_file()):
+        (note,) = find_model(folder.name).unknown_tools(["wiki_search", "dice"])
+        made_with = "the tools calculator and wiki_search" if folder.name == "tiny" else "no tool"
+        assert note.startswith(f"the bundled model {folder.name} was made with {made_with} and knows no other, so it")
+        assert note.partition("call ")[2].startswith("dice;" if folder.name == "tiny" else "wiki_search, dice;")
+    assert find_model("tiny").unknown_tools(["calculator", "wiki_search"]) == []
+
+
+def test_a_model_from_elsewhere_may_know_any_tool(tmp_path: Path) -> None:
+    assert find_model(str(tiny_model_folder(tmp_path / "noise"))).unknown_tools(["dice"]) == []
 
 
 def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> None:
