@@ -3,9 +3,10 @@
     python scripts/torture.py
     python scripts/torture.py --parts files,soak --share 0.1
 
-Parts: kills (100 runs are killed once or twice, and resumed), workers (20 kills of processes of runs on Ray and, for
-root, of machines), threads and processes (1,000 hostile calls each), files (2,000 corrupted files), soak (500 steps
-with hangs). `--share` tries less of everything. Every fault is printed; the exit status is 1 if there is one.
+Parts: kills (100 runs are killed once or twice, and resumed), crash points (a short run is killed, or fails, at every
+call that changes a file, and is resumed), workers (20 kills of processes of runs on Ray and, for root, of machines),
+threads and processes (1,000 hostile calls each), files (2,000 corrupted files), soak (500 steps with hangs). `--share`
+tries less of everything. Every fault is printed; the exit status is 1 if there is one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from attacks.crash_points import walk_crash_points
 from attacks.files import corrupt_files
 from attacks.kills import kill_runs
 from attacks.outcome import HEADER, Outcome, Part, Plan
@@ -26,6 +28,7 @@ from attacks.workers import kill_workers
 
 PARTS: dict[str, Part] = {
     "kills": kill_runs,
+    "crash points": walk_crash_points,
     "workers": kill_workers,
     "threads": call_in_threads,
     "processes": call_in_processes,

@@ -92,10 +92,10 @@ def kill_runs(plan: Plan) -> Outcome:
             if None in (*ends, resumed):
                 outcome.faults.append(f"{attack}: a command did not end within {PATIENCE:g} seconds")
             outcome.counts["resumed"] += resumed == 0
-            differences = _differences(expected, run)
-            if differences:
-                more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
-                outcome.faults.append(f"{attack}: {', '.join(differences[:3])}{more}")
+            faults = differences(expected, run)
+            if faults:
+                more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
+                outcome.faults.append(f"{attack}: {', '.join(faults[:3])}{more}")
     return outcome
 
 
@@ -147,7 +147,7 @@ def _judge_events(run: RunReader) -> list[str]:
     return faults
 
 
-def _differences(expected: dict[str, Any], run: Path) -> list[str]:
+def differences(expected: dict[str, Any], run: Path) -> list[str]:
     """What of the run is not as in the undisturbed one."""
     try:
         found = fingerprint(run)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from planting import plant
 
-SHARES = {"threads": 0.05, "processes": 0.03, "files": 0.02, "soak": 0.04, "kills": 0.02}
+SHARES = {"threads": 0.05, "processes": 0.03, "files": 0.02, "soak": 0.04, "kills": 0.02, "crash points": 0.002}
 
 
-COLD = ("kills", "processes")
+COLD = ("kills", "crash points", "processes")
 """Parts that kill processes of theirs."""
 MISSES = (
     ("soak", "soak.py", '\nNAME = "wiki_search"', '\nNAME = "moody"', "the tool"),

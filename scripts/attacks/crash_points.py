@@ -1,0 +1,160 @@
+"""Walks a short run from one file-system call to the next: at each it is killed, or the call fails, and a resume must
+leave what an undisturbed run leaves, bit for bit. SQLite is tested like this.
+
+Every fifth resume is killed at one of its calls as well. What the faults are and what is not seen of C code stands in
+`fault_layer.py`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attacks.fault_layer import FAULTS, Fault, FaultLayer
+from attacks.kills import differences, fingerprint
+from attacks.outcome import Outcome, Plan
+
+SETTINGS = (
+    "deterministic=true",
+    "threads=1",
+    "model.dtype=float32",
+    "tasks.train.size=4",
+    "tasks.eval.size=1",
+    "env.max_turns=2",
+    "engine.max_new_tokens=12",
+    "training.steps=2",
+    "training.tasks_per_step=1",
+    "training.samples_per_task=2",
+    "evaluation={every: 1, at_start: false}",
+    "checkpoint={every: 1, keep: 1, background: false}",
+)
+PATIENCE = 120.0
+"""Seconds that a command may take."""
+AGAIN = 5
+"""Of so many resumes one is killed."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A fault of a run, and one of its resume."""
+
+    fault: Fault
+    again: Fault | None
+
+    def __str__(self) -> str:
+        return f"{self.fault.kind} at call {self.fault.at}" + (f", then at {self.again.at}" if self.again else "")
+
+
+@dataclass
+class Walked:
+    """What came of a point."""
+
+    hits: list[tuple[str, bool]]
+    """What was aimed at, and whether it was reached."""
+    faults: list[str]
+
+
+def walk_crash_points(plan: Plan) -> Outcome:
+    """Every call, with every fault; with a share, calls that the seed draws."""
+    outcome, walker = Outcome("crash points"), _Walker(plan.folder)
+    folder = plan.folder / "whole"
+    status = walker.command(folder, None)
+    if status != 0:
+        outcome.faults.append(f"the undisturbed run ended with status {status}: {_said(folder)}")
+        return outcome
+    calls = folder.with_suffix(".trace").read_text().splitlines()
+    outcome.counts["calls of a run"] = len(calls)
+    rng, expected = random.Random(plan.seed), fingerprint(folder / "run")
+    every = [Fault(kind, at) for at in range(1, len(calls) + 1) for kind in FAULTS]
+    drawn = sorted(rng.sample(range(len(every)), plan.times(len(every))))
+    points = [
+        Point(every[index], Fault("kill", rng.randint(1, len(calls) + 1 - every[index].at)) if not at % AGAIN else None)
+        for at, index in enumerate(drawn)
+    ]
+    with ThreadPoolExecutor(plan.workers) as pool:
+        for point, walked in zip(points, pool.map(lambda point: walker.walk(point, expected), points), strict=True):
+            for target, reached in walked.hits:
+                outcome.attack(target, reached)
+            outcome.counts[point.fault.kind] += 1
+            where = calls[point.fault.at - 1]
+            outcome.faults += [f"{point} ({where}): {fault}" for fault in walked.faults]
+    return outcome
+
+
+class _Walker:
+    """Attacks runs in forks of a process that has imported everything."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload(["agent_r1_transformers.engine", "agent_r1_core.training.trainer"])
+
+    def walk(self, point: Point, expected: dict[str, Any]) -> Walked:
+        """Attack a run and its resume, let another resume end it, and compare."""
+        folder = self._folder / f"{point.fault.kind}-{point.fault.at}"
+        walked = Walked([], [])
+        for fault, target in ((point.fault, f"a run ({point.fault.kind})"), (point.again, "a resume (kill)")):
+            if fault is not None:
+                status = self.command(folder, fault)
+                walked.hits.append((target, bool(folder.with_suffix(".trace").read_text())))
+                walked.faults += _judge(fault, status, folder)
+        status = self.command(folder, None)
+        if status != 0:
+            walked.faults.append(f"its resume ended with status {status}: {_said(folder)}")
+        walked.faults += differences(expected, folder / "run")[:3]
+        if not walked.faults:
+            shutil.rmtree(folder)
+        return walked
+
+    def command(self, folder: Path, fault: Fault | None) -> int | None:
+        """Begin the run in a folder, or resume it if it has begun; returns the status, None if it did not end."""
+        folder.mkdir(exist_ok=True)
+        folder.with_suffix(".trace").unlink(missing_ok=True)
+        run = folder / "run"
+        begun = (run / "config.yaml").is_file()
+        place = (str(run), "--resume") if begun else ("default", f"run.dir={folder}", "run.name=run", "--force")
+        process = self._forks.Process(target=_train, args=([*place, *(() if begun else SETTINGS)], folder, fault))
+        process.start()
+        process.join(PATIENCE)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            return None
+        return process.exitcode
+
+
+def _train(arguments: list[str], folder: Path, fault: Fault | None) -> None:
+    """The command `train`, in this process, with its files under attack; what it says goes to a file."""
+    said = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(said, stream)
+    os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    from agent_r1_cli.main import main
+
+    FaultLayer(folder, fault, folder.with_suffix(".trace")).install()
+    sys.argv = ["agent-r1", "train", *arguments]
+    main()
+
+
+def _judge(fault: Fault, status: int | None, folder: Path) -> list[str]:
+    """What is wrong with the way in which an attacked command ended."""
+    said = folder.with_suffix(".log").read_text(errors="replace")
+    if fault.kind == "kill":
+        return [] if status in (0, -signal.SIGKILL) else [f"the command ended with status {status}: {_said(folder)}"]
+    sentence = "\nerror: " in f"\n{said}" and "this is unexpected" not in said
+    if status == 0 or (status == 1 and sentence and "Traceback" not in said):
+        return []
+    return [f"no sentence, but status {status}: {_said(folder)}"]
+
+
+def _said(folder: Path) -> str:
+    """The last words of a command."""
+    return " / ".join(folder.with_suffix(".log").read_text(errors="replace").split("\n")[-4:])
