@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent_r1_core.contracts.json_size import check_json_size
 from agent_r1_core.rollout.answer import Answer
 from agent_r1_core.rollout.wording import clean_text
 
@@ -26,19 +27,8 @@ MOST_MEMORY = 1 << 23
 """Most bytes of memory that reading a message may take: some 1.3 MB of text, 65,000 numbers or 15,000 small objects."""
 ALL_MEMORY = 1 << 30
 """Most bytes that the messages of all episodes at once may take; more than 128 episodes have smaller shares."""
-MOST_DEPTH = 100
-"""Levels of a message, counted from its outermost brackets."""
 CLOSE_SECONDS = 5.0
 """Time for a process to close its tool at the end."""
-
-_BYTES_OF_BYTE = 6
-"""A byte of text takes itself, its copy as text, and four bytes in a string that holds an emoji."""
-_BYTES_OF_MARK = 80
-"""A bracket, comma or colon stands for at most one value or key; measured: 64, with what reading takes meanwhile."""
-_NO_MARKS = bytes(set(range(256)) - set(b'"[]{},:'))
-_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_PART = 1 << 16
-"""Bytes that are looked at together."""
 
 
 def frame(call: bytes, body: bytes) -> bytes:
@@ -51,46 +41,16 @@ def share_of_memory(episodes: int) -> int:
     return min(MOST_MEMORY, ALL_MEMORY // episodes)
 
 
-def longest(most: int) -> int:
-    """The most bytes of a message that may take `most` bytes of memory."""
-    return most // _BYTES_OF_BYTE
-
-
 def check_size(body: bytes, most: int) -> None:
     """Refuse JSON that may take more than `most` bytes of memory when it is read, or nests too deeply.
 
     Raises:
         ValueError: it does.
     """
-    outline = body if len(body) > longest(most) else _outline(body)
-    opened = outline.count(b"[") + outline.count(b"{")
-    marks = opened + outline.count(b",") + outline.count(b":")
-    if len(body) * _BYTES_OF_BYTE + marks * _BYTES_OF_MARK > most:
-        raise ValueError(
-            f"{len(body)} bytes with {marks} brackets, commas and colons may take more than the {most} bytes of memory "
-            "that a message to another process may take; keep less in the state"
-        )
-    if opened > MOST_DEPTH and _is_deep(outline):
-        raise ValueError(f"a message nests deeper than {MOST_DEPTH} levels; keep flatter values in the state")
-
-
-def _outline(body: bytes) -> bytes:
-    """The brackets, commas and colons of JSON that stand in no text."""
-    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_MARKS)
-    parts, inside = [], 0
-    for start in range(0, len(bare), _PART):
-        pieces = bare[start : start + _PART].split(b'"')
-        parts.append(b"".join(pieces[inside::2]))
-        inside = (inside + len(pieces) - 1) % 2
-    return b"".join(parts)
-
-
-def _is_deep(outline: bytes) -> bool:
-    """Whether brackets nest deeper than `MOST_DEPTH`; each pass takes the innermost pairs away."""
-    brackets = outline.translate(_SAME_BRACKETS, b",:")
-    for _ in range(MOST_DEPTH):
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+    try:
+        check_json_size(body, most)
+    except ValueError as error:
+        raise ValueError(f"{error}, too much for a message to another process; keep less in the state") from None
 
 
 def decode(body: bytes, most: int) -> Any:

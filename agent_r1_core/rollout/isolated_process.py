@@ -16,11 +16,12 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_r1_core.contracts.json_size import longest_json
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins.sources import imported_content
 from agent_r1_core.rollout import isolated_keeper
-from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, decode, encode, frame, longest
+from agent_r1_core.rollout.isolated_messages import CLOSE_SECONDS, HEADER, ID_BYTES, decode, encode, frame
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 
 START_SECONDS = 300.0
@@ -66,7 +67,7 @@ class Connection(asyncio.Protocol):
         """A reply may take `memory` bytes of memory; `on_broken` is called once, when the connection breaks."""
         self.broken = ""
         """Why it broke; empty while it has not."""
-        self._longest = longest(memory)
+        self._longest = longest_json(memory)
         self._on_broken = on_broken
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()

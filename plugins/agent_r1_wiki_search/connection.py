@@ -15,6 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from agent_r1_core.contracts.json_size import check_json_size
+
 CALL_SECONDS = 10.0
 """For a call without a deadline."""
 LONGEST = 1 << 20
@@ -25,6 +27,8 @@ _CONNECTIONS = 64
 _FIRST_PAUSE = 0.25
 """Seconds before the first repetition; each further one waits twice as long, up to `_LONGEST_PAUSE`."""
 _LONGEST_PAUSE = 4.0
+_MEMORY = 8
+"""Bytes of memory that reading an answer may take for each byte that it may have: what text takes, and a third more."""
 _SENTENCE = 500
 """Characters."""
 _RESERVE = 0.05
@@ -157,13 +161,16 @@ class Connection:
             return f"{type(error).__name__}: {error}".rstrip(": ")
         except RuntimeError as error:  # the client was closed
             return str(error)
-        return Reply(response.status_code, _json(content)), _seconds(response.headers.get("Retry-After"))
+        return Reply(response.status_code, _json(bytes(content), longest)), _seconds(
+            response.headers.get("Retry-After")
+        )
 
 
-def _json(content: bytearray) -> Any:
+def _json(content: bytes, longest: int) -> Any:
     try:
+        check_json_size(content, _MEMORY * longest)
         return json.loads(content)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

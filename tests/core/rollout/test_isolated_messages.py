@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from agent_r1_core.contracts.json_size import MOST_DEPTH, longest_json
 from agent_r1_core.rollout.isolated_messages import (
     ALL_MEMORY,
-    MOST_DEPTH,
     MOST_MEMORY,
     check_size,
     decode,
-    longest,
     share_of_memory,
 )
 
@@ -39,7 +38,7 @@ SHAPES = {
 
 def largest(begin: bytes, part: bytes, end: bytes) -> bytes:
     """A message of that shape, and as large as may be to a hundredth."""
-    fitting, too_many = 1, longest(MOST_MEMORY)
+    fitting, too_many = 1, longest_json(MOST_MEMORY)
     while too_many - fitting > 1 + fitting // 100:
         parts = (fitting + too_many) // 2
         try:

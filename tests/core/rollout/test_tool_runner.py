@@ -288,7 +288,7 @@ def test_a_message_that_is_too_large_costs_no_process(tools):
 
     before, refused, after, not_kept, kept = asyncio.run(work())
     for answer in (refused, not_kept):
-        assert "that a message to another process may take; keep less in the state" in answer.text
+        assert "too much for a message to another process; keep less in the state" in answer.text
     assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
     assert (kept.text, len(roomy.state["lists"])) == ("kept", 10)
 

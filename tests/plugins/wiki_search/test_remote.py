@@ -244,6 +244,17 @@ def test_an_answer_that_makes_no_sense_is_an_error(connect, service: Scripted, r
     assert titles(searcher.search(["a"], 1)) == [["a"]]
 
 
+@pytest.mark.parametrize("beside", ["[" * 500 + "]" * 500, "[" + "[]," * 500_000 + "0]"])
+def test_an_answer_that_would_take_much_memory_is_not_read(connect, service: Scripted, beside: str) -> None:
+    searcher = connect()
+    right = json.dumps(answer({"queries": ["a"], "top_k": 1})[1])
+    service.script.append((200, f'{right[:-1]}, "beside": {beside}}}'.encode()))
+    with pytest.raises(Unavailable, match="does not fit the question"):
+        searcher.search(["a"], 1)
+    service.script.append((200, f'{right[:-1]}, "beside": [1]}}'.encode()))
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
+
+
 def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> None:
     searcher = connect(cache=10)
     assert titles(searcher.search(["a", "b", "a"], 1)) == [["a"], ["b"], ["a"]]
@@ -313,16 +324,16 @@ class Tap(socketserver.StreamRequestHandler):
     server: Dripping
 
     def handle(self) -> None:
-        first, piece, rest = self.server.answer
+        (first, piece, rest), pieces = self.server.answer, self.server.pieces
         with contextlib.suppress(OSError):  # the client has had enough
             while self.rfile.readline() != b"\r\n":
                 pass
             self.wfile.write(first)
-            for _ in range(self.server.pieces):
+            for _ in range(pieces):
                 self.wfile.write(piece)
                 threading.Event().wait(0.01)
             self.wfile.write(rest)
-            self.server.outlasted += self.server.pieces > 1
+            self.server.outlasted += pieces > 1
 
 
 @pytest.mark.parametrize("what", DRIPS)
