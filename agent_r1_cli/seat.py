@@ -18,6 +18,7 @@ from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, 
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
+from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.terminal import shown_in_line
@@ -50,22 +51,17 @@ class Watched(ToolEnv):
         self.name = env.name
         self._env, self._tell = env, tell
 
-    async def reset(self, task: Any) -> Observation:
+    def reset(self, task: Any) -> Any:
         """Show the first messages, and how to act if they do not say it."""
-        observation = self._shown(await _awaited(self._env.reset(task)))
-        if not any(self.instructions() in message["content"] for message in observation.messages):
-            self._tell(_how_to_act(self))
-        return observation
+        return _then(self._env.reset(task), self._begun)
 
-    async def step(self, action: Action) -> Step:
+    def step(self, action: Action) -> Any:
         """Play the action and show the observation."""
-        step: Step = await _awaited(self._env.step(action))
-        self._shown(step.observation)
-        return step
+        return _then(self._env.step(action), self._stepped)
 
-    async def close(self) -> None:
+    def close(self) -> Any:
         """Close the environment."""
-        await _awaited(self._env.close())
+        return self._env.close()
 
     def tool_schemas(self) -> list[dict[str, Any]]:
         """Those of the environment."""
@@ -78,6 +74,17 @@ class Watched(ToolEnv):
     def instructions(self) -> str:
         """Those of the environment."""
         return self._env.instructions()
+
+    def _begun(self, given: Any) -> Observation:
+        observation = self._shown(observation_of(given))
+        if not any(self.instructions() in message["content"] for message in observation.messages):
+            self._tell(_how_to_act(self))
+        return observation
+
+    def _stepped(self, given: Any) -> Step:
+        step = step_of(given)
+        self._shown(step.observation)
+        return step
 
     def _shown(self, observation: Observation) -> Observation:
         for message in observation.messages:
@@ -266,8 +273,13 @@ def _message(message: Message) -> str:
     return f"[{speaker}] {message['content']}"
 
 
-async def _awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+def _then(value: Any, follow: Callable[[Any], Any]) -> Any:
+    """What follows a value, or an awaitable of it where the value is one: a sync environment stays in its thread."""
+
+    async def later() -> Any:
+        return follow(await value)
+
+    return later() if inspect.isawaitable(value) else follow(value)
 
 
 def _capped(cap: float | None) -> str:
