@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -57,8 +59,9 @@ def view(
     agent-r1 view /data/runs --port 9000 --no-open
     agent-r1 view runs/default-1 --export page.html --steps 1,7-9,last
 
-    Reads the runs as they are, also while they train, and writes nothing. The page is served on this machine alone;
-    from another one, open it through a tunnel: ssh -L 8700:localhost:8700 MACHINE.
+    Reads the runs as they are, also while they train, and writes nothing into them. The page is served on this machine
+    alone, to whoever has the printed address; from another machine, open it through a tunnel to the same port:
+    ssh -L 8700:localhost:8700 MACHINE.
     """
     if export is not None:
         _refuse(port is not None or no_open, "--port and --no-open belong to the server", "--export")
@@ -77,7 +80,8 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
         )
     found, opened = FoundRuns(places or ["runs"]), listen(port)
     taken = opened.getsockname()[1]
-    address = f"http://{HOST}:{taken}/"
+    token = secrets.token_urlsafe(24)
+    address = f"http://{HOST}:{taken}/?token={token}"
     runs = list(found.all())
     if places and len(places) == len(runs) == 1:
         from urllib.parse import quote
@@ -93,9 +97,10 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
         say("Ctrl-C ends it")
         sys.stdout.flush()
         if not no_open and _has_display():
-            _open(address)
+            _open(address, Path(private))
 
-    serve(found, opened, ready)
+    with tempfile.TemporaryDirectory() as private:
+        serve(found, opened, token, ready)
 
 
 def _export(places: list[str], file: Path, steps: str | None, force: bool) -> None:
@@ -129,8 +134,12 @@ def _has_display() -> bool:
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _open(address: str) -> None:
+def _open(address: str, private: Path) -> None:
+    """Open an address in a browser by a file that leads there: everybody on this machine sees command lines."""
+    import html
     import webbrowser
 
+    page = private / "viewer.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
     with contextlib.suppress(webbrowser.Error):
-        webbrowser.open(address)
+        webbrowser.open(page.as_uri())

@@ -113,8 +113,10 @@ class Asked:
             text=True,
         )
         assert self.process.stdout is not None
-        self._port = urlsplit(self.process.stdout.readline().split()[-1]).port or 0
-        self.address = f"http://127.0.0.1:{self._port}/"
+        self.address = self.process.stdout.readline().split()[-1].partition("#")[0]
+        parts = urlsplit(self.address)
+        self._port = parts.port or 0
+        self._cookie = {"cookie": f"agent-r1-{self._port}={parts.query.removeprefix('token=')}"}
         self._kept = http.client.HTTPConnection("127.0.0.1", self._port)  # as a browser keeps it
         self.seconds = time.perf_counter() - begun
         """Until it served."""
@@ -122,7 +124,8 @@ class Asked:
     def get(self, path: str, **query: object) -> tuple[float, Any]:
         """Milliseconds, and the answer."""
         begun = time.perf_counter()
-        self._kept.request("GET", f"/api/{path}{f'?{urlencode(query)}' if query else ''}")
+        asked = f"?{urlencode(query)}" if query else ""
+        self._kept.request("GET", f"/api/{path}{asked}", headers=self._cookie)
         body = self._kept.getresponse().read()
         return 1000 * (time.perf_counter() - begun), json.loads(body)
 
@@ -149,7 +152,7 @@ class Asked:
         """An answer, to be read."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         asked = f"?{urlencode(query)}" if query else ""
-        connection.request("GET", f"/api/{path}{asked}")
+        connection.request("GET", f"/api/{path}{asked}", headers=self._cookie)
         try:
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()

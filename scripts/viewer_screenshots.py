@@ -91,12 +91,12 @@ def main() -> None:
 
     from playwright.sync_api import sync_playwright
 
-    opened, ready = listen(None), threading.Event()
-    viewer = Viewer(FoundRuns([str(arguments.home)]), ready.set)
+    opened, ready, token = listen(None), threading.Event(), "pictures"
+    viewer = Viewer(FoundRuns([str(arguments.home)]), token, ready.set)
     thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]})
     thread.start()
     ready.wait()
-    start = f"http://{HOST}:{opened.getsockname()[1]}/#/runs/{NAME}"
+    start = f"http://{HOST}:{opened.getsockname()[1]}/?token={token}#/runs/{NAME}"
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -93,7 +93,7 @@ READ_BY_LIBRARIES = {
 
 CLI = {
     "experiments", "metrics", "health", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat",
-    "seeds", "terminal", "sparkline", "work", *CONTRACTS
+    "folders", "seeds", "terminal", "sparkline", "work", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""

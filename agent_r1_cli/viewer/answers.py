@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_r1_cli.viewer.episode_answer import episode_answer, task_answer, text_part, tokens_answer
 from agent_r1_cli.viewer.opened_runs import OpenedRun, OpenedRuns
+from agent_r1_cli.viewer.remarks import Remarks
 from agent_r1_cli.viewer.run_answer import run_answer, summary_answer
 from agent_r1_cli.viewer.search_answer import search_lines
 from agent_r1_cli.viewer.shown_text import cut, messages, shortened, to_json
@@ -22,6 +23,8 @@ from agent_r1_core.runs.reading.group_rows import read_groups
 from agent_r1_core.trajectory import Trajectory
 
 Query = Mapping[str, str]
+_PART = 2**16
+"""Characters of lines from which on a part is handed over."""
 
 
 class NotFound(RunError):
@@ -39,7 +42,7 @@ class Text:
 class Lines:
     """An answer that comes in parts of whole lines, each one JSON."""
 
-    parts: Iterator[str]
+    parts: Generator[str]
 
 
 Answer = dict[str, Any] | Text | Lines
@@ -48,8 +51,14 @@ Answer = dict[str, Any] | Text | Lines
 class Answers:
     """Answers about the runs in some folders; used by several threads."""
 
-    def __init__(self, found: FoundRuns) -> None:
+    def __init__(self, found: FoundRuns, remarks: Remarks | None = None) -> None:
+        """Answer about runs.
+
+        Args:
+            remarks: what the reader keeps beside them; None: nothing is known of it, nor kept.
+        """
         self.runs = OpenedRuns(found)
+        self._remarks = remarks
 
     def answer(self, parts: Sequence[str], query: Query) -> Answer:
         """The answer at `/api/<parts>?<query>`.
@@ -66,12 +75,26 @@ class Answers:
             sentence = f"this part of the run cannot be shown ({describe_error(error)}); look at its files"
             raise RunError(sentence) from error
 
+    def keep(self, parts: Sequence[str], body: bytes) -> Answer:
+        """Replace what is kept beside a run, sent to `/api/runs/<id>/remark`.
+
+        Raises:
+            NotFound: there is no such run.
+            RunError: the body is no remark, or it cannot be kept.
+        """
+        match parts:
+            case ["runs", name, "remark"] if self._remarks:
+                return self._remarks.keep(self._run(name).reader.path, body).to_json()
+        raise NotFound("nothing is kept at this address")
+
     def _answer(self, parts: list[str], query: Query) -> Answer:
         match parts:
             case ["runs"]:
                 return self._list()
             case ["runs", name]:
-                return run_answer(self._run(name))
+                run = self._run(name)
+                answer = run_answer(run)
+                return answer | {"summary": self._remarked(run, answer["summary"])}
             case ["runs", name, *rest]:
                 return self._part(self._run(name), rest, query)
         raise NotFound("there is no such answer; begin at api/runs")
@@ -97,8 +120,11 @@ class Answers:
         raise NotFound(f"there is no such answer about run {run.id}; begin at api/runs")
 
     def _list(self) -> Answer:
-        runs = [summary_answer(run) for run in self.runs.all()]
+        runs = [self._remarked(run, summary_answer(run)) for run in self.runs.all()]
         return {"runs": runs, "folders": list(map(str, self.runs.found.folders))}
+
+    def _remarked(self, run: OpenedRun, summary: dict[str, Any]) -> dict[str, Any]:
+        return summary | {"remark": self._remarks and self._remarks.of(run.reader.path).to_json()}
 
     def _run(self, name: str) -> OpenedRun:
         try:
@@ -125,12 +151,13 @@ class Answers:
         raise NotFound("there is no such answer about an episode; it has tokens and text")
 
 
-def _by_step(lines: Iterator[dict[str, Any]]) -> Iterator[str]:
-    """The lines up to every progress together: to hand each one over would take longer than to find it."""
+def _by_step(lines: Iterator[dict[str, Any]]) -> Generator[str]:
+    """The lines up to every progress together, unless they are many: to hand each one over would take longer than to
+    find it."""
     part = ""
     for line in lines:
         part += f"{to_json(line)}\n"
-        if "hit" not in line:
+        if "hit" not in line or len(part) > _PART:
             yield part
             part = ""
 

@@ -1,10 +1,11 @@
-"""The viewer as an application: the page, its files, the API, and news of what changes; it reads runs, never writes."""
+"""The viewer as an application: the page, its files, the API, and news of what changes; it reads runs, never writes
+them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -19,7 +20,9 @@ from starlette.routing import Mount, Route
 from agent_r1_cli.viewer.answers import Answer, Answers, Lines, NotFound, Text
 from agent_r1_cli.viewer.front_page import STATIC, front_page, hastened, policy
 from agent_r1_cli.viewer.gate import Gate
+from agent_r1_cli.viewer.line_stream import LineStream
 from agent_r1_cli.viewer.live import Live
+from agent_r1_cli.viewer.remarks import MOST_BYTES
 from agent_r1_cli.viewer.shown_text import to_json
 from agent_r1_cli.viewer.static_files import StaticFiles
 from agent_r1_core.errors import AgentR1Error
@@ -38,20 +41,29 @@ _COMPRESSED = 2000
 """Bytes from which on an answer is compressed."""
 
 
-def build(answers: Answers, live: Live) -> ASGIApp:
-    """The application; `live` tells about the same runs."""
+def build(answers: Answers, live: Live, token: str) -> ASGIApp:
+    """The application, for whoever has the token; `live` tells about the same runs."""
     for module in _NEEDED:
         import_module(module)
     page = hastened(front_page())
+    turns = asyncio.Semaphore(THREADS)
 
     async def front(request: Request) -> Response:
         return HTMLResponse(page)
 
     async def api(request: Request) -> Response:
         parts, position = _parts(request), live.position
-        response = await run_in_threadpool(_respond, answers, parts, dict(request.query_params))
+        response = await run_in_threadpool(_response, lambda: answers.answer(parts, dict(request.query_params)), turns)
         response.headers["news"] = position
         return response
+
+    async def remark(request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_BYTES:
+                return JSONResponse({"error": "This is longer than what can be kept beside a run; shorten it."}, 413)
+        return await run_in_threadpool(_response, lambda: answers.keep(_parts(request), body), turns)
 
     async def news(request: Request) -> Response:
         if request.method == "HEAD":
@@ -71,11 +83,12 @@ def build(answers: Answers, live: Live) -> ASGIApp:
     routes = [
         Route("/", front),
         Route("/api/live", news),
+        Route("/api/{rest:path}", remark, methods=["POST"]),
         Route("/api/{rest:path}", api),
         Mount("/static", StaticFiles(STATIC)),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _nothing}, lifespan=threads)
-    return Gate(GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=1), policy(page))
+    return Gate(GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=1), policy(page), token)
 
 
 async def _begin(answers: Answers, live: Live) -> None:
@@ -85,18 +98,17 @@ async def _begin(answers: Answers, live: Live) -> None:
         await asyncio.to_thread(answers.answer, ["runs"], {})
 
 
-def _respond(answers: Answers, parts: list[str], query: dict[str, str]) -> Response:
+def _response(ask: Callable[[], Answer], turns: asyncio.Semaphore) -> Response:
     headers, status = {"cache-control": "no-store"}, 200
     answer: Answer
     try:
-        answer = answers.answer(parts, query)
+        answer = ask()
     except AgentR1Error as error:
         answer, status = {"error": str(error)}, 404 if isinstance(error, NotFound) else 422
     if isinstance(answer, Text):
         return PlainTextResponse(answer.text.encode("utf-8", "replace"), headers=headers)
     if isinstance(answer, Lines):
-        now = {**headers, "content-encoding": "identity"}  # compressed, lines would wait for others
-        return StreamingResponse(answer.parts, media_type="application/x-ndjson", headers=now)
+        return LineStream(answer.parts, turns, headers)
     return Response(to_json(answer), status, media_type="application/json", headers=headers)
 
 

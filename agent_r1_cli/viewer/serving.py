@@ -13,6 +13,7 @@ import uvicorn
 from agent_r1_cli.viewer.answers import Answers
 from agent_r1_cli.viewer.app import build
 from agent_r1_cli.viewer.live import Live
+from agent_r1_cli.viewer.remarks import Remarks
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 
@@ -25,18 +26,20 @@ _TRIED = 100
 class Viewer(uvicorn.Server):
     """The server of the viewer."""
 
-    def __init__(self, found: FoundRuns, ready: Callable[[], None] | None = None) -> None:
+    def __init__(self, found: FoundRuns, token: str, ready: Callable[[], None] | None = None) -> None:
         """Prepare to serve.
 
         Args:
             found: the runs.
+            token: of whoever may see them.
             ready: is called when the page can be opened.
         """
-        answers = Answers(found)
+        answers = Answers(found, Remarks())
         self.live = Live(answers.runs)
         self._ready = ready
+        app = build(answers, self.live, token)
         config = uvicorn.Config(
-            build(answers, self.live), log_level="critical", access_log=False, server_header=False, lifespan="on",
+            app, log_level="critical", access_log=False, server_header=False, lifespan="on",
             timeout_graceful_shutdown=1, ws="none", http="h11", loop="asyncio",
         )  # fmt: skip
         super().__init__(config)
@@ -84,7 +87,7 @@ def listen(port: int | None) -> socket.socket:
     raise RunError(f"no port from {PORT} to {PORT + _TRIED - 1} is free; choose one with --port")
 
 
-def serve(found: FoundRuns, opened: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
+def serve(found: FoundRuns, opened: socket.socket, token: str, ready: Callable[[], None]) -> None:
+    """Serve whoever has the token until Ctrl-C or SIGTERM."""
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(opened):
-        Viewer(found, ready).run(sockets=[opened])
+        Viewer(found, token, ready).run(sockets=[opened])

@@ -75,6 +75,10 @@ function fits(form, parts) {
   return form.length === parts.length && form.every((part, index) => part === null || part === parts[index]);
 }
 
+// The cookie has the token by now; in the address it would be copied and kept in the history.
+if (new URLSearchParams(location.search).has("token"))
+  history.replaceState(history.state, "", location.pathname + location.hash);
+
 keyboard(() => current?.keys ?? {});
 addEventListener("hashchange", open);
 addEventListener("scrollend", () => history.replaceState({ ...history.state, top: scrollY }, ""));

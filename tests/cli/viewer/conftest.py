@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agent_r1_core.testing.recorded_run import record
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 120_000
 """Milliseconds that a page has for what a test waits for."""
@@ -64,9 +66,23 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run; nobody changes it."""
+    folder = tmp_path_factory.mktemp("runs")
+    record(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(home: Path, tmp_path: Path) -> Path:
+    """The run, to be damaged."""
+    return Path(shutil.copytree(home / "small", tmp_path / "runs" / "small"))
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The address at which `agent-r1 view` shows a folder."""
+    """The address at which `agent-r1 view` shows a folder, with its token."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -78,7 +94,7 @@ def served(folder: Path) -> Iterator[str]:
         said = []
         for line in child.stdout:
             said.append(line)
-            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+            if found := re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", line):
                 yield found[0]
                 break
         else:
@@ -171,7 +187,7 @@ def open_page(browser: Any, viewer: str, show: object, watched: Watched) -> Iter
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)
-        page.goto(f"{at}/{address}")
+        page.goto(f"{at}{address}")
         page.wait_for_selector("#page > .page")
         return page
 

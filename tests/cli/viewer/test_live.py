@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from asking import TOKEN
 
 from agent_r1_cli.viewer.serving import PORT, Viewer, listen
 from agent_r1_core.errors import RunError
@@ -27,9 +28,11 @@ from agent_r1_core.testing.recorded_run import evaluate, record, record_step
 class Events:
     """The news about some runs, as a page hears them."""
 
-    def __init__(self, port: int, query: str = "", headers: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, port: int, query: str = "", headers: Mapping[str, str] = MappingProxyType({}), token: str = TOKEN
+    ) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._connection.request("GET", f"/api/live{query}", headers=dict(headers))
+        self._connection.request("GET", f"/api/live{query}", headers={**_cookie(port, token), **headers})
         self._lines = self._connection.getresponse()
         assert self._lines.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert [self._lines.readline() for _ in range(2)] == [b"event: watching\n", b"data: {}\n"]
@@ -61,7 +64,7 @@ def serve() -> Iterator[Callable[[Path], int]]:
 
     def start(folder: Path) -> int:
         ready, opened = threading.Event(), listen(None)
-        viewer = Viewer(FoundRuns([folder]), ready.set)
+        viewer = Viewer(FoundRuns([folder]), TOKEN, ready.set)
         thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]}, daemon=True)
         thread.start()
         viewers.append((viewer, thread))
@@ -125,6 +128,10 @@ def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
     assert stranger.next() == {"run": "small", "what": "episodes"}
 
 
+def _cookie(port: int, token: str = TOKEN) -> dict[str, str]:
+    return {"cookie": f"agent-r1-{port}={token}"}
+
+
 def _append(file: Path, line: str) -> None:
     with file.open("a") as opened:
         opened.write(line)
@@ -132,7 +139,7 @@ def _append(file: Path, line: str) -> None:
 
 def _position(port: int) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/api/runs")
+    connection.request("GET", "/api/runs", headers=_cookie(port))
     return str(connection.getresponse().getheader("news"))
 
 
@@ -156,7 +163,7 @@ def test_a_killed_training_shows_as_interrupted(tmp_path: Path, serve: Callable[
 
 def _state(port: int) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/api/runs")
+    connection.request("GET", "/api/runs", headers=_cookie(port))
     (run,) = json.loads(connection.getresponse().read())["runs"]
     return str(run["state"])
 
@@ -169,10 +176,11 @@ def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
         viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert viewer.stdout is not None
         said = viewer.stdout.readline()
-    port = urlsplit(said.split()[-1]).port or 0
-    assert said.startswith("1 run at http://127.0.0.1:")
-    assert said.endswith("/#/runs/small\n")
-    page = Events(port)
+    address = urlsplit(said.split()[-1])
+    port, token = address.port or 0, address.query.removeprefix("token=")
+    assert said == f"1 run at http://127.0.0.1:{port}/?token={token}#/runs/small\n"
+    assert len(token) == 32
+    page = Events(port, token=token)
     viewer.send_signal(signal.SIGINT)
     page.end()
     rest, narration = viewer.communicate(timeout=60)

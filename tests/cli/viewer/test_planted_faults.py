@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 TESTS = ("tests/cli/viewer", "tests/cli/conftest.py", "tests/core/runs")
 VIEWER, READING = "agent_r1_cli/viewer", "agent_r1_core/runs/reading"
 SERVER, LIVE = "tests/cli/viewer/test_server.py", "tests/cli/viewer/test_live.py"
+GATE = "tests/cli/viewer/test_gate.py"
 EXPORT, INLINE = "tests/cli/viewer/test_export.py", "tests/core/runs/test_inline.py"
 STATE, FOUND = "tests/core/runs/test_state.py", "tests/core/runs/reading/test_found_runs.py"
 EPISODES = "tests/core/runs/reading/test_reading_episodes.py"
@@ -52,8 +53,8 @@ FAULTS = (
     Fault(
         "refusals-without-headers",
         f"{VIEWER}/gate.py",
-        "(_refusal(scope) or self._app)(scope, receive, send_with_headers)",
-        "(_refusal(scope) or self._app)(scope, receive, send if _refusal(scope) else send_with_headers)",
+        "(refused or self._app)(scope, receive, send_with_headers)",
+        "(refused or self._app)(scope, receive, send if refused else send_with_headers)",
         SERVER,
         "other_names",
     ),
@@ -85,6 +86,74 @@ FAULTS = (
         "StaticFiles(STATIC.parent)",
         SERVER,
         "policy",
+    ),
+    Fault(
+        "no-token", f"{VIEWER}/gate.py", "_refusal(scope) or self._stranger(scope)", "_refusal(scope)", GATE, "lacks"
+    ),
+    Fault(
+        "token-of-another-port",
+        f"{VIEWER}/gate.py",
+        'cookies.get(cookie_name(headers["host"]), "")',
+        'next(iter(cookies.values()), "")',
+        GATE,
+        "lacks",
+    ),
+    Fault(
+        "cookie-for-everybody",
+        f"{VIEWER}/gate.py",
+        'scope["path"] != "/" or not self._fits(shown)',
+        'scope["path"] != "/"',
+        GATE,
+        "lacks",
+    ),
+    Fault(
+        "begins-like-the-page",
+        f"{VIEWER}/gate.py",
+        'scope["path"].startswith("/static/")',
+        'not scope["raw_path"].startswith(b"/api/")',
+        GATE,
+        "lacks",
+    ),
+    Fault("cookie-for-scripts-and-sites", f"{VIEWER}/gate.py", "; HttpOnly; SameSite=Strict", "", GATE, "lacks"),
+    Fault(
+        "any-page-changes-remarks",
+        f"{VIEWER}/gate.py",
+        'headers.getlist("origin") == [f"http://{hosts[0]}"]',
+        'headers.get("origin", "").startswith("http://")',
+        GATE,
+        "own_page",
+    ),
+    Fault(
+        "token-on-the-command-line",
+        "agent_r1_cli/view_command.py",
+        "webbrowser.open(page.as_uri())",
+        "webbrowser.open(address)",
+        "tests/cli/viewer/test_view.py",
+        "command_line",
+    ),
+    Fault(
+        "unread-searches-stay",
+        f"{VIEWER}/line_stream.py",
+        "async with asyncio.timeout(UNREAD):",
+        "async with asyncio.timeout(None):",
+        GATE,
+        "nobody_reads",
+    ),
+    Fault(
+        "every-search-at-once",
+        f"{VIEWER}/app.py",
+        "asyncio.Semaphore(THREADS)",
+        "asyncio.Semaphore(100 * THREADS)",
+        GATE,
+        "nobody_reads",
+    ),
+    Fault(
+        "remarks-in-the-run",
+        f"{VIEWER}/remarks.py",
+        'return self._folder / f"{digest.hexdigest()}.json"',
+        'return run / f"{digest.hexdigest()}.json"',
+        "tests/cli/viewer/test_remarks.py",
+        "beside",
     ),
     Fault(
         "links-followed",

@@ -9,15 +9,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from starlette.testclient import TestClient
+from asking import TOKEN, client, told, tree
 
-from agent_r1_cli.viewer.answers import Answers
-from agent_r1_cli.viewer.app import build
 from agent_r1_cli.viewer.front_page import STATIC
-from agent_r1_cli.viewer.live import Live
 from agent_r1_cli.viewer.opened_runs import OpenedRuns
 from agent_r1_cli.viewer.run_answer import UNREADABLE
 from agent_r1_core.runs.reading.found_runs import FoundRuns
@@ -25,36 +21,11 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
 
 
-def client(*folders: Path) -> TestClient:
-    answers = Answers(FoundRuns(folders))
-    return TestClient(build(answers, Live(answers.runs)), base_url="http://127.0.0.1:8700")
-
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run; nobody changes it."""
-    folder = tmp_path_factory.mktemp("runs")
-    record(folder)
-    return folder
-
-
-@pytest.fixture
-def copied(home: Path, tmp_path: Path) -> Path:
-    """The run, to be damaged."""
-    return Path(shutil.copytree(home / "small", tmp_path / "runs" / "small"))
-
-
 @pytest.fixture
 def get(home: Path) -> Iterator[Callable[..., Any]]:
     """`get("runs", "small")` is the JSON at `/api/runs/small`."""
     with client(home) as asked:
-        yield lambda *parts, **query: _json(asked, *parts, **query)
-
-
-def _json(asked: TestClient, *parts: object, **query: object) -> Any:
-    path = "/".join(quote(str(part), safe="") for part in parts)
-    response = asked.get(f"/api/{path}", params={key.rstrip("_"): str(value) for key, value in query.items()})
-    return response.json() | ({} if response.status_code == 200 else {"status": response.status_code})
+        yield lambda *parts, **query: told(asked, *parts, **query)
 
 
 def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], home: Path) -> None:
@@ -187,18 +158,18 @@ def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
     for seed in ("one", "two"):
         record(tmp_path / seed, steps=1)
     with client(tmp_path) as asked:
-        assert {run["id"] for run in _json(asked, "runs")["runs"]} == {"one/small", "two/small"}
-        assert _json(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
-        assert "several runs" in _json(asked, "runs", "small")["error"]
+        assert {run["id"] for run in told(asked, "runs")["runs"]} == {"one/small", "two/small"}
+        assert told(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
+        assert "several runs" in told(asked, "runs", "small")["error"]
 
 
 def test_a_run_whose_folder_is_not_utf_8_can_be_shown(copied: Path) -> None:
     odd = copied.rename(copied.with_name(os.fsdecode(b"\xff")))
     (odd / "trajectories" / "step_000003.parquet").write_bytes(b"PAR1")
     with client(odd.parent) as asked:
-        (run,) = _json(asked, "runs")["runs"]
-        assert _json(asked, "runs", run["id"])["summary"] == run
-        assert "is not a whole file of trajectories" in _json(asked, "runs", run["id"], "steps", 3)["error"]
+        (run,) = told(asked, "runs")["runs"]
+        assert told(asked, "runs", run["id"])["summary"] == run
+        assert "is not a whole file of trajectories" in told(asked, "runs", run["id"], "steps", 3)["error"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +213,7 @@ def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
         one.segments[0].append_context([65] * 30_000)
         opened.write_trajectories(2, [one])
     with client(tmp_path) as asked:
-        found = _json(asked, "runs", "small", "steps", 2, "episodes", 0)
+        found = told(asked, "runs", "small", "steps", 2, "episodes", 0)
         assert found["turns"][0]["observation"][0] == {"role": "user", "content": "a" * 20_000, "cut": 10_000_000}
         assert (len(found["turns"][1]["text"]), found["turns"][1]["cut"]) == (20_000, 20_001)
         text = asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": "turns.0.observation.0"})
@@ -254,12 +225,12 @@ def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
         for part, expected in parts.items():
             assert asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": part}).text == expected
         for part in ("turns.9.text", "turns.-1.text", "task.prompt.0", "task", "seed", ""):
-            assert "has no text" in _json(asked, "runs", "small", "steps", 2, "episodes", 0, "text", part=part)["error"]
+            assert "has no text" in told(asked, "runs", "small", "steps", 2, "episodes", 0, "text", part=part)["error"]
         (first, second) = found["segments"]
         assert (len(first["tokens"]["id"]), first["length"], first["sampled"]) == (20_000, 30_006, 3)
         assert first["sampled"] == sum(one.segments[0].mask)
         assert (len(second["tokens"]["id"]), second["length"], second["sampled"]) == (0, 4, 2), "one answer has no more"
-        rest = _json(asked, "runs", "small", "steps", 2, "episodes", 0, "tokens", segment=0, from_=20_000)
+        rest = told(asked, "runs", "small", "steps", 2, "episodes", 0, "tokens", segment=0, from_=20_000)
         assert rest["from"] == 20_000
         assert first["tokens"]["id"] + rest["tokens"]["id"] == one.segments[0].ids
 
@@ -275,7 +246,7 @@ def test_damage_costs_its_own_part_only(copied: Path) -> None:
     (copied / "evaluations" / "step_000000.json").write_text("[")
     (copied / "model_files" / "tokenizer.json").write_text("{}")
     with client(copied.parent) as asked:
-        run = _json(asked, "runs", "small")
+        run = told(asked, "runs", "small")
         problems = " ".join(run["problems"])
         for part in ("config.yaml", "line 1 of", "metric_catalogue.json", "line 4 of", "step_000000.json"):
             assert part in problems
@@ -284,18 +255,18 @@ def test_damage_costs_its_own_part_only(copied: Path) -> None:
         assert (run["config"], run["summary"]["step"], len(run["evaluations"])) == (None, 3, 1)
         (copied / "metric_catalogue.json").rmdir()
         (copied / "metric_catalogue.json").write_text('[{"name": 2}]')
-        again = _json(asked, "runs", "small")
+        again = told(asked, "runs", "small")
         assert (again["catalogue"], "metric_catalogue.json is damaged" in " ".join(again["problems"])) == ([], True)
-        assert "is not a whole file of trajectories" in _json(asked, "runs", "small", "steps", 3)["error"]
-        assert _json(asked, "runs", "small", "steps", 2)["groups"]
+        assert "is not a whole file of trajectories" in told(asked, "runs", "small", "steps", 3)["error"]
+        assert told(asked, "runs", "small", "steps", 2)["groups"]
         lines = asked.get("/api/runs/small/search", params={"status": "failed"}).text.splitlines()
         assert [next(iter(json.loads(line))) for line in lines[:3]] == ["problem", "progress", "hit"]
-        found = _json(asked, "runs", "small", "steps", 2, "episodes", 0)
+        found = told(asked, "runs", "small", "steps", 2, "episodes", 0)
         assert (found["known"]["text"], found["segments"][0]["tokens"]["text"][:2]) == (False, ["506", "483"])
-        assert _json(asked, "runs", "small", "evaluations")["cells"] == [[1.0], [0.0]]
+        assert told(asked, "runs", "small", "evaluations")["cells"] == [[1.0], [0.0]]
     (copied / "run.json").write_text("{}")
     with client(copied.parent) as asked:
-        assert _json(asked, "runs")["runs"] == []
+        assert told(asked, "runs")["runs"] == []
 
 
 def test_rows_that_no_training_writes_are_a_sentence(copied: Path) -> None:
@@ -310,9 +281,9 @@ def test_rows_that_no_training_writes_are_a_sentence(copied: Path) -> None:
     (copied / ".lock").unlink()
     os.mkfifo(copied / ".lock")
     with client(copied.parent) as asked:
-        answer = _json(asked, "runs", "small", "steps", 1, "episodes", 0)
+        answer = told(asked, "runs", "small", "steps", 1, "episodes", 0)
         assert (answer["status"], answer["error"].startswith("this part of the run cannot be shown (")) == (422, True)
-        run = _json(asked, "runs", "small")
+        run = told(asked, "runs", "small")
         assert (run["summary"]["state"], run["summary"]["step"]) == (None, 3)
         assert f"{copied / '.lock'} is not opened: it is a pipe, not a file" in run["problems"]
 
@@ -330,7 +301,7 @@ def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
     shutil.rmtree(copied / "model_files")
     (copied / "model_files").symlink_to(outside / "model_files")
     with client(copied.parent) as asked:
-        run = _json(asked, "runs", "small")
+        run = told(asked, "runs", "small")
         assert (run["config"], run["summary"]["step"], run["summary"]["curve"]) == (None, None, [])
         assert (run["summary"]["created"], run["summary"]["state"]) == (None, None)
         assert (run["events"], run["catalogue"]) == ([], [])
@@ -340,10 +311,10 @@ def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
                 run["problems"]
             )
         for parts in (("metrics",), ("steps", 2), ("evaluations", "step_000003", "episodes", 0)):
-            assert "leads out of" in _json(asked, "runs", "small", *parts)["error"]
+            assert "leads out of" in told(asked, "runs", "small", *parts)["error"]
         (problem, *_) = asked.get("/api/runs/small/search", params={"from": 2}).text.splitlines()
         assert "leads out of" in json.loads(problem)["problem"]
-        assert not _json(asked, "runs", "small", "steps", 1, "episodes", 0)["known"]["text"]
+        assert not told(asked, "runs", "small", "steps", 1, "episodes", 0)["known"]["text"]
 
 
 def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Path) -> None:
@@ -359,19 +330,19 @@ def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Pat
     last.with_suffix(".parquet").unlink()
     last.with_suffix(".parquet").symlink_to(tmp_path / "rows")
     with client(copied.parent) as asked:
-        matrix = _json(asked, "runs", "small", "evaluations")
+        matrix = told(asked, "runs", "small", "evaluations")
         assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
         assert "step_000000.json is damaged" in matrix["problems"][0]
         assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
         (evaluations / "other.jsonl").unlink()
         os.mkfifo(evaluations / "other.jsonl")
-        matrix = _json(asked, "runs", "small", "evaluations")
+        matrix = told(asked, "runs", "small", "evaluations")
         assert "other.jsonl cannot be read (it is a pipe, not a file)" in matrix["problems"][1]
         long = {"trajectories": {"": f"{'a' * 300}.parquet"}}
         last.with_suffix(".json").write_text(json.dumps(about | long))
-        assert "aa.parquet cannot be read" in _json(asked, "runs", "small", "evaluations")["problems"][1]
+        assert "aa.parquet cannot be read" in told(asked, "runs", "small", "evaluations")["problems"][1]
         last.with_suffix(".json").write_text(json.dumps(about))
-        matrix = _json(asked, "runs", "small", "evaluations")
+        matrix = told(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
         assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
 
@@ -387,9 +358,11 @@ def test_other_names_are_refused(home: Path, host: str) -> None:
 
 
 def test_names_of_this_machine_are_served_and_nothing_can_be_sent(home: Path) -> None:
-    with client(home) as asked:
-        for host in ("localhost", "localhost:9000", "127.0.0.1:80", "[::1]:8700", "LOCALHOST"):
-            assert asked.get("/api/runs", headers={"host": host}).status_code == 200
+    with client(home, cookies={}) as asked:
+        hosts = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
+        for host, port in hosts.items():
+            headers = {"host": host, "cookie": f"agent-r1-{port}={TOKEN}"}
+            assert asked.get("/api/runs", headers=headers).status_code == 200
         assert asked.head("/").status_code == 200
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
             for path in ("/", "/api/runs", "/static/app.js", "/nowhere"):
@@ -440,20 +413,20 @@ def test_reading_changes_nothing(copied: Path) -> None:
     shutil.copytree(copied, copied.parent / ".old-half")
     half.mkdir()
     shutil.copy(copied / "run.json", half)
-    before = _tree(copied.parent)
+    before = tree(copied.parent)
     with client(copied.parent) as asked:
-        assert [run["id"] for run in _json(asked, "runs")["runs"]] == ["half", "small"]
-        assert "has no config.yaml" in _json(asked, "runs", "half")["problems"][0]
+        assert [run["id"] for run in told(asked, "runs")["runs"]] == ["half", "small"]
+        assert "has no config.yaml" in told(asked, "runs", "half")["problems"][0]
         for path in ("", "/metrics", "/steps/1", "/steps/1/groups/1", "/steps/1/episodes/1", "/evaluations"):
             assert asked.get(f"/api/runs/small{path}").status_code == 200
         assert asked.get("/api/runs/small/evaluations/step_000003/episodes/0").status_code == 200
         assert asked.get("/api/runs/small/search", params={"text": "a"}).status_code == 200
-    assert _tree(copied.parent) == before
+    assert tree(copied.parent) == before
     Run.resume(half).close()
-    assert _tree(copied.parent) != before, "whoever writes it puts the old run back"
+    assert tree(copied.parent) != before, "whoever writes it puts the old run back"
 
 
-def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     found = {}
     for path in sorted(folder.rglob("*")):
         about = os.stat(path)
@@ -464,20 +437,20 @@ def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 def test_a_new_step_is_served_by_an_open_viewer(copied: Path) -> None:
     with client(copied.parent) as asked:
-        assert _json(asked, "runs", "small", "metrics")["steps"] == [1, 2, 3]
+        assert told(asked, "runs", "small", "metrics")["steps"] == [1, 2, 3]
         with Run.resume(copied) as run:
             record_step(run, 4)
-            assert _json(asked, "runs")["runs"][0]["step"] == 4
-            assert _json(asked, "runs", "small", "metrics", after=3)["steps"] == [4]
-            assert _json(asked, "runs", "small")["episode_steps"] == [1, 2, 3, 4]
+            assert told(asked, "runs")["runs"][0]["step"] == 4
+            assert told(asked, "runs", "small", "metrics", after=3)["steps"] == [4]
+            assert told(asked, "runs", "small")["episode_steps"] == [1, 2, 3, 4]
 
 
 def test_whoever_has_steps_that_a_resume_takes_back_gets_all_of_them_again(copied: Path) -> None:
     with client(copied.parent) as asked, Run.resume(copied) as run:
-        known = _json(asked, "runs", "small", "metrics")["edition"]
+        known = told(asked, "runs", "small", "metrics")["edition"]
         run.truncate_after(2)
         record_step(run, 3)
         record_step(run, 4)
-        found = _json(asked, "runs", "small", "metrics", after=3, edition=known)
+        found = told(asked, "runs", "small", "metrics", after=3, edition=known)
         assert (found["steps"], found["edition"] == known) == ([1, 2, 3, 4], False)
-        assert _json(asked, "runs", "small", "metrics", after=3, edition=found["edition"])["steps"] == [4]
+        assert told(asked, "runs", "small", "metrics", after=3, edition=found["edition"])["steps"] == [4]

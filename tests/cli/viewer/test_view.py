@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from agent_r1_cli.view_command import _open
 
 
 def test_a_place_without_runs_is_named(
@@ -31,3 +34,13 @@ def test_other_commands_import_no_server_and_the_viewer_no_torch() -> None:
         code = f"{more}; import sys; print(sorted({names} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
+
+
+def test_no_command_line_shows_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    address = "http://127.0.0.1:8700/?token=secret#/runs/a%27b"
+    _open(address, tmp_path)
+    (page,) = tmp_path.iterdir()
+    assert opened == [page.as_uri()]
+    assert html.unescape(page.read_text()) == f'<meta http-equiv="refresh" content="0; url={address}">'

@@ -8,9 +8,9 @@ export const isExport = carried !== null;
 
 export class ApiError extends Error {}
 
-/** The error of a page whose own files can no longer be had. */
+/** The error of a page whose viewer is gone. */
 export function lost() {
-  return new ApiError("The viewer does not answer; start `agent-r1 view` again, and reload this page.");
+  return new ApiError("The viewer does not answer; start `agent-r1 view` again, and open the address that it prints.");
 }
 
 /** The JSON at `/api/<parts>`, each part encoded: get(["runs", id, "metrics"], {after: 3}). Throws ApiError. */
@@ -26,7 +26,7 @@ export async function get(parts, query = {}, options = {}) {
     response = await fetch(`/api/${path}`, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The viewer does not answer; start `agent-r1 view` again.");
+    throw lost();
   }
   heard = older(heard, response.headers.get("news") ?? "");
   const body = await response.json().catch(() => ({}));

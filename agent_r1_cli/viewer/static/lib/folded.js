@@ -1,6 +1,6 @@
 // Long texts: their beginning, and on demand all of them, in parts that the browser lays out only when they are seen.
 
-import { ApiError, address, isExport } from "viewer/lib/api.js";
+import { ApiError, address, isExport, lost } from "viewer/lib/api.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { number } from "viewer/lib/format.js";
 
@@ -40,7 +40,7 @@ export async function wholeText(parts, query, part) {
   try {
     answer = await fetch(`/api/${address([...parts, "text"], { ...query, part })}`);
   } catch {
-    throw new ApiError("The viewer does not answer; start `agent-r1 view` again.");
+    throw lost();
   }
   if (answer.ok) return answer.text();
   throw new ApiError((await answer.json().catch(() => ({}))).error ?? `The viewer answered ${answer.status}.`);

@@ -28,7 +28,7 @@ export function header(place, crumbs) {
       {
         class: "lost warn",
         role: "status",
-        title: "Start `agent-r1 view` again; until then this page shows what it has read.",
+        title: "Start `agent-r1 view` again, and open the address that it prints; this page shows what it has read.",
       },
       "⚠ not connected",
     ),

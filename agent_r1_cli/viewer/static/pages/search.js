@@ -1,6 +1,6 @@
 // Search over all episodes of a run: hits come as the steps are read, newest first.
 
-import { ApiError, get, isExport, stream } from "viewer/lib/api.js";
+import { ApiError, get, isExport, lost, stream } from "viewer/lib/api.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { number, plural } from "viewer/lib/format.js";
 import { crumbs } from "viewer/lib/places.js";
@@ -90,7 +90,7 @@ export async function show(place, { parts, query }) {
         h(
           "p",
           { class: "problem", role: "alert" },
-          error instanceof ApiError ? error.message : "The viewer does not answer; start `agent-r1 view` again.",
+          (error instanceof ApiError ? error : lost()).message,
         ),
       );
       halt("stopped");
