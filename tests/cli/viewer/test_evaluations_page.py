@@ -30,7 +30,7 @@ def episodes(run: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def test_cells_counts_and_links_equal_the_files(open_page: Open, recorded: Path) -> None:
-    page = open_page("#/runs/grpo/evaluations")
+    page = open_page("#/runs/grpo/evaluations?order=asked")
     found = episodes(recorded / "grpo")
     names, tasks = list(found), list(found["step_000000"])
     right = {task: [found[name][task]["rewards"]["exact_match"] == 1.0 for name in names] for task in tasks}
@@ -109,6 +109,31 @@ def test_another_score_an_order_and_a_filter_stay_in_the_address_and_arrows_lead
     page.wait_for_url("**/#/runs/ppo/evaluations/step_000001/episodes/**")
 
 
+def test_what_fails_now_comes_first_and_of_that_what_always_failed(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "grpo"
+    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
+    asked: list[str] = []
+    for path in sorted((run / "evaluations").glob("step_*.jsonl")):
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        for place, record in enumerate(records):
+            last = path.stem == "step_000003"
+            wrong = place == 7 or (place == 4 and last) or (place == 2 and not last)
+            record["rewards"]["exact_match"] = 0.0 if wrong else 1.0
+        asked = [record["question"] for record in records]
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        about = json.loads(path.with_suffix(".json").read_text())
+        about["episodes"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.with_suffix(".json").write_text(json.dumps(about))
+    page = open_page("#/runs/grpo/evaluations", at=show(run))
+    shown = [text.split(" →")[0] for text in page.locator(".matrix tbody th").all_inner_texts()]
+    assert shown[:3] == [asked[7], asked[4], asked[2]]
+    assert shown[3:] == [question for place, question in enumerate(asked) if place not in (7, 4, 2)]
+    page.get_by_label("Order").select_option("asked")
+    assert [text.split(" →")[0] for text in page.locator(".matrix tbody th").all_inner_texts()] == asked
+
+
 def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
@@ -133,7 +158,7 @@ def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
         path.with_suffix(".json").write_text(json.dumps(about))
         for name, scores in halves.items():
             scores.append(statistics.mean(one["rewards"]["exact_match"] for one in records if one["set"] == name))
-    page = open_page("#/runs/sets/evaluations", at=show(run))
+    page = open_page("#/runs/sets/evaluations?order=asked", at=show(run))
     rows = page.locator(".matrix tbody tr")
     expect(rows).to_have_count(12)
     assert rows.first.locator("th").inner_text().startswith("near: ")

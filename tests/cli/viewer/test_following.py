@@ -42,6 +42,7 @@ def test_steps_of_a_run_that_trains_appear_and_a_killed_one_shows_as_interrupted
         page.get_by_label("Filter metrics").fill("reward/mean")
         page.get_by_label("Smoothing").fill("0.5")
         expect(step).not_to_have_text(step.inner_text())
+        page.locator("[data-part=evaluations] > summary").click()
         expect(page.locator("[data-part=evaluations] tbody tr").nth(1)).to_be_visible()
         assert page.get_by_label("Smoothing").input_value() == "0.5"
         assert page.get_by_label("Filter metrics").input_value() == "reward/mean"
@@ -78,6 +79,7 @@ def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
     page = open_page("#/runs/grpo", at=show(tmp_path))
     step = page.locator("[data-metric='reward/mean'] .readout")
     expect(step).to_contain_text("step 3: ")
+    page.locator("[data-part=configuration] > summary").click()
     settings = page.get_by_label("Filter the configuration")
     settings.fill("algorithm.name")
     turn = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"

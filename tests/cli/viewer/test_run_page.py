@@ -31,8 +31,16 @@ def shown(text: str) -> float:
     return float(text.replace(",", ""))
 
 
+def unfold(page: Any) -> None:
+    """All of a run's page, once it is drawn."""
+    page.wait_for_selector(".chart canvas")
+    page.locator("h1").click()
+    page.keyboard.press("o")
+
+
 def readouts(page: Any) -> dict[str, tuple[int, float, str]]:
     """Step, number and interval of all charts, which are drawn as they come into sight."""
+    unfold(page)
     for chart in page.locator(".chart").all():
         chart.scroll_into_view_if_needed()
         chart.locator("canvas").wait_for()
@@ -72,6 +80,7 @@ def test_every_metric_has_a_chart_whose_numbers_equal_the_files(open_page: Open,
 
 def test_evaluations_configuration_and_events_equal_the_files(open_page: Open, recorded: Path) -> None:
     page = open_page("#/runs/ppo")
+    unfold(page)
     rows = [row.split("\t") for row in page.locator("[data-part=evaluations] tbody").inner_text().splitlines()]
     expected = []
     for name, evaluation in evaluations(recorded / "ppo").items():
@@ -128,7 +137,7 @@ def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
     lines[-1]["update/loss"] = float("nan")
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     page = open_page("#/runs/%3Cb%3Eill", at=show(run))
-    page.wait_for_selector(".chart canvas")
+    unfold(page)
     health = page.locator("[data-part=health]")
     assert [row.split("\t") for row in health.locator("tbody tr").all_inner_texts()] == [
         ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "calls <i>repeat</i>"],
@@ -138,7 +147,7 @@ def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
     ]
     assert (
         "alarms stand after 3 steps: nonfinite since step 3, of_old since step 1"
-        in page.locator("[data-part=head]").inner_text()
+        in health.locator("summary").inner_text()
     )
     assert page.locator("h1").inner_text() == "<b>ill"
     colours = """(canvas) => {
@@ -165,7 +174,7 @@ def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
     last = {"x": plot.bounding_box()["width"] - 4, "y": 50}
     plot.hover(position=last)
     expect(chart.locator(".readout")).to_contain_text("⚠ of_old")
-    page.goto(page.url + "?hidden=0&filter=prob_gap")
+    page.goto(page.url.split("?")[0] + "?hidden=0&filter=prob_gap")
     page.reload()
     chart.locator("canvas").wait_for()
     plot.hover(position=last)
@@ -286,6 +295,73 @@ def test_several_runs_are_drawn_over_one_another_with_their_differences(open_pag
     page.reload()
     page.wait_for_selector(".chart canvas")
     assert not page.locator(".lines").get_by_label("ppo").is_checked()
+
+
+def seed_of(recorded: Path, home: Path, seed: int, lr: float = 3e-4) -> Path:
+    """The recorded run as another seed of a configuration might have gone."""
+    run = home / f"seed-{seed}"
+    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
+    config = (run / "config.yaml").read_text()
+    changes = {
+        r"(\nrun:\n  dir: .*\n  name: ).*": f"seed-{seed}",
+        r"(\nseed: ).*": seed,
+        r"(\ntraining:\n(?:  .*\n)*?  lr: ).*": lr,
+    }
+    for pattern, value in changes.items():
+        config, count = re.subn(pattern, rf"\g<1>{value}", config)
+        assert count == 1, pattern
+    (run / "config.yaml").write_text(config)
+    lines = [line | {"reward/mean": (seed + 1) * line["step"] / 10} for line in metrics(run)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_line_in_a_band_until_they_are_drawn_apart(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    for seed, lr in ((0, 3e-4), (1, 3e-4), (5, 3e-4), (7, 1e-3)):
+        seed_of(recorded, tmp_path, seed, lr)
+    place = show(tmp_path)
+    page = open_page("#/compare?runs=seed-0,seed-1,seed-5", at=place)
+    readout = page.locator("[data-metric='reward/mean'] .readout")
+    expect(readout).to_have_text("step 3: 0.9 [0.3, 1.8] ")
+    table = page.get_by_role("table", name="Compared runs")
+    heads = [text.strip() for text in table.locator("thead th").all_inner_texts()]
+    assert heads == ["run", "state", "best score", "steps", "time", "seed"]
+    cells = table.locator("tbody td").all_inner_texts()
+    assert [cells[0].split("\n")[0].strip(), cells[-1]] == ["seed-0 (3 seeds)", "0, 1, 5"]
+    page.get_by_role("link", name="Draw seeds apart").click()
+    expect(readout).to_have_text("seed-0 0.3 seed-1 0.6 seed-5 1.8 ")
+    page.get_by_role("link", name="Draw seeds as one").click()
+    expect(readout).to_have_text("step 3: 0.9 [0.3, 1.8] ")
+    page = open_page("#/compare?runs=seed-0,seed-1,seed-7", at=place)
+    expect(page.locator("[data-metric='reward/mean'] .readout")).to_have_text("seed-0 (2 seeds) 0.45 seed-7 2.4 ")
+    table = page.get_by_role("table", name="Compared runs")
+    assert [text.strip() for text in table.locator("thead th").all_inner_texts()[5:]] == ["training.lr", "seed"]
+    assert table.locator("tbody tr").nth(1).locator("td").all_inner_texts()[5:] == ["0.001", "7"]
+
+
+def test_on_a_phone_a_run_is_a_few_screens_with_every_part_at_once_and_constant_curves_last(open_page: Open) -> None:
+    page = open_page("#/runs/grpo", width=390)
+    page.wait_for_selector(".chart canvas")
+    assert page.evaluate("document.documentElement.scrollHeight") < 4 * 844
+    for part in ("health", "events", "evaluations", "steps", "configuration"):
+        heading = page.locator(f"[data-part={part}] > summary")
+        assert heading.bounding_box()["y"] < 844, part
+        heading.click()
+        expect(page.locator(f"[data-part={part}] > div")).to_be_visible()
+        heading.click()
+    groups = [one.get_attribute("data-group") for one in page.locator("[data-group]").all()]
+    assert [groups[0], groups[-1]] == ["important", "constant"]
+    shown = [one.get_attribute("data-metric") for one in page.locator("[data-group=important] .chart").all()]
+    assert shown[:2] == ["reward/mean", "eval/exact_match"]
+    constant = page.locator("[data-group=constant] .chart")
+    lasting = {one.get_attribute("data-metric") for one in constant.all()}
+    assert {"update/lr", "rollout/failed"} <= lasting
+    assert not lasting & {"reward/exact_match", "time/rollout", *shown}
+    page.locator("[data-group=constant] > summary").click()
+    page.reload()
+    expect(constant.first).to_be_visible()
 
 
 def test_pages_that_do_not_exist_say_so_in_a_sentence(open_page: Open, watched: Any) -> None:

@@ -109,6 +109,7 @@ def test_keys_lead_through_the_list_and_choose_runs_to_compare(page: Any, record
     page.keyboard.press("c")
     page.wait_for_selector(".chart canvas")
     assert page.url.endswith("#/compare?runs=grpo%2Cppo")
+    page.locator("[data-part=configuration] > summary").click()
     differences = page.locator("[data-part=configuration] table").first
     found = {row.split("\t")[0]: row.split("\t")[1:] for row in differences.inner_text().splitlines()[1:]}
     assert found["algorithm.name"] == ["grpo", "ppo"]
@@ -141,6 +142,32 @@ def test_tab_leads_past_the_head_or_through_it_and_row_by_row(page: Any) -> None
     assert [reached() for _ in sorts] == sorts
     rows_in_order = [text for name in ("grpo", "ppo", "summary") for text in (f"Compare {name}", name)]
     assert [reached() for _ in rows_in_order] == rows_in_order
+
+
+def test_tags_and_a_note_are_written_on_a_runs_page_and_found_in_the_list(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    for name in ("grpo", "ppo"):
+        shutil.copytree(recorded / name, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
+    page = open_page("#/runs/grpo", at=show(tmp_path))
+    page.wait_for_selector(".chart canvas")
+    page.locator("h1").click()
+    page.keyboard.press("t")
+    page.get_by_label("Tags").fill("paper, <b>bold")
+    page.get_by_label("Note").fill("It forgets\nislands.")
+    with (tmp_path / "grpo" / "health.jsonl").open("a") as file:
+        file.write("{}\n")  # news leave alone what is being written
+    expect(page.locator("[data-part=head] .problem").first).to_be_visible()
+    assert page.get_by_label("Tags").input_value() == "paper, <b>bold"
+    page.get_by_role("button", name="Save").click()
+    remark = page.locator("[data-part=remark]")
+    expect(remark.locator(".badge")).to_have_text(["paper", "<b>bold"])
+    expect(remark.locator("pre")).to_have_text("It forgets\nislands.")
+    page.evaluate("location.hash = '#/'")
+    page.wait_for_selector("tbody tr.link")
+    expect(page.locator("tr.note .remark")).to_have_text("paper<b>boldIt forgets islands.")
+    page.get_by_role("searchbox").fill("ISLANDS paper")
+    assert rows(page) == ["grpo"]
 
 
 def test_a_run_that_cannot_be_read_shows_its_sentence_and_a_hostile_name_is_text(

@@ -426,15 +426,6 @@ def test_reading_changes_nothing(copied: Path) -> None:
     assert tree(copied.parent) != before, "whoever writes it puts the old run back"
 
 
-def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        about = os.stat(path)
-        content = path.read_bytes() if path.is_file() else b""
-        found[str(path)] = (about.st_mtime_ns, about.st_mode, content)
-    return found
-
-
 def test_a_new_step_is_served_by_an_open_viewer(copied: Path) -> None:
     with client(copied.parent) as asked:
         assert told(asked, "runs", "small", "metrics")["steps"] == [1, 2, 3]

@@ -34,7 +34,12 @@ export async function get(parts, query = {}, options = {}) {
   return body;
 }
 
-/** The same, or null where it cannot be had. */
+/** Send JSON to `/api/<parts>`; resolves to what the server keeps of it. Throws ApiError. */
+export function send(parts, value) {
+  return get(parts, {}, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
+}
+
+/** The same as `get`, or null where it cannot be had. */
 export async function getOrNull(parts, query = {}) {
   try {
     return await get(parts, query);

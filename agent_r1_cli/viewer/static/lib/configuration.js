@@ -2,47 +2,42 @@
 
 import { fill, h } from "viewer/lib/dom.js";
 import { plural } from "viewer/lib/format.js";
+import { membersOf } from "viewer/lib/seeds.js";
+import { flatten } from "viewer/lib/settings.js";
+
+/** How many settings there are, or of several runs, how many differ. */
+export function configurationTitle(runs) {
+  const { keys, differing } = settingsOf(runs);
+  if (runs.length === 1) return ["Configuration: ", h("span", { class: "muted" }, plural(keys.length, "value"))];
+  const many = differing.length === 1 ? "1 value differs" : `${differing.length || "no"} values differ`;
+  return ["Configuration: ", h("span", { class: "muted" }, many)];
+}
 
 /** One run's configuration with the source of each value, or that of several side by side, differences first. */
 export function configuration(runs) {
-  const flat = runs.map((run) => flatten(run.detail.config ?? {}));
-  const keys = [...new Set(flat.flatMap((one) => [...one.keys()]))];
-  const differing = keys.filter((key) => new Set(flat.map((one) => one.get(key))).size > 1);
-  if (runs.length === 1)
-    return h(
-      "details",
-      { class: "panel", "data-part": "configuration", open: true },
-      h("summary", {}, "Configuration"),
-      listing(keys, flat, runs),
-    );
-  const heading = differing.length
-    ? `Configuration: ${plural(differing.length, "value")} differ${differing.length === 1 ? "s" : ""}`
-    : "Configuration: no value differs";
-  return h(
-    "section",
-    { class: "panel", "data-part": "configuration" },
-    h("h2", {}, heading),
+  const { flat, keys, differing } = settingsOf(runs);
+  if (!keys.length) return null;
+  if (runs.length === 1) return listing(keys, flat, runs);
+  return [
     differing.length > 0 && values(differing, flat, runs),
     h("details", {}, h("summary", {}, `All ${keys.length} values`), listing(keys, flat, runs)),
-  );
+  ];
 }
 
-/** Nested settings as "training.steps" -> the value's text. */
-function flatten(config, prefix = "") {
-  const flat = new Map();
-  for (const [key, value] of Object.entries(config)) {
-    const name = prefix + key;
-    if (holdsMore(value)) {
-      for (const [inner, text] of flatten(value, `${name}.`)) flat.set(inner, text);
-    } else flat.set(name, typeof value === "string" ? value : JSON.stringify(value));
-  }
-  return flat;
+/** The settings of runs: {flat: a map from key to text for each, keys: of all, differing: those with several values}. */
+export function settingsOf(runs) {
+  const each = runs.map((run) => membersOf(run).map(({ detail }) => flatten(detail.config ?? {})));
+  const flat = each.map(together);
+  const keys = [...new Set(flat.flatMap((one) => [...one.keys()]))];
+  const differing = keys.filter((key) => new Set(each.flat().map((one) => one.get(key))).size > 1);
+  return { flat, keys, differing };
 }
 
-/** Sections and lists of sections go on; a list of plain values is one value. */
-function holdsMore(value) {
-  if (value === null || typeof value !== "object" || !Object.keys(value).length) return false;
-  return !Array.isArray(value) || value.some((one) => one !== null && typeof one === "object");
+/** Of runs that are drawn as one: each value once. */
+function together(maps) {
+  if (maps.length === 1) return maps[0];
+  const keys = [...new Set(maps.flatMap((one) => [...one.keys()]))];
+  return new Map(keys.map((key) => [key, [...new Set(maps.map((one) => one.get(key) ?? "–"))].join(", ")]));
 }
 
 function listing(keys, flat, runs) {

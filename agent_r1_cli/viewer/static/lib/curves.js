@@ -1,20 +1,21 @@
-// All charts of a page with their controls. Charts are drawn when they come near the window, since a run has eighty of them.
+// All charts of a page with their controls: the few that tell most, then the others, folded by group. They are drawn when they come
+// near the window, since a run has eighty of them.
 
-import { catalogueOf, declared, grouped } from "viewer/lib/catalogue.js";
+import { FIRST, catalogueOf, declared, grouped } from "viewer/lib/catalogue.js";
 import { chart } from "viewer/lib/chart.js";
 import { fill, h } from "viewer/lib/dom.js";
+import { fold } from "viewer/lib/fold.js";
 import { plural } from "viewer/lib/format.js";
 import { swatch } from "viewer/lib/palette.js";
 import { AXES } from "viewer/lib/series.js";
 import { onTheme } from "viewer/lib/theme.js";
 
 /**
- * runs: as run_data.js reads them, which declare their metrics from the first step on. `query` is the state of the controls in the
- * address, `onquery(query)` hears of its changes; `open(run, step)` is called when a step is clicked. The element has update(), after
+ * runs: as run_data.js reads them, which declare their metrics from the first step on, or as seeds.js joins them. `view` is what the
+ * reader chose, `keep()` hears of its changes; `open(run, step)` is called when a step is clicked. The element has update(), after
  * the runs' data changed, filter(), which begins typing, and close().
  */
-export function curves({ runs, query, onquery, open }) {
-  const view = viewOf(query);
+export function curves({ runs, view, keep, open, seeds = null }) {
   const cards = new Map();
   const visible = new Set();
   const dirty = new Set();
@@ -59,9 +60,9 @@ export function curves({ runs, query, onquery, open }) {
   );
   const sized = new ResizeObserver((entries) => entries.forEach(({ target }) => target.resize()));
   const unheard = onTheme(() => visible.forEach((card) => card.restyle()));
-  arrange();
-
+  let all = []; // the metrics by group
   element.update = () => {
+    all = grouped(metricNames(runs), runs, catalogueOf(runs));
     arrange();
     redraw();
   };
@@ -72,6 +73,7 @@ export function curves({ runs, query, onquery, open }) {
     sized.disconnect();
     cards.forEach((card) => card.destroy());
   };
+  element.update();
   return element;
 
   function controls() {
@@ -95,6 +97,7 @@ export function curves({ runs, query, onquery, open }) {
         h("span", { class: "end" }, whole),
       ),
       legend,
+      seeds,
     );
   }
 
@@ -114,7 +117,7 @@ export function curves({ runs, query, onquery, open }) {
     Object.assign(view, changes);
     redraw(act);
     arrange();
-    onquery(addressOf(view));
+    keep();
   }
 
   function redraw(act = (card) => card.draw()) {
@@ -134,26 +137,21 @@ export function curves({ runs, query, onquery, open }) {
 
   /** Show the groups and cards of the metrics that there are now and that the filter lets through. */
   function arrange() {
-    const catalogue = catalogueOf(runs);
     fill(weight, view.smooth ? view.smooth.toFixed(2) : "off");
     whole.disabled = !view.zoom;
-    const names = metricNames(runs);
     const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
-    const fitting = names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
-    const wanted = grouped(fitting, catalogue);
-    const count = wanted.reduce((sum, [, members]) => sum + members.length, 0);
-    fill(
-      shown,
-      words.length
-        ? `${plural(count, "chart")} of ${grouped(names, catalogue).flatMap(([, members]) => members).length}`
-        : plural(count, "chart"),
-    );
+    const fits = (name) => words.every((word) => name.toLowerCase().includes(word));
+    const wanted = all.map(([group, members]) => [group, members.filter(fits)]).filter(([, members]) => members.length);
+    const [count, most] = [wanted, all].map((groups) => groups.flatMap(([, members]) => members).length);
+    fill(shown, words.length ? `${plural(count, "chart")} of ${most}` : plural(count, "chart"));
     // Nothing is drawn before the first step, so that nothing that is drawn moves when it comes.
     const begun = runs.some((run) => run.metrics.steps.length);
-    const signature = JSON.stringify(begun && wanted);
+    const signature = JSON.stringify([begun && wanted, words.length > 0]);
     if (signature === groups.signature) return;
     groups.signature = signature;
-    fill(groups, begun ? wanted.map(([group, members]) => section(group, members, catalogue)) : waiting());
+    const catalogue = catalogueOf(runs);
+    const section = ([group, members]) => sectionOf(group, members, catalogue, words.length > 0);
+    fill(groups, begun ? wanted.map(section) : waiting());
   }
 
   function waiting() {
@@ -164,24 +162,15 @@ export function curves({ runs, query, onquery, open }) {
     return h("p", { class: trains ? "empty waiting" : "empty" }, sentence);
   }
 
-  function section(group, members, catalogue) {
+  /** What a filter lets through is shown at once. */
+  function sectionOf(group, members, catalogue, forced) {
     const body = h(
       "div",
       { class: "charts" },
       members.map((name) => card(name, catalogue)),
     );
-    const details = h(
-      "details",
-      { class: "panel group", open: !view.closed.has(group) },
-      h("summary", {}, `${group} `, h("span", { class: "muted" }, members.length)),
-      body,
-    );
-    details.addEventListener("toggle", () => {
-      if (details.open) view.closed.delete(group);
-      else view.closed.add(group);
-      onquery(addressOf(view));
-    });
-    return details;
+    const heading = [`${group} `, h("span", { class: "muted" }, members.length)];
+    return fold(`curves ${group}`, { view, keep, open: group === FIRST, forced, "data-group": group }, heading, body);
   }
 
   function card(name, catalogue) {
@@ -194,30 +183,6 @@ export function curves({ runs, query, onquery, open }) {
     }
     return cards.get(name);
   }
-}
-
-function viewOf(query) {
-  const zoom = (query.zoom ?? "").split(":").map(Number);
-  const smooth = Number(query.smooth);
-  return {
-    filter: query.filter ?? "",
-    smooth: smooth > 0 && smooth < 1 ? smooth : 0,
-    by: query.x in AXES ? query.x : "step",
-    zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0] < zoom[1] ? zoom : null,
-    closed: new Set((query.closed ?? "").split(",").filter(Boolean)),
-    hidden: new Set((query.hidden ?? "").split(",").filter(Boolean).map(Number)),
-  };
-}
-
-function addressOf(view) {
-  return {
-    filter: view.filter,
-    smooth: view.smooth || null,
-    x: view.by === "step" ? null : view.by,
-    zoom: view.zoom?.map((end) => Number(end.toPrecision(6))).join(":"),
-    closed: [...view.closed].join(","),
-    hidden: [...view.hidden].join(","),
-  };
 }
 
 function metricNames(runs) {

@@ -14,6 +14,13 @@ const SIGNS = {
   failed: "✕",
 };
 
+/** The health of a run in a few words. */
+export function healthTitle({ health }) {
+  const alarmed = health.includes("alarms stand");
+  const said = health.split("\n")[0].replace(/^health: /, "");
+  return ["Health: ", h("span", { class: alarmed ? "warn" : "muted" }, alarmed ? "⚠ " : "", said)];
+}
+
 export function healthNotes({ health, alarms }) {
   const list = table({
     columns: [
@@ -50,13 +57,14 @@ export function healthNotes({ health, alarms }) {
     rows: alarms,
     label: "Alarms",
   });
-  return h(
-    "section",
-    { class: "panel", "data-part": "health" },
-    h("h2", {}, "Health"),
-    h("p", {}, health),
-    alarms.length > 0 && list,
-  );
+  return [h("p", {}, health), alarms.length > 0 && list];
+}
+
+/** How many events there are, and the last one. */
+export function eventTitle({ events }) {
+  const last = events.at(-1);
+  const said = last ? `${plural(events.length, "line")}, the last: ${SIGNS[last.event] ?? "·"} ${last.event.replace("_", " ")}` : "none";
+  return ["Events: ", h("span", { class: last?.event === "failed" ? "bad" : "muted" }, said)];
 }
 
 export function eventNotes({ events }) {
@@ -78,13 +86,8 @@ export function eventNotes({ events }) {
     ),
   );
   return h(
-    "section",
-    { class: "panel", "data-part": "events" },
-    h("h2", {}, `Events (${plural(events.length, "line")})`),
-    h(
-      "div",
-      { class: "table scrolls" },
-      h("table", { class: "events" }, h("thead", {}, head), h("tbody", {}, events.map(line))),
-    ),
+    "div",
+    { class: "table scrolls" },
+    h("table", { class: "events" }, h("thead", {}, head), h("tbody", {}, events.map(line))),
   );
 }

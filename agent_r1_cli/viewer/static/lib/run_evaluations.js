@@ -6,6 +6,13 @@ import { interval } from "viewer/lib/interval.js";
 import { to } from "viewer/lib/router.js";
 import { table } from "viewer/lib/table.js";
 
+/** How many evaluations there are, and the newest one of a single run. */
+export function evaluationTitle(runs) {
+  const count = runs.reduce((sum, run) => sum + run.detail.evaluations.length, 0);
+  const last = runs.length === 1 && runs[0].detail.evaluations.at(-1)?.headline;
+  return ["Evaluations: ", h("span", { class: "muted" }, `${number(count)}${last ? `, the last: ${last}` : ""}`)];
+}
+
 export function evaluationList(runs) {
   const rows = runs.flatMap((run) =>
     run.detail.evaluations.flatMap((one) =>
@@ -37,7 +44,7 @@ export function evaluationList(runs) {
     label: "Evaluations",
   });
   list.classList.add("scrolls");
-  return h("section", { class: "panel", "data-part": "evaluations" }, h("h2", {}, "Evaluations"), list);
+  return list;
 }
 
 /** The score that an evaluation's headline begins with, or its first one. */

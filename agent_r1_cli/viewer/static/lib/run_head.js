@@ -1,14 +1,13 @@
 // The top of a run's page: how it stands, its score, and the ways on.
 
 import { h } from "viewer/lib/dom.js";
-import { ago, moment, number, plural, seconds } from "viewer/lib/format.js";
+import { ago, moment, number, seconds } from "viewer/lib/format.js";
 import { best } from "viewer/lib/interval.js";
 import { to } from "viewer/lib/router.js";
 import { state } from "viewer/lib/state.js";
 
 export function runHead({ id, detail }) {
-  const { summary, health, episode_steps: steps, evaluations } = detail;
-  const alarmed = health.includes("alarms stand");
+  const { summary, episode_steps: steps, evaluations } = detail;
   const facts = [
     ["recipe", [summary.recipe, summary.algorithm].filter(Boolean).join(", ") || "–"],
     ["model", summary.model ?? "–"],
@@ -17,24 +16,13 @@ export function runHead({ id, detail }) {
     ["time", seconds(summary.seconds)],
     ["begun", moment(summary.created)],
     ["changed", ago(summary.updated)],
-    [
-      "health",
-      h(
-        "span",
-        { class: alarmed ? "warn" : null },
-        alarmed ? "⚠ " : "",
-        health.split("\n")[0].replace(/^health: /, ""),
-      ),
-    ],
     ["folder", h("span", { class: "mono" }, summary.path)],
   ];
   const ways = [
     steps.length > 0 && h("a", { href: to(["runs", id, "steps", steps.at(-1)]) }, `Episodes of step ${steps.at(-1)}`),
     evaluations.length > 0 && h("a", { href: to(["runs", id, "evaluations"]) }, `Evaluations (${evaluations.length})`),
   ];
-  return h(
-    "section",
-    { class: "panel", "data-part": "head" },
+  return [
     h(
       "div",
       { class: "row" },
@@ -49,7 +37,7 @@ export function runHead({ id, detail }) {
       facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))),
     ),
     problems(detail),
-  );
+  ];
 }
 
 /** A sentence for every file of the run that cannot be read. */
@@ -62,13 +50,8 @@ export function episodeSteps({ id, detail }) {
   const steps = detail.episode_steps;
   if (!steps.length) return null;
   return h(
-    "section",
-    { class: "panel", "data-part": "steps" },
-    h("h2", {}, `Episodes of ${plural(steps.length, "step")}`),
-    h(
-      "div",
-      { class: "steps" },
-      steps.map((step) => h("a", { href: to(["runs", id, "steps", step]) }, step)),
-    ),
+    "div",
+    { class: "steps" },
+    steps.map((step) => h("a", { href: to(["runs", id, "steps", step]) }, step)),
   );
 }

@@ -11,9 +11,11 @@ export const AXES = {
 /**
  * A run's data for charts: {id, label, metrics: {steps, values}, evaluations: [{step, scores}], episodes: Set of steps}.
  * Its line of one metric as {xs, steps, raw, low, high, odd, breaks}: points without a value are left out; one that is "NaN" or
- * infinite is null in `raw` and a text in `odd`; `breaks` are the x between which and its neighbours nothing is known.
+ * infinite is null in `raw` and a text in `odd`; `breaks` are the x between which and its neighbours nothing is known. Of a run with
+ * `members` it is their mean, with the lowest and the highest of them, at the steps that all have.
  */
 export function line(run, name, by) {
+  if (run.members) return mean(run.members.map((one) => line(one, name, by)).filter(({ steps }) => steps.length));
   const found = points(run, name);
   const across = position(run.metrics, by);
   const steps = [...found.keys()].sort((a, b) => a - b);
@@ -26,6 +28,23 @@ export function line(run, name, by) {
     high: column("high"),
     odd: column("odd"),
     breaks: name.startsWith("eval/") ? [] : breaks(run.metrics.steps, across, steps),
+  };
+}
+
+function mean(lines) {
+  const places = lines.map(({ steps }) => new Map(steps.map((step, place) => [step, place])));
+  const steps = (lines[0]?.steps ?? []).filter((step) => places.every((known) => known.has(step)));
+  const column = (key, of) => steps.map((step) => of(lines.map((one, index) => one[key][places[index].get(step)])));
+  const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const known = (of) => (values) => (values.includes(null) ? null : of(values));
+  return {
+    xs: column("xs", average),
+    steps,
+    raw: column("raw", known(average)),
+    low: column("raw", known((values) => Math.min(...values))),
+    high: column("raw", known((values) => Math.max(...values))),
+    odd: column("odd", (values) => values.find((odd) => odd !== null) ?? null),
+    breaks: [],
   };
 }
 

@@ -6,12 +6,12 @@ import { fill, h } from "viewer/lib/dom.js";
  * columns: [{key, label, title, number, value(row), show(row), width}]. `value` sorts (numbers or text; without it the
  *   column does not sort), `show` is an element or a text (default: the value).
  * sort: [key, "up" | "down"] at the beginning or null; onsort(sort) hears of changes.
- * note(row): a sentence in a line of its own below the row, or null.
+ * note(row): elements in a line of their own below the row.
  * link(row): the address that a click on the row opens, or null; the first column with a label holds it as a link, and stays
  *   in sight while the others scroll.
  * The element has `update(rows)`, which keeps the order that was chosen.
  */
-export function table({ columns, rows, sort = null, onsort = () => {}, link = null, note = () => null, label = null }) {
+export function table({ columns, rows, sort = null, onsort = () => {}, link = null, note = () => [], label = null }) {
   const body = h("tbody");
   const names = Math.max(
     0,
@@ -55,7 +55,7 @@ export function table({ columns, rows, sort = null, onsort = () => {}, link = nu
     const said = note(row);
     return [
       h("tr", { class: address && "link", "data-href": address }, cells),
-      said && h("tr", { class: "note" }, h("td", { colspan: columns.length }, said)),
+      said.length > 0 && h("tr", { class: "note" }, h("td", { colspan: columns.length }, said)),
     ];
   }
 

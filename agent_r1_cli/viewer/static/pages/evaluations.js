@@ -9,7 +9,15 @@ import { refresher } from "viewer/lib/refresh.js";
 import { remember, to } from "viewer/lib/router.js";
 import { sorted } from "viewer/lib/table.js";
 
-const ORDERS = { asked: "as they were asked", low: "lowest scores first", high: "highest scores first" };
+const BY_MEAN = { value: (one) => one.mean };
+
+/** Orders of questions; the first shows what fails now, and of that what failed from the beginning. */
+const ORDERS = {
+  failing: ["failing first", (all) => sorted(sorted(all, BY_MEAN, "up"), { value: (one) => one.cells.findLast(isNumber) }, "up")],
+  asked: ["as they were asked", (all) => all],
+  low: ["lowest scores first", (all) => sorted(all, BY_MEAN, "up")],
+  high: ["highest scores first", (all) => sorted(all, BY_MEAN, "down")],
+};
 
 export async function show(place, { parts, query }) {
   const id = parts[1];
@@ -18,7 +26,7 @@ export async function show(place, { parts, query }) {
     text: query.text ?? "",
     set: query.set ?? "",
     change: query.change ?? "",
-    order: query.order in ORDERS ? query.order : "asked",
+    order: query.order in ORDERS ? query.order : "failing",
   };
   let answer = await get(parts, { score: chosen.score });
   let questions = [];
@@ -87,7 +95,7 @@ export async function show(place, { parts, query }) {
     sets.hidden = new Set(questions.map((one) => one.set)).size < 2;
     fill(
       order,
-      Object.entries(ORDERS).map(([one, label]) => option(one, label, chosen.order)),
+      Object.entries(ORDERS).map(([one, [label]]) => option(one, label, chosen.order)),
     );
     const problems = (answer.problems ?? []).map((problem) => h("p", { class: "problem" }, problem));
     fill(body, problems, answer.questions.length ? grid : !problems.length && nothing(id));
@@ -120,16 +128,15 @@ export async function show(place, { parts, query }) {
       ),
     );
     const shown = asked.filter((one) => !chosen.change || one.change === chosen.change);
-    const by = { value: (one) => one.mean };
     grid.update(
-      chosen.order === "asked" ? shown : sorted(shown, by, chosen.order === "low" ? "up" : "down"),
+      ORDERS[chosen.order][1](shown),
       answer.evaluations.map((_, column) => mean(asked.map((one) => one.cells[column]))),
     );
   }
 
   function keep(change) {
     Object.assign(chosen, change);
-    remember(parts, { ...chosen, order: chosen.order === "asked" ? "" : chosen.order });
+    remember(parts, { ...chosen, order: chosen.order === "failing" ? "" : chosen.order });
     arrange();
   }
 

@@ -9,13 +9,15 @@ import { parting, pieces } from "viewer/lib/parting.js";
 import { carrier, crumbs, episodeParts, groupParts, neighbour, stepParts } from "viewer/lib/places.js";
 import { to } from "viewer/lib/router.js";
 import { sampleColumn } from "viewer/lib/sample_column.js";
+import { sorted } from "viewer/lib/table.js";
 import { question } from "viewer/lib/visible.js";
 
 const NOTHING = { piece: -1, offset: 0 };
 
 export async function show(place, { parts, query }) {
   const run = parts[1];
-  const { step, group, groups, task, episodes } = await get(parts);
+  const { step, group, groups, task, episodes: sampled } = await get(parts);
+  const episodes = failingFirst(sampled);
   const links = carrier(() => ({ view: query.view, colour: query.colour }));
   const [previous, next] = [group - 1, group + 1].map((one) => (one >= 0 && one < groups ? groupParts(run, step, one) : null));
   const texts = episodes.map(pieces);
@@ -61,6 +63,12 @@ export async function show(place, { parts, query }) {
   };
   const way = crumbs(run, [`step ${step}`, to(stepParts(run, step))], [`group ${group}`, to(parts)]);
   return { title: `group ${group} of step ${step}, ${run}`, crumbs: way, keys };
+}
+
+/** The samples that earned least, which a reader asks about, before the others and the baseline. */
+function failingFirst(episodes) {
+  const samples = episodes.filter((one) => !one.baseline);
+  return [...sorted(samples, { value: (one) => one.return }, "up"), ...episodes.filter((one) => one.baseline)];
 }
 
 function sentence(at, texts, episodes) {

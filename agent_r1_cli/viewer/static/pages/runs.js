@@ -6,6 +6,7 @@ import { fill, h } from "viewer/lib/dom.js";
 import { ago, moment, number, plural, seconds } from "viewer/lib/format.js";
 import { best } from "viewer/lib/interval.js";
 import { refresher } from "viewer/lib/refresh.js";
+import { remarkLine } from "viewer/lib/remark.js";
 import { remember, to } from "viewer/lib/router.js";
 import { sparkline } from "viewer/lib/sparkline.js";
 import { state } from "viewer/lib/state.js";
@@ -21,7 +22,7 @@ export async function show(place, { query }) {
   const text = h("input", {
     type: "search",
     value: chosen.text,
-    placeholder: "name, recipe, algorithm, model",
+    placeholder: "name, recipe, algorithm, model, tag",
     "aria-label": "Filter runs",
   });
   const kind = h(
@@ -37,7 +38,7 @@ export async function show(place, { query }) {
     sort: chosen.sort.split("."),
     onsort: (sort) => keep({ sort: sort.join(".") }),
     link: (run) => (run.state ? to(["runs", run.id]) : null),
-    note: (run) => run.problem && h("p", { class: "problem" }, run.problem),
+    note: (run) => [run.problem && h("p", { class: "problem" }, run.problem), remarkLine(run.remark)].filter(Boolean),
     label: "Runs",
   });
   const body = h("div");
@@ -191,7 +192,8 @@ function kindOf(run) {
 
 function fits(run, { text, state: wanted }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const about = [run.id, run.name, run.recipe, run.algorithm, run.model].join(" ").toLowerCase();
+  const { tags = [], note = "" } = run.remark ?? {};
+  const about = [run.id, run.name, run.recipe, run.algorithm, run.model, ...tags, note].join(" ").toLowerCase();
   return (!wanted || kindOf(run) === wanted) && words.every((word) => about.includes(word));
 }
 

@@ -17,17 +17,30 @@ def columns(page: Any) -> Any:
     return page.locator(".sample-column")
 
 
+def column(page: Any, row: int) -> Any:
+    return page.locator(f".sample-column[data-row='{row}']")
+
+
+def test_the_samples_that_earned_least_come_first_and_the_baseline_last(open_planted: Open) -> None:
+    page = open_planted("steps/2/groups/0")
+    returns = [float(text) for text in page.locator(".sample-column:not(.baseline) h2 .number").all_inner_texts()]
+    assert returns == sorted(returns)
+    assert returns[0] < returns[-1]
+    assert columns(page).nth(0).get_attribute("data-row") != "0"
+    assert columns(page).last.locator("h2").inner_text().startswith("greedy baseline")
+
+
 def test_the_texts_part_where_the_actions_do(open_planted: Open) -> None:
     page = open_planted("steps/2/groups/0")
     assert "they part in the action of turn 1" in page.locator("section.panel").inner_text()
     for sample, rest in enumerate(("\U0001f600", "\U0001f601 and dig", "\U0001f602")):
-        cells = columns(page).nth(sample).locator(".cell")
+        cells = column(page, sample).locator(".cell")
         assert cells.nth(0).locator(".did .shared").inner_text() == "look at the map"
         assert cells.nth(1).locator(".did .shared").text_content() == "sail to "
         assert cells.nth(1).locator(".did .rest").inner_text() == rest
         assert cells.nth(2).locator(".did .shared").count() == 0, "after they part, nothing is shared"
-        assert columns(page).nth(sample).locator(".parts").count() == 1
-    greedy = columns(page).nth(3)
+        assert column(page, sample).locator(".parts").count() == 1
+    greedy = page.locator(".sample-column.baseline")
     assert greedy.locator(".did").all_inner_texts() == ["look at the map", "sail to the stars", "It is on Tortuga."]
     assert greedy.locator(".shared, .parts").count() == 0
 
@@ -76,19 +89,19 @@ def test_recorded_samples_part_where_the_files_say(open_page: Open, recorded: Pa
 
 def test_a_column_tells_return_status_answer_and_rewards(open_planted: Open) -> None:
     page = open_planted("steps/2/groups/0")
-    head = columns(page).nth(1).locator("header").inner_text()
+    head = column(page, 1).locator("header").inner_text()
     for part in ("sample 1", "0.25", "truncated", "none", "outcome 0 (exact_match 0), process +0.25", "no ink left"):
         assert part in head
-    assert columns(page).nth(1).locator(".cell .mark").all_inner_texts() == [
+    assert column(page, 1).locator(".cell .mark").all_inner_texts() == [
         "process reward +0.5",
         "process reward −0.25",
     ]
-    assert columns(page).nth(3).locator("header h2").inner_text().startswith("greedy baseline")
+    assert page.locator(".sample-column.baseline").locator("header h2").inner_text().startswith("greedy baseline")
 
 
 def test_answers_of_tools_are_folded_but_there(open_planted: Open) -> None:
     page = open_planted("steps/2/groups/0")
-    answer = columns(page).nth(0).locator(".cell").nth(1).locator("details")
+    answer = column(page, 0).locator(".cell").nth(1).locator("details")
     assert not answer.locator("pre").is_visible()
     answer.locator("summary").click()
     assert answer.locator("pre").inner_text() == "Islands: Tortuga, Hispaniola."
