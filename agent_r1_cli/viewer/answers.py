@@ -210,6 +210,7 @@ def _matrix(run: OpenedRun, score: str | None) -> Answer:
     with run.lock:
         evaluations, damaged = run.summary.evaluations.all()
     found = read_matrix(run.file("evaluations"), evaluations, score, run.summary.check)
+    failed = [f"{one.name}: {why.sentence()}" for one in evaluations for name, why in one.failures.items() if not name]
     return {
         "score": found.score,
         "scores": found.scores,
@@ -220,7 +221,7 @@ def _matrix(run: OpenedRun, score: str | None) -> Answer:
         "cells": found.cells,
         "rows": found.rows,
         "predictions": [[shortened(text) for text in texts] for texts in found.predictions],
-        "problems": [*damaged, *found.problems],
+        "problems": [*damaged, *found.problems, *failed],
     }
 
 

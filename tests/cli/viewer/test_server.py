@@ -33,7 +33,8 @@ def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], ho
     run = get("runs", "small")
     assert run["summary"] == listed
     assert (listed["id"], listed["state"], listed["step"], listed["seconds"]) == ("small", "finished", 3, 6.0)
-    assert listed["best"] == {"metric": "exact_match", "value": 0.5, "low": 0.0, "high": 1.0, "n": 2, "step": 3}
+    assert listed["best"] == {"metric": "exact_match", "value": 0.5, "low": 0.0, "high": 1.0, "n": 2, "asked": None,
+                              "failures": None, "step": 3}  # fmt: skip
     assert (run["config"]["algorithm"], run["problems"]) == ({"name": "grpo"}, [])
     assert run["health"] == Run.open(home / "small").health() != UNREADABLE
     assert run["sources"] == {"training.steps": "override 'training.steps=3'"}
@@ -345,6 +346,16 @@ def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Pat
         matrix = told(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
         assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
+
+
+def test_episodes_that_failed_stand_beside_the_scores_with_their_commonest_reason(copied: Path) -> None:
+    path = copied / "evaluations" / "step_000003.json"
+    failures = {"episodes": 3, "of": 5, "reason": "the prompt does not fit", "alike": 2}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"failures": failures}))
+    with client(copied.parent) as asked:
+        (problem,) = told(asked, "runs", "small", "evaluations")["problems"]
+    said = "failed and not scored: 3 of 5 episodes (2 of them: the prompt does not fit)"
+    assert problem == f"step_000003: {said}"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])

@@ -2,15 +2,15 @@
 
 import { h } from "viewer/lib/dom.js";
 import { number } from "viewer/lib/format.js";
-import { interval } from "viewer/lib/interval.js";
+import { count, interval } from "viewer/lib/interval.js";
 import { to } from "viewer/lib/router.js";
 import { table } from "viewer/lib/table.js";
 
 /** How many evaluations there are, and the newest one of a single run. */
 export function evaluationTitle(runs) {
-  const count = runs.reduce((sum, run) => sum + run.detail.evaluations.length, 0);
+  const many = runs.reduce((sum, run) => sum + run.detail.evaluations.length, 0);
   const last = runs.length === 1 && runs[0].detail.evaluations.at(-1)?.headline;
-  return ["Evaluations: ", h("span", { class: "muted" }, `${number(count)}${last ? `, the last: ${last}` : ""}`)];
+  return ["Evaluations: ", h("span", { class: "muted" }, `${number(many)}${last ? `, the last: ${last}` : ""}`)];
 }
 
 export function evaluationList(runs) {
@@ -36,7 +36,7 @@ export function evaluationList(runs) {
         value: (row) => row.score?.value,
         show: (row) => (row.score ? interval(row.score) : "–"),
       },
-      { key: "n", label: "n", number: true, value: (row) => row.score?.n, show: (row) => number(row.score?.n) },
+      { key: "n", label: "n", number: true, value: (row) => row.score?.n, show: (row) => count(row.score ?? {}) },
     ].filter(Boolean),
     rows,
     sort: ["step", "up"],
