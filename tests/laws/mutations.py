@@ -38,6 +38,7 @@ FORWARD = "agent_r1_core/learning/forward.py"
 UPDATE = "agent_r1_core/learning/update.py"
 GROUPS = "agent_r1_core/learning/groups.py"
 TURNS = "agent_r1_core/learning/turns.py"
+OPENING = "agent_r1_core/opening.py"
 PAIRED = "agent_r1_core/evaluation/paired.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -1232,5 +1233,87 @@ MUTATIONS: tuple[Mutation, ...] = (
         "(_mean(values), _mean(theirs[task])) for task, values in by_task(one).items()",
         "(_mean(mine), _mean(its)) for mine, its in zip(by_task(one).values(), theirs.values(), strict=True)",
         "in_whatever_order",
+    ),
+    Mutation(
+        13,
+        "reading-brings-a-run-back",
+        "agent_r1_core/runs/run_reader.py",
+        "        return is_run(Path(path))\n",
+        "        from agent_r1_core.runs.directory import undo_killed\n\n"
+        "        undo_killed(Path(path))\n"
+        "        return is_run(Path(path))\n",
+        "set_aside",
+    ),
+    Mutation(
+        13,
+        "looking-at-a-lock-makes-one",
+        "agent_r1_core/runs/lock.py",
+        "lock = FileLock(folder / NAME, writing=False)",
+        "lock = FileLock(folder / NAME, writing=True)",
+        "makes_a_command_wait and runs",
+    ),
+    Mutation(
+        13,
+        "links-in-a-run-are-not-looked-for",
+        "agent_r1_core/runs/lock.py",
+        "            check_links(folder)\n",
+        "",
+        "is_not_resumed",
+    ),
+    Mutation(
+        13,
+        "lines-through-links",
+        "agent_r1_core/runs/files.py",
+        "open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)",
+        "os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)",
+        "no_line_and_no_file",
+    ),
+    Mutation(
+        13,
+        "a-second-name-is-a-file-like-any",
+        OPENING,
+        "    if found.st_nlink > 1:\n",
+        "    if False:\n",
+        "no_line_and_no_file",
+    ),
+    Mutation(
+        13,
+        "anything-under-the-name-of-an-old-run-is-deleted",
+        "agent_r1_core/runs/replaced.py",
+        "if is_run(path) else None",
+        "if path.is_dir() else None",
+        "left_alone",
+    ),
+    Mutation(
+        13,
+        "evaluations-anywhere",
+        "agent_r1_core/runs/run.py",
+        "        check_inside(path.parent, self.path)\n",
+        "",
+        "stays_in_its_run",
+    ),
+    Mutation(
+        13,
+        "pipes-are-files",
+        OPENING,
+        "    if not stat.S_ISREG(found.st_mode):\n",
+        "    if False:\n",
+        "makes_a_command_wait and runs",
+    ),
+    Mutation(
+        13,
+        "files-of-any-length",
+        OPENING,
+        "    if most is not None and found.st_size > most:\n",
+        "    if False:\n",
+        "beyond_its_bound",
+    ),
+    Mutation(
+        13,
+        "texts-of-any-length",
+        "agent_r1_core/parquet.py",
+        "        lengths = pc.binary_length(array.dictionary)\n",
+        "        lengths = pc.multiply(pc.binary_length(array.dictionary), 0)\n",
+        "kilobytes",
     ),
 )

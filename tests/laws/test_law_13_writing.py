@@ -67,6 +67,21 @@ def test_a_run_with_a_link_that_leads_out_is_not_resumed(run: Path, thesis: Path
 
 
 @pytest.mark.parametrize("name", ["x", "y"], ids=["there", "set aside"])
+def test_a_run_that_was_set_aside_is_looked_at_and_not_brought_back(run: Path, name: str) -> None:
+    """Though it may be: whoever writes there next does."""
+    place = run.with_name(name)
+    shutil.copytree(run, run.with_name(f".old-{name}"))
+    (run / "config.yaml").unlink()
+    before = contents(run.parent)
+    for look in (Run.is_run, Run.open, ResultFile.open):
+        with contextlib.suppress(RunError):
+            look(place)
+    assert contents(run.parent) == before
+    with Run.resume(place) as resumed:
+        assert resumed.config() == {"seed": 1}
+
+
+@pytest.mark.parametrize("name", ["x", "y"], ids=["there", "set aside"])
 def test_a_run_that_seems_to_be_set_aside_is_looked_at_and_never_repaired(run: Path, thesis: Path, name: str) -> None:
     place, old = run.with_name(name), run.with_name(f".old-{name}")
     shutil.copytree(run, old)
@@ -102,6 +117,9 @@ def test_no_line_and_no_file_is_written_through_a_link(tmp_path: Path, thesis: P
         link.symlink_to(thesis)
     with pytest.raises(NotOpened, match="lines is not opened: it is a link, and nothing is written through links"):
         append_line(tmp_path / "lines", "a line")
+    (tmp_path / "second").hardlink_to(thesis)
+    with pytest.raises(NotOpened, match="second is not opened: the same file has another name"):
+        append_line(tmp_path / "second", "a line")
     write_json(tmp_path / "run.json", {})
     log = CallLog(tmp_path)
     log.begin("tool", "episode", 1)

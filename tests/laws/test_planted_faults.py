@@ -11,8 +11,11 @@ from planting import Runner, check_noticed, copied, plant, runner
 
 pytestmark = pytest.mark.slow
 
-TESTS = ("tests/laws", "tests/yardstick", "tests/fixtures/chat_templates", "tests/core/distributed/fake_workers.py")
-LAWS = range(1, 13)
+TESTS = (
+    *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures/chat_templates"),
+    "tests/core/distributed/fake_workers.py",
+)
+LAWS = range(1, 14)
 
 
 @pytest.fixture(scope="module")
