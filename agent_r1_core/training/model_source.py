@@ -73,8 +73,8 @@ class ModelSource:
             return []
         made_with = f"the tools {' and '.join(known)}" if known else "no tool"
         return [
-            f"the bundled model {self.folder.name} was made with {made_with} and knows no other, so it will hardly call "
-            f"{', '.join(unknown)}; set model.name to an instruct model for tools of your own"
+            f"the bundled model {self.folder.name} was made with {made_with} and knows no other, so it will hardly "
+            f"call {', '.join(unknown)}; set model.name to an instruct model for tools of your own"
         ]
 
     def chosen_among(self, tasks: Sequence[Task]) -> list[str]:
