@@ -153,7 +153,7 @@ class Draft:
         return left
 
     def _drop(self, block: dict[str, Any], key: Key, component: str, named_by: Source) -> None:
-        value = block.pop(key[-1])
+        value = block.pop(str(key[-1]))
         if named_by.user:
             self.dropped[key] = Dropped(component, value, self.source(key))
         for other in [other for other in self.sources if other[: len(key)] == key]:

@@ -38,7 +38,7 @@ def _is_said(key: Key, option: Dropped, setup: Setup) -> bool:
     if setup.problems.draft.source(key) != DEFAULT:
         return False
     try:
-        field = setup.registry.load(block_kind(key[:-1]) or "", option.component).cls.Config.model_fields[key[-1]]
+        field = setup.registry.load(block_kind(key[:-1]) or "", option.component).cls.Config.model_fields[str(key[-1])]
     except (PluginError, KeyError):
         return True
     default = to_jsonable_python(field.get_default(call_default_factory=True))
