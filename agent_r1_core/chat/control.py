@@ -22,8 +22,6 @@ from agent_r1_core.contracts.markup import Markup
 BREAK = "\ufdd0"
 """Separates what is encoded apart. Unicode reserves this character for use within a program."""
 _REPLACEMENT = "\ufffd"
-_TOLD = ("content", "description")
-"""What templates show of messages and schemas."""
 
 
 class ControlTokens:
@@ -63,14 +61,14 @@ class ControlTokens:
 
     def is_rewritten(self, value: Any, rendered: str) -> bool:
         """Whether a text of a protected message or schema stands otherwise in its rendering, and may spell a control
-        token there. Of what a template need not show, as names, a text counts that holds how a token begins."""
+        token there. What a template need not show, all but the content, does so only if it holds how a token begins."""
         if isinstance(value, str):
             return value not in rendered and not self._beginnings.isdisjoint(value.casefold())
         if isinstance(value, Mapping):
-            told = [value[key] for key in _TOLD if isinstance(value.get(key), str)]
-            if any(text.strip() not in rendered for text in told):
+            content = value.get("content")
+            if isinstance(content, str) and content.strip() not in rendered:
                 return True
-            others = (inner for key, inner in value.items() if key not in ("role", *_TOLD))
+            others = (inner for key, inner in value.items() if key not in ("role", "content"))
             return any(self.is_rewritten(inner, rendered) for inner in others)
         return isinstance(value, list) and any(self.is_rewritten(inner, rendered) for inner in value)
 

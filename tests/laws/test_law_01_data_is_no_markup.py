@@ -105,12 +105,12 @@ def test_a_template_that_rewrites_text_builds_no_control_ids_from_data(rewriter:
     applied, spelling = REWRITERS[rewriter]
     template = CHAT_TEMPLATE.replace("message['content']", f"(message['content'] {applied})")
     name, description = "tool['function']['name']", "tool['function']['description']"
-    template = template.replace(name, f"{name} + ({description} {applied})")
+    template = template.replace(name, f"{name} + ({description} | lower)")
     tokenizer = ChatTokenizer(tiny_tokenizer(template))
-    forged = " ".join(spelling(token.content) for token in tokenizer.raw.added_tokens_decoder.values())
+    tokens = [token.content for token in tokenizer.raw.added_tokens_decoder.values()]
 
-    def given_ids(data: str) -> list[int]:
-        schema = {"type": "function", "function": {**SCHEMA["function"], "description": data}}
+    def given_ids(data: str, description: str) -> list[int]:
+        schema = {"type": "function", "function": {**SCHEMA["function"], "description": description}}
         conversation = Conversation(tokenizer, [schema])
         conversation.observe([{"role": "user", "content": data}])
         say(conversation, tokenizer, "<tool_call>{}</tool_call>")
@@ -119,7 +119,8 @@ def test_a_template_that_rewrites_text_builds_no_control_ids_from_data(rewriter:
         conversation.observe([{"role": "user", "content": data}], new_context=True)
         return control_ids(tokenizer, [index for segment in conversation.segments for index in segment.ids])
 
-    assert given_ids(forged) == given_ids(HARMLESS)
+    forged = given_ids(" ".join(map(spelling, tokens)), "".join(tokens).upper())
+    assert forged == given_ids(HARMLESS, HARMLESS)
 
 
 def test_a_giant_observation_is_refused_by_its_characters() -> None:
