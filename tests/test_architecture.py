@@ -70,6 +70,7 @@ EXCEPTIONS = {"training/api.py": {"distributed"}}
 """Files that may import more than their room."""
 
 OWN_FILES = {
+    "agent_r1_core/distributed/lifeline.py": "the list of processes in /proc",
     "agent_r1_core/rollout/isolated_keeper.py": "/proc",
     "agent_r1_core/rollout/left_behind.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",

@@ -12,6 +12,7 @@ import torch
 from agent_r1_core.distributed.cluster import Cluster, Placement, connected
 from agent_r1_core.distributed.crew import Crew
 from agent_r1_core.distributed.learner import RayLearner
+from agent_r1_core.distributed.lifeline import Lifeline
 from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.errors import ConfigError
@@ -81,10 +82,13 @@ class RaySite:
 
 
 @contextmanager
-def ray_site(settings: DistributedConfig, note: Callable[[str], None], learning: bool = True) -> Iterator[RaySite]:
+def ray_site(
+    settings: DistributedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
+) -> Iterator[RaySite]:
     """A site on the cluster that the recipe names, or on a local Ray.
 
     Args:
+        lost: told in a thread, in one sentence, that Ray itself is lost; then the process ends.
         learning: False: nobody learns, so that nothing is kept free for it.
 
     Raises:
@@ -99,8 +103,9 @@ def ray_site(settings: DistributedConfig, note: Callable[[str], None], learning:
             f"{sum(cluster.machines):g} CPUs, {cluster.gpus:g} GPUs) for {settings.rollout_workers} rollout and "
             f"{settings.learner_workers} learner workers"
         )
-        site = RaySite(settings, cluster, note, learning)
+        site, lifeline = RaySite(settings, cluster, note, learning), Lifeline(lost)
         try:
             yield site
         finally:
             site.close()
+            lifeline.close()

@@ -167,8 +167,10 @@ def _means_a_run(recipe: str | Path) -> bool:
 
 
 @contextmanager
-def _site(resolved: ResolvedConfig, note: Callable[[str], None], learning: bool = True) -> Iterator[Site]:
-    """Where the roles of the run are, for as long as the context lasts.
+def _site(
+    resolved: ResolvedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
+) -> Iterator[Site]:
+    """Where the roles of the run are, for as long as the context lasts; `lost` is told if it ends the process.
 
     Raises:
         ConfigError: the recipe names a cluster that is not there, or is too small.
@@ -182,7 +184,7 @@ def _site(resolved: ResolvedConfig, note: Callable[[str], None], learning: bool 
         raise ComponentLoadError(resolved.unavailable["distributed"])
     from agent_r1_core.distributed import ray_site
 
-    with ray_site(resolved.config.distributed, note, learning) as site:
+    with ray_site(resolved.config.distributed, note, lost, learning) as site:
         yield site
 
 
@@ -199,7 +201,7 @@ def train_resolved(
         listener.note(f"{finished.path} has completed all its {steps} steps; set training.steps for more")
         return finished
     recorder = Recorder(listener)
-    with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note) as site:
+    with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note, recorder.fail) as site:
         begin = _resume_run if resume else _start_run
         return begin(resolved, force, recorder, site)
 
@@ -267,5 +269,5 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     listener = listener if listener is not None else default_listener()
     for warning in plan.resolved.warnings:
         listener.note(warning)
-    with showing_work(listener), _site(plan.resolved, listener.note, learning=False) as site:
+    with showing_work(listener), _site(plan.resolved, listener.note, listener.note, learning=False) as site:
         return run_async(run_evaluation(plan, listener, site))

@@ -58,6 +58,11 @@ class Recorder:
         """Record how training ended."""
         self._append(end, text)
 
+    def fail(self, text: str) -> None:
+        """Record, and tell the listener, that training ends with the process."""
+        self._append("failed", text)
+        self._listener.note(f"error: {text}")
+
     def begin(self, done: int, steps: int) -> None:
         """Passed on."""
         self._step = done
