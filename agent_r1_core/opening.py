@@ -12,8 +12,9 @@ import errno
 import json
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from agent_r1_core.errors import NotOpened
 
@@ -24,7 +25,7 @@ LINES = 2**29
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def open_to_read(path: Path | str, most: int | None = None) -> BinaryIO:
+def open_to_read(path: Path | str, most: int | None = None) -> BufferedReader:
     """Open a regular file for reading bytes.
 
     Args:
