@@ -1,13 +1,15 @@
 """Lifeline: watches the two services of Ray without which this process cannot go on.
 
 Ray ends a process that has lost its raylet at once, and one that has lost its GCS after a minute: from C++, without an
-exception, so that nothing can be written or said any more. A lost service is therefore told as soon as it refuses
-connections, and the process ends before Ray ends it, with all that it has started.
+exception, so that nothing can be written or said any more. A connection is therefore held to each; when it breaks and
+the next one is refused, the service is told as lost, and the process ends before Ray ends it, with all that it has
+started. A machine that vanishes refuses nothing, so its loss is Ray's to tell.
 """
 
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import socket
 import threading
@@ -17,20 +19,27 @@ from pathlib import Path
 
 import ray
 
-_PERIOD = 0.1
-"""Seconds between two looks, and the most that one may take."""
+_PERIOD = 1.0
+"""Seconds that connecting may take, and until it is tried again."""
 
 
 class Lifeline:
     """Watches until it is closed."""
 
-    def __init__(self, lost: Callable[[str], None]) -> None:
+    def __init__(self, lost: Callable[[str], None], learning: bool) -> None:
         """Begin to watch the services of the Ray that this process is connected to.
 
         Args:
             lost: told in one sentence, in a thread, when one is lost; then the process ends with status 1.
+            learning: whether this is a training, which can be resumed.
         """
-        self._lost, self._closed = lost, threading.Event()
+        self._lost = lost
+        self._advice = (
+            "workers and the steps since the newest checkpoint; continue with --resume"
+            if learning
+            else "workers; start the command again"
+        )
+        self._closing, self._closed = socket.socketpair()
         here = ray.get_runtime_context().get_node_id()
         node = next(node for node in ray.nodes() if node["NodeID"] == here)
         services = {
@@ -42,21 +51,35 @@ class Lifeline:
 
     def close(self) -> None:
         """Watch no more: Ray is to end."""
-        self._closed.set()
+        self._closing.close()
         self._thread.join()
 
     def _watch(self, services: Mapping[str, str]) -> None:
-        while not self._closed.wait(_PERIOD):
-            for name, address in services.items():
-                if _refuses(address) and not self._closed.is_set():
-                    self._end(name, address)
+        held: dict[str, socket.socket] = {}
+        with self._closed, selectors.DefaultSelector() as watched:
+            watched.register(self._closed, selectors.EVENT_READ)
+            while True:
+                for name in services.keys() - held.keys():
+                    try:
+                        held[name] = _connected(services[name])
+                    except ConnectionError:
+                        self._end(name, services[name])
+                    except OSError:  # a machine that is slow to answer
+                        continue
+                    watched.register(held[name], selectors.EVENT_READ, name)
+                changed = [key for key, _ in watched.select(_PERIOD)]
+                if any(key.fileobj is self._closed for key in changed):
+                    break
+                for key in changed:
+                    if _is_broken(held[key.data]):
+                        watched.unregister(key.fileobj)
+                        held.pop(key.data).close()
+        for one in held.values():
+            one.close()
 
     def _end(self, name: str, address: str) -> None:
         try:
-            self._lost(
-                f"{name} at {address} is lost, and with it all workers and the steps since the newest checkpoint; "
-                "continue with --resume"
-            )
+            self._lost(f"{name} at {address} is lost, and with it all {self._advice}")
         finally:
             for process in _below(os.getpid()):
                 with suppress(ProcessLookupError):
@@ -64,16 +87,18 @@ class Lifeline:
             os._exit(1)
 
 
-def _refuses(address: str) -> bool:
-    """Whether nobody listens at HOST:PORT; a machine that is slow to answer refuses nothing."""
+def _connected(address: str) -> socket.socket:
+    """A connection to HOST:PORT; a ConnectionError says that nobody listens there."""
     host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=_PERIOD)
+
+
+def _is_broken(connection: socket.socket) -> bool:
+    """Whether the other side of a readable connection has closed it, as it does when it dies, or is idle for long."""
     try:
-        socket.create_connection((host, int(port)), timeout=_PERIOD).close()
-    except ConnectionError:
-        return True
+        return not connection.recv(4096)
     except OSError:
-        return False
-    return False
+        return True
 
 
 def _below(ancestor: int) -> list[int]:

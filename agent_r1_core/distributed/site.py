@@ -103,7 +103,7 @@ def ray_site(
             f"{sum(cluster.machines):g} CPUs, {cluster.gpus:g} GPUs) for {settings.rollout_workers} rollout and "
             f"{settings.learner_workers} learner workers"
         )
-        site, lifeline = RaySite(settings, cluster, note, learning), Lifeline(lost)
+        site, lifeline = RaySite(settings, cluster, note, learning), Lifeline(lost, learning)
         try:
             yield site
         finally:

@@ -44,10 +44,15 @@ VICTIMS: dict[str, tuple[tuple[str, ...], signal.Signals]] = {
     "command": ((), signal.SIGKILL),
     "one of each": ((ROLLOUT, LEARNER), signal.SIGKILL),
     "all workers": ((ROLLOUT, ROLLOUT, LEARNER, LEARNER), signal.SIGKILL),
+    "raylet": (("raylet",), signal.SIGKILL),
+    "control store of Ray": (("gcs_server",), signal.SIGKILL),
     "rollout worker, stopped": ((ROLLOUT,), signal.SIGSTOP),
     "learner worker, stopped": ((LEARNER,), signal.SIGSTOP),
 }
-"""What a kill hits: the classes of its workers, none for the command itself; and with which signal."""
+"""What a kill hits: the classes of its workers, or a program of Ray, none for the command itself; and with which
+signal."""
+OF_RAY = ("raylet", "control store of Ray")
+"""Whose loss ends the command, with a sentence; it is resumed then."""
 MACHINE = "machine"
 """What else a kill may hit, where a run is over two."""
 
@@ -156,17 +161,30 @@ class AttackedRun:
         titles, signum = VICTIMS[victim]
         killed = Killed(victim, self._phase(), hit=not titles and self._process.poll() is None)
         self.killed.append(killed)
+        said = self._run.with_suffix(".log").stat().st_size
         for title in sorted(set(titles)):
             there = self._family.named(title)
             for member in self._rng.sample(there, min(titles.count(title), len(there))):
                 killed.hit |= self._family.signal(member, signum)
         self._open.append((self.killed[-1], time.monotonic()))
-        if not titles:
+        if victim in OF_RAY:
+            self._await_sentence(said)
+        if victim in OF_RAY or not titles:
             self._process.kill()
             self._process.wait()
             self._killed_families.append(self._family)
             self._family = Family()
             self._process = started(self._run, self._settings)
+
+    def _await_sentence(self, said: int) -> None:
+        """Wait until the command has ended with a sentence, which follows the first `said` bytes of its log."""
+        try:
+            status = self._process.wait(LEFT)
+        except subprocess.TimeoutExpired:
+            self.faults.append(f"without its Ray it did not end within {LEFT:g} seconds")
+            return
+        if status != 1 or b"continue with --resume" not in self._run.with_suffix(".log").read_bytes()[said:]:
+            self.faults.append(f"without its Ray it ended with status {status}: {self._last_words()}")
 
     def _look(self) -> None:
         """Note the steps and processes that are there now."""

@@ -46,8 +46,9 @@ class Family:
         return [member for member in self._seen.values() if _lives(member)]
 
     def named(self, title: str) -> list[Member]:
-        """Those that live and whose title begins so."""
-        return [member for member in self.alive() if member.title.startswith(title)]
+        """Those that live and whose title begins so, or whose program is called so."""
+        programs = {member: member.title.partition(" ")[0].rpartition("/")[2] for member in self.alive()}
+        return [member for member, program in programs.items() if title == program or member.title.startswith(title)]
 
     def signal(self, member: Member, number: signal.Signals) -> bool:
         """Send a signal; whether there was somebody to get it."""

@@ -12,7 +12,7 @@ from attacks.attacked_run import MACHINE, STEPS, VICTIMS, AttackedRun, Kill, Kil
 from attacks.outcome import Outcome, Plan
 from attacks.run_over_nodes import RunOverNodes
 
-KILLS = 20
+KILLS = 25
 EACH = 5
 """Kills of a run."""
 OFTEN = ("rollout worker", "learner worker", "command", "one of each")
