@@ -1,10 +1,10 @@
 """A Python that starts warm: a program runs in a fork of a process that has imported the large libraries, and begins at
 once instead of after six seconds of imports.
 
-`warm_python` makes a command that takes what `python` takes: a file, `-c` or `-m`. It passes arguments, folder,
-environment, open files, SIGINT and SIGTERM on, and ends as the program does; who kills it kills the program. In the
-program `sys.executable` is the command, so that what it starts is warm too. As a script this file is the process that
-forks: `warm_python.py SOCKET COMMAND`. It needs Linux.
+`warm_python` makes a command that takes what `python` takes: a file, `-c` or `-m`, after `-P`, `-I` or `-S`. It passes
+arguments, folder, environment, open files, SIGINT and SIGTERM on, and ends as the program does; who kills it kills the
+program. In the program `sys.executable` is the command, so that what it starts is warm too. As a script this file is
+the process that forks: `warm_python.py SOCKET COMMAND`. It needs Linux.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+APART = ("-P", "-I", "-S")
+"""Options of `python` that leave out the folder of the program, or more; what the others leave out is there."""
 SITE = "WARM_PYTHON_SITE"
 """The variable with the site-packages of another environment, which the program sees as well."""
 COMMAND = """#!{python} -IS
@@ -138,13 +141,10 @@ def become(
 
 def run(arguments: list[str]) -> Any:
     """Run a program as `python` would."""
-    first, *rest = arguments
-    if first == "-P":  # for `-c` and `-m`: without the current folder
-        first, *rest = rest
-    elif first in ("-c", "-m"):
-        sys.path.insert(0, os.getcwd())
-    else:
-        sys.path.insert(0, str(Path(first).resolve().parent))
+    options = list(takewhile(lambda argument: argument in APART, arguments))
+    first, *rest = arguments[len(options) :]
+    if not options:
+        sys.path.insert(0, os.getcwd() if first in ("-c", "-m") else str(Path(first).resolve().parent))
     if first == "-c":
         sys.argv = ["-c", *rest[1:]]
         exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
