@@ -47,7 +47,9 @@ def paired_difference(
     """
     import numpy as np
 
-    over_tasks = mean_over_sets([paired_mean(differences, 1.0 if bounded else None) for differences in sets])
+    # Of all sets: one without a difference says nothing about how large its others can be.
+    most = 1.0 if bounded else max((abs(value) for differences in sets for value in differences), default=0.0)
+    over_tasks = mean_over_sets([paired_mean(differences, most, bounded) for differences in sets])
     mean, low, high = over_tasks.mean, over_tasks.low, over_tasks.high
     if over_tasks.n == 1:
         return PairedDifference(mean, None, None, None)
@@ -69,17 +71,17 @@ def paired_difference(
     return PairedDifference(mean, low, high, p)
 
 
-def paired_mean(differences: Sequence[float], bound: float | None) -> Estimate:
+def paired_mean(differences: Sequence[float], most: float, bounded: bool) -> Estimate:
     """The mean difference with its 95 % interval: Student's t after two made-up questions, of which each policy wins
-    one by as much as can be. For 0/1 scores Bonett and Price (2012, Statistical Methods in Medical Research 21) add the
+    one by `most`. For 0/1 scores Bonett and Price (2012, Statistical Methods in Medical Research 21) add the
     same two, with the normal distribution in place of t.
 
     With N = n + 2 differences d, the two included: mean -+ t(N - 1) s / sqrt(N), s their standard deviation.
 
     Args:
         differences: first minus second, of each question.
-        bound: the largest difference there can be; None: take the largest that was seen, and give no interval where
-            all are 0.
+        most: the largest difference there can be, or that was seen; 0: there is no interval.
+        bounded: whether there can be no larger one.
 
     Raises:
         ValueError: there is no question.
@@ -87,15 +89,14 @@ def paired_mean(differences: Sequence[float], bound: float | None) -> Estimate:
     if not differences:
         raise ValueError("a difference over no questions has no mean; give it at least one question")
     n, total = len(differences), math.fsum(differences)
-    most = max(map(abs, differences)) if bound is None else bound
     if most == 0:
         return Estimate(total / n, None, None, "paired", n)
     centre = total / (n + 2)
     squares = math.fsum((one - centre) ** 2 for one in (*differences, most, -most))
     half = t_quantile(n + 1) * math.sqrt(squares / ((n + 1) * (n + 2)))
     low, high = centre - half, centre + half
-    if bound is not None:
-        low, high = max(-bound, low), min(bound, high)
+    if bounded:
+        low, high = max(-most, low), min(most, high)
     return Estimate(total / n, low, high, "paired", n)
 
 
