@@ -24,17 +24,18 @@ def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence
     """
     scores = scores_of([episode for task in tasks for episode in task])
     main = {name: score for name, score in scores.items() if name in MAIN}
-    return {
-        key: {value: estimates(part, main, lost=without.get(value, ())) for value, part in parts.items()}
-        for key in KEYS
-        if (parts := _parts(tasks, key)) and (without := _parts(lost, key)) is not None
-    }
+    found: Breakdowns = {}
+    for key in KEYS:
+        if any(getattr(task[0], key) is not None for task in tasks):
+            without = _parts(lost, key)
+            found[key] = {
+                value: estimates(part, main, lost=without.get(value, ())) for value, part in _parts(tasks, key).items()
+            }
+    return found
 
 
 def _parts(tasks: Sequence[Sequence[EpisodeRecord]], key: str) -> dict[str, list[Sequence[EpisodeRecord]]]:
     values: list[Any] = [getattr(task[0], key) for task in tasks]
-    if all(value is None for value in values):
-        return {}
     parts: dict[str, list[Sequence[EpisodeRecord]]] = {}
     for value, task in sorted(zip(values, tasks, strict=True), key=lambda pair: (pair[0] is None, pair[0] or 0)):
         parts.setdefault(UNKNOWN if value is None else str(value), []).append(task)

@@ -259,6 +259,10 @@ def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> No
     assert not any("hops" in name for name in result.to_metrics())
     same = scored(groups[:2], sampling=GREEDY)
     assert [row[0] for row in same.breakdown_rows()] == ["kind bridge", "kind comparison"], "all have two hops"
+    lost = scored(groups, sampling=GREEDY, dropped=[failed()])
+    assert ("hops unknown", "1 of 2") in [row[:2] for row in lost.breakdown_rows()], (
+        "the lost task does not say its hops"
+    )
 
 
 def test_a_result_from_before_breakdowns_is_read() -> None:
