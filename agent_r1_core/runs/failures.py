@@ -23,6 +23,8 @@ class Failures:
     """The commonest one, as the first of its episodes says it; empty: it was not recorded."""
     alike: int
     """Failed episodes with this reason; numbers in it may differ."""
+    at_least: bool = False
+    """Whether there may be more of these: of several sets, each tells only of its own commonest reason."""
 
     @classmethod
     def among(cls, reasons: Sequence[str], of: int) -> Failures | None:
@@ -46,14 +48,18 @@ class Failures:
             alike[_kind(failures.reason)] += failures.alike
         ((commonest, count),) = alike.most_common(1)
         reason = next(failures.reason for failures in found if _kind(failures.reason) == commonest)
-        return cls(sum(failures.episodes for failures in found), sum(count for _, count in every), reason, count)
+        # A set with another commonest reason may have failures with this one among its rest.
+        hidden = any(one.at_least or (one.alike < one.episodes and _kind(one.reason) != commonest) for one in found)
+        episodes, of = sum(one.episodes for one in found), sum(asked for _, asked in every)
+        return cls(episodes, of, reason, count, hidden)
 
     def sentence(self) -> str:
         """`failed and not scored: 29 of 100 episodes (28 of them: the prompt does not fit)`."""
         text = f"failed and not scored: {self.episodes} of {self.of} episodes"
         if not self.reason:
             return text
-        return f"{text} ({'' if self.alike == self.episodes else f'{self.alike} of them: '}{self.reason})"
+        many = f"{'at least ' * self.at_least}{self.alike} of them: "
+        return f"{text} ({many * (self.alike < self.episodes)}{self.reason})"
 
 
 def _kind(reason: str) -> str:

@@ -144,7 +144,8 @@ def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
 
 
 def _failures(found: Mapping[str, Any]) -> Failures:
-    return Failures(int(found["episodes"]), int(found["of"]), str(found["reason"]), int(found["alike"]))
+    counts = (int(found["episodes"]), int(found["of"]), str(found["reason"]), int(found["alike"]))
+    return Failures(*counts, at_least=bool(found.get("at_least", False)))
 
 
 def _whole(value: Any) -> int | None:

@@ -76,7 +76,7 @@ def test_failures_stand_beside_every_score_with_their_commonest_reason() -> None
         71,
         100,
     )
-    assert plain["failures"] == {"episodes": 29, "of": 100, "reason": long[0].reason, "alike": 28}
+    assert plain["failures"] == {"episodes": 29, "of": 100, "reason": long[0].reason, "alike": 28, "at_least": False}
     assert EvaluationResult.from_json(plain) == result
     old = {key: value for key, value in plain.items() if key not in ("asked", "failures")}
     assert EvaluationResult.from_json(old).failure_lines() == ["failed and not scored: 29 of 100 episodes"]

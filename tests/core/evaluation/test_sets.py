@@ -11,6 +11,7 @@ from agent_r1_core.evaluation.episode_record import episode_records
 from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets, wilson
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.runs.failures import Failures
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
 
@@ -59,6 +60,18 @@ def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:
     assert result.to_metrics()["eval/choose/exact_match"] == 1.0
     with pytest.raises(ValueError, match="name one besides the set that chooses"):
         combine({"choose": scored(10, 10)}, choosing_set="choose")
+
+
+def test_failures_of_several_sets_are_not_counted_too_few() -> None:
+    """Of each set only the commonest reason is known: the second hides five prompts that do not fit."""
+    one = Failures.among(["token 9 is too long"] * 8 + ["gone"], of=20)
+    other = Failures.among(["gone"] * 6 + ["token 7 is too long"] * 5, of=20)
+    both = Failures.together([(one, 20), (other, 20), (None, 10)])
+    assert both is not None
+    assert both.sentence() == "failed and not scored: 20 of 50 episodes (at least 8 of them: token 9 is too long)"
+    known = Failures.together([(one, 20), (one, 20), (Failures.among(["lost"], of=5), 5)])
+    assert known is not None
+    assert known.sentence() == "failed and not scored: 19 of 45 episodes (16 of them: token 9 is too long)"
 
 
 def test_a_result_of_several_sets_survives_json() -> None:
