@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
 from agent_r1_core.config.blocks import (
     BLOCK_LISTS,
@@ -18,6 +19,7 @@ from agent_r1_core.config.blocks import (
     block_keys,
     block_kind,
     holds_sets,
+    spelled_out,
 )
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.models import RunConfig
@@ -144,10 +146,7 @@ def _resolve(
         problems.add((*key, "name"), text, ComponentLoadError)
         return []
     valid |= {f"{key_text(key)}.{name}" for name in (*_keys_of_block(kind), *fields)}
-    own_values = _own_values(kind, loaded)
-    for name in list(block):
-        if name in own_values and problems.draft.kept((*key, name)):
-            problems.draft.drop_kept(block, (*key, name))
+    _drop_kept(key, kind, block, loaded, registry, problems.draft)
     options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
     for name in options.keys() & fields.keys():
         if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):
@@ -167,6 +166,38 @@ def _resolve(
                 return []
             config = config.model_copy(update={name: value.model_copy(update={"config": inner[0].config})})
     return [ResolvedBlock(key, kind, loaded.record.canonical, loaded.cls, config), *inner]
+
+
+def _drop_kept(
+    key: Key, kind: str, block: dict[str, Any], loaded: LoadedComponent, registry: Registry, draft: Draft
+) -> None:
+    """Drop what was kept of another component and should not count: what this one has a value of its own for, and what
+    nobody wrote, since the record of a run also holds the old component's own values."""
+    own_values = _own_values(kind, loaded)
+    for name, value in list(block.items()):
+        at = (*key, name)
+        if not draft.kept(at):
+            continue
+        unwritten = not draft.source(at).user and is_own_value(registry, at, draft.kept_of(at), value)
+        if name in own_values or unwritten:
+            draft.drop_kept(block, at)
+
+
+def is_own_value(registry: Registry, key: Key, component: str, value: Any) -> bool:
+    """Whether a component has this value for the option at `key` where nobody sets it: its preset's, or the default."""
+    option = str(key[-1])
+    try:
+        loaded = registry.load(block_kind(key[:-1]) or "", component)
+    except PluginError:
+        return False
+    field = loaded.cls.Config.model_fields.get(option)
+    if option in loaded.preset_config:
+        own = loaded.preset_config[option]
+    elif field is None or field.is_required():
+        return False
+    else:
+        own = field.get_default(call_default_factory=True)
+    return bool(value == spelled_out(to_jsonable_python(own), key))
 
 
 def _own_values(kind: str, loaded: LoadedComponent) -> set[str]:

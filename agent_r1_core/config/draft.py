@@ -137,9 +137,13 @@ class Draft:
         """Whether the option at `key` was written for a component that went, and nobody has set it since."""
         return key in self._kept and self._kept[key][1] == self.source(key)
 
+    def kept_of(self, key: Key) -> str:
+        """The component for which a kept option was written."""
+        return self._kept[key][0]
+
     def drop_kept(self, block: dict[str, Any], key: Key) -> None:
         """Drop an option that was kept out of its block, for a component that has a value of its own."""
-        self._drop(block, key, self._kept[key][0], self.source((*key[:-1], "name")))
+        self._drop(block, key, self.kept_of(key), self.source((*key[:-1], "name")))
 
     def _shared(self, block: dict[str, Any], key: Key, named_by: Source) -> dict[str, Any]:
         """What stays of a block whose component is named anew."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pydantic_core import to_jsonable_python
-
-from agent_r1_core.config.blocks import block_kind, spelled_out
+from agent_r1_core.config.components import is_own_value
 from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import key_text
-from agent_r1_core.errors import PluginError
 
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
@@ -34,12 +31,7 @@ def say_dropped(setup: Setup) -> None:
 
 def _is_said(key: Key, option: Dropped, setup: Setup) -> bool:
     """Whether a user should know that an option went: nobody has set it anew, and somebody wrote it, or it differs from
-    the default (a recipe of the package, and the record of a run, hold defaults too)."""
+    the component's own value (a recipe of the package, and the record of a run, hold defaults too)."""
     if setup.problems.draft.source(key) != DEFAULT:
         return False
-    try:
-        field = setup.registry.load(block_kind(key[:-1]) or "", option.component).cls.Config.model_fields[str(key[-1])]
-    except (PluginError, KeyError):
-        return True
-    default = to_jsonable_python(field.get_default(call_default_factory=True))
-    return option.source.user or option.value != spelled_out(default, key)
+    return option.source.user or not is_own_value(setup.registry, key, option.component, option.value)

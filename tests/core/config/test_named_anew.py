@@ -39,6 +39,11 @@ class Maze(ToolEnv):
         walls: int = 1
 
 
+class Cave(ToolEnv):
+    class Config(EnvConfig):
+        depth: int
+
+
 class Paid(Tool):
     reward_range: ClassVar = (0.0, 1.0)
 
@@ -54,7 +59,8 @@ def register_engines():
 
 @hookimpl
 def register_envs():
-    return [EnvSpec("maze", ":Maze", "A maze", presets=(Preset("long_maze", {"max_turns": 12}),))]
+    maze = EnvSpec("maze", ":Maze", "A maze", presets=(Preset("long_maze", {"max_turns": 12}),))
+    return [maze, EnvSpec("cave", ":Cave", "A cave")]
 
 
 @hookimpl
@@ -143,3 +149,20 @@ def test_a_recipe_on_top_of_another_keeps_what_is_shared(loaded: Load, folder: P
         "env is now maze; of world these are dropped",
         "engine is now singer; of listener these are dropped",
     ]
+
+
+@pytest.mark.parametrize(("old", "new"), [("grpo", "ppo"), ("dapo", "grpo"), ("rloo", "reinforce_pp")])
+def test_a_recorded_run_hands_on_no_default_of_the_component_that_goes(tmp_path: Path, old: str, new: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(load_config("default", [f"algorithm={old}", "algorithm.entropy_coef=0.02"]).yaml())
+    plain, again = (load_config(recipe, [f"algorithm={new}"]) for recipe in ("default", file))
+    written = plain.config.algorithm.config.model_copy(update={"entropy_coef": 0.02})
+    assert again.config.algorithm.config == written, "what somebody chose stays"
+    assert said(again) == [], "nobody chose what went"
+
+
+@pytest.mark.parametrize("sources", ["", "sources: {}\n"])
+def test_a_required_option_that_goes_is_said(loaded: Load, sources: str) -> None:
+    text = f"extends: small\nenv: {{name: cave, depth: 3}}\n{sources}"
+    (note,) = said(loaded("env.name=world", text=text))
+    assert note.startswith("env is now world; of cave these are dropped: env.depth=3 (")
