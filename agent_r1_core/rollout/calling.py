@@ -21,6 +21,8 @@ from agent_r1_core.rollout.threads import GRACE_SECONDS, CallTimeout, Lane, Thre
 
 _authors: ContextVar[bool] = ContextVar("agent_r1_authors", default=False)
 """Whether an author's code runs on the event loop; the tasks that it begins inherit this."""
+_LOOK_SECONDS = 1.0
+"""The least time for looking at what an async function gave in time: the thread may have to start first."""
 _abandoned: set[asyncio.Future[Any]] = set()
 """Tasks that were given up and have not ended; the loop alone would not keep them alive."""
 
@@ -50,7 +52,8 @@ class Caller:
             timeout: seconds, from when the function starts; None: no limit.
             lane: the thread for a sync function; None: any thread of the pool.
             name: what the call is of, for the sentence about calls that were left behind.
-            convert: makes plain data of the result, which may run the author's code, in the same time.
+            convert: makes plain data of the result, which may run the author's code, in the same time; what an
+                async function gave just before its time was over is looked at for a second.
 
         Raises:
             CallTimeout: the function did not end in time.
@@ -65,8 +68,8 @@ class Caller:
             later = inspect.isawaitable(value)
             return (value if later else convert(value)), later
 
-        def left() -> float | None:
-            return None if timeout is None else started + timeout - time.monotonic()
+        def left(least: float = 0.0) -> float | None:
+            return None if timeout is None else max(started + timeout - time.monotonic(), least)
 
         in_thread = partial(_in_thread, self.threads if lane is None else lane, name=name)
         if inspect.iscoroutinefunction(function):
@@ -80,8 +83,8 @@ class Caller:
         except CallTimeout:
             raise
         except Exception as error:
-            raise await in_thread(partial(plain_error, error), left()) from None
-        return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left())
+            raise await in_thread(partial(plain_error, error), left(_LOOK_SECONDS)) from None
+        return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left(_LOOK_SECONDS))
 
 
 async def _in_thread(threads: ThreadPool | Lane, function: Callable[[], Any], timeout: float | None, name: str) -> Any:

@@ -893,7 +893,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         9,
         "values-become-plain-on-the-event-loop",
         CALLING,
-        "return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left())",
+        "return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left(_LOOK_SECONDS))",
         "return convert(value)",
         "cannot_become_plain and slow and info and AsyncWorld",
     ),
