@@ -6,7 +6,10 @@ event loop, where one that blocks holds up every episode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -40,6 +43,9 @@ class World:
         self._episode = episode
         self._timeout = settings.make_timeout
         self._env: ToolEnv | None = None
+        self._closed = False
+        self._handing = threading.Lock()
+        """Held while the environment changes hands: its closer is `close`, or the thread that made it too late."""
 
     async def make(self, services: EnvServices, protect: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], str]:
         """Make the environment; returns the schemas of its tools, and the text that describes them.
@@ -51,7 +57,12 @@ class World:
         tool_format = self._settings.tool_format
 
         def make() -> tuple[list[dict[str, Any]], str]:
-            env = self._env = self._settings.make_env(services)
+            env = self._settings.make_env(services)
+            with self._handing:
+                late, self._env = self._closed, None if self._closed else env
+            if late:
+                _close_here(env)
+                return [], ""  # nobody waits for it
             self.max_turns, self.max_tokens = int(env.config.max_turns), int(env.config.max_tokens)
             self._timeout = float(env.config.timeout)
             if type(env).stop_strings is ToolEnv.stop_strings:
@@ -76,7 +87,8 @@ class World:
 
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""
-        env, self._env = self._env, None
+        with self._handing:
+            env, self._env, self._closed = self._env, None, True
         try:
             if env is not None and type(env).close is not ToolEnv.close:
                 await self.call(env.close, convert=lambda closed: None)
@@ -105,6 +117,17 @@ class World:
         if self._env is None:
             raise EpisodeError(f"episode {self._episode} has no environment yet; call start() first")
         return self._env
+
+
+def _close_here(env: ToolEnv) -> None:
+    """Close an environment in this thread, where no event loop runs."""
+    closing = env.close()
+    if inspect.isawaitable(closing):
+        asyncio.run(_awaited(closing))
+
+
+async def _awaited(value: Awaitable[None]) -> None:
+    await value
 
 
 def _schemas(given: Any) -> list[dict[str, Any]]:

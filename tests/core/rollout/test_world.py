@@ -1,0 +1,49 @@
+"""The environment of one episode."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable
+
+import pytest
+
+from agent_r1_core import EnvConfig, EnvServices, ToolEnv
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.rollout.world import World
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool) -> None:
+    closing, made = threading.Semaphore(0), threading.Event()
+    closed: list[ToolEnv] = []
+
+    class Browser(ToolEnv):
+        def close(self) -> Awaitable[None] | None:
+            return self.later() if asynchronous else self.now()
+
+        def now(self) -> None:
+            closed.append(self)
+            closing.release()
+
+        async def later(self) -> None:
+            await asyncio.sleep(0)
+            self.now()
+
+    def make(services: EnvServices) -> ToolEnv:
+        made.wait(60)
+        return Browser(EnvConfig(), services)
+
+    async def give_up() -> None:
+        world = World(RolloutSettings(make, make_timeout=0.05), ThreadPool(1), "e1")
+        with pytest.raises(EpisodeError, match="making the environment took longer"):
+            await world.make(EnvServices(), lambda schemas: schemas)
+        await world.close()
+
+    asyncio.run(give_up())
+    assert closed == []
+    made.set()
+    assert closing.acquire(timeout=30), "nobody closed it"
+    assert len(closed) == 1
