@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core import working
-from agent_r1_core.opening import check_folder, check_links, read_json
+from agent_r1_core.opening import check_folder, check_inside, check_links, read_json
 from agent_r1_wiki_search.packages import require
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.searcher import Hit
@@ -27,6 +27,8 @@ _MEMORY = 400_000_000
 """Bytes of the writer's buffer."""
 _LONGEST_WORD = 100
 _ANALYZER = "words"
+_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")
+"""All that tantivy writes where it only reads: it makes those that are missing, and leaves others as they are."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class TantivyPart:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             state.write_text(json.dumps({"corpus": corpus}))
+        check_links(folder)
         index = _index(folder, self.stemmer)
         done = index.searcher().num_docs
         writer = index.writer(_MEMORY, 1)
@@ -129,8 +132,10 @@ def _index(folder: Path, stemmer: bool) -> Any:
 
     fields = tantivy.SchemaBuilder().add_integer_field("number", fast=True)
     schema = fields.add_text_field("text", tokenizer_name=_ANALYZER, index_option="freq").build()
-    check_links(folder)  # opening an index locks it with a file of its own
     check_folder(folder)
+    for lock in _LOCKS:
+        if not (folder / lock).exists():  # a link to nothing, through which it would be made
+            check_inside(folder / lock, folder)
     index = tantivy.Index(schema, path=str(folder))
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index

@@ -12,10 +12,12 @@ from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.building import Source, build_index, file_source
 from agent_r1_wiki_search.corpus import corpus_hash, read_corpus
 from agent_r1_wiki_search.folder import open_folder
+from agent_r1_wiki_search.manifest import FILE
 from agent_r1_wiki_search.searcher import Searcher
 from agent_r1_wiki_search.tantivy_part import TantivyPart
 
 from agent_r1_core import Passage
+from agent_r1_core.errors import NotOpened
 
 pytestmark = pytest.mark.usefixtures("_tantivy")
 
@@ -63,6 +65,27 @@ def test_several_queries_scores_facts_and_nothing_found(tmp_path: Path) -> None:
     assert nothing == signs == []
     facts = {"passages": 5, "corpus": "here", "hash": corpus_hash(PASSAGES), "backend": "tantivy"}
     assert found.facts() == facts
+
+
+def test_an_index_in_a_cache_of_links_is_read_but_no_lock_is_made_through_a_link(tmp_path: Path) -> None:
+    searcher(tmp_path / "blobs")
+    files = [path.relative_to(tmp_path / "blobs") for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+    for file in files:
+        (snapshot := tmp_path / "snapshot" / file).parent.mkdir(parents=True, exist_ok=True)
+        snapshot.symlink_to(tmp_path / "blobs" / file)
+    assert titles(open_folder(tmp_path / "snapshot", "tantivy"), "capital of France") == ["France"]
+    manifest = json.loads((tmp_path / "blobs" / FILE).read_text())
+    manifest["files"] = {name: facts for name, facts in manifest["files"].items() if not name.endswith(".lock")}
+    (tmp_path / "blobs" / FILE).write_text(json.dumps(manifest))
+    locks = list((tmp_path / "snapshot" / "tantivy").glob("*.lock"))
+    assert len(locks) == 2
+    for lock in locks:
+        lock.unlink()
+        lock.symlink_to(tmp_path / lock.name)
+        with pytest.raises(NotOpened, match="a link that leads out"):
+            open_folder(tmp_path / "snapshot", "tantivy")
+        assert not (tmp_path / lock.name).exists()
+        lock.unlink()
 
 
 def test_stems_match_only_where_asked_for(tmp_path: Path) -> None:
