@@ -2,8 +2,8 @@
 
 Dictionaries, runs and compression let kilobytes stand for gigabytes. What the file says of its columns is added up
 before any of them is read; texts are read as dictionaries, and added up before they are spelled out. Arrow cannot do
-that for texts inside lists and structures: a few rows of them are read at once and added up then, so that one row costs
-up to 2 GiB, as does a page that contradicts what the file says of it.
+that for texts inside lists and structures: as many rows of them are read at once as the first few are light, and added
+up then, so that what is read at once costs up to 2 GiB, as does a page that contradicts what the file says of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ RATIO = 100
 _VALUE = 16
 """Bytes that a value without text stands for."""
 _FEW = 64
-"""Rows with texts inside lists or structures that are read at once."""
+"""Rows with texts inside lists or structures that are read at once, unless they are light."""
+_AT_ONCE = 2**25
+"""Bytes that rows which are read, or spelled out, at once stand for, if one of them does not stand for more."""
 
 
 class BoundedParquet:
@@ -50,7 +53,7 @@ class BoundedParquet:
         import pyarrow as pa
 
         if self._texts_inside:
-            batches = list(self.batches(_FEW, columns=names, **options))
+            batches = list(self.batches(self.metadata.num_rows or 1, columns=names, **options))
             table = pa.Table.from_batches(batches) if batches else self._file.read(names, **options)
         else:
             table = self._file.read(names, **options)
@@ -58,15 +61,15 @@ class BoundedParquet:
         return pa.table({name: _plain(table.column(name)) for name in table.column_names})
 
     def batches(self, rows: int, **options: Any) -> Iterator[Any]:
-        """Arrow's batches of at most so many rows, in which texts are dictionaries; `options` as of `iter_batches`.
+        """Arrow's batches of at most so many rows, without dictionaries; `options` as of `iter_batches`.
 
         Raises:
             NotOpened: up to here they stand for more than the bound.
         """
         spelled = 0
-        for batch in self._file.iter_batches(min(rows, _FEW) if self._texts_inside else rows, **options):
+        for batch in self._file.iter_batches(self._at_once(rows, **options), **options):
             spelled = self._count(batch, spelled)
-            yield batch
+            yield from _spell(batch)
 
     def check_metadata(self) -> None:
         """Refuse a file that says that it stands for more than the bound.
@@ -86,6 +89,14 @@ class BoundedParquet:
                 width = max(_VALUE, self.metadata.schema.column(number).length)
                 total += column.total_uncompressed_size + width * column.num_values
         self._refuse(total)
+
+    def _at_once(self, rows: int, **options: Any) -> int:
+        """The rows, at most so many, to read at once."""
+        few = min(rows, _FEW)
+        if few == rows or not self._texts_inside:
+            return rows
+        first = sum(self._count(batch, 0) for batch in islice(self._file.iter_batches(few, **options), 1))
+        return max(few, min(rows, few * _AT_ONCE // max(1, first)))
 
     def _count(self, columns: Any, before: int) -> int:
         total = before + sum(map(_spelled, columns.columns))
@@ -125,6 +136,21 @@ def _texts(metadata: Any) -> list[Any]:
     """The columns of texts or bytes, those inside of others too."""
     columns = [metadata.schema.column(number) for number in range(len(metadata.schema))]
     return [column for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _spell(batch: Any) -> Iterator[Any]:
+    """The rows of a batch, in smaller ones where they are many bytes, whose dictionaries are spelled out."""
+    from pyarrow import types
+
+    coded = [number for number, column in enumerate(batch.columns) if types.is_dictionary(column.type)]
+    if batch.num_rows > 1 and sum(_spelled(batch.column(number)) for number in coded) > _AT_ONCE:
+        half = batch.num_rows // 2
+        yield from _spell(batch.slice(0, half))
+        yield from _spell(batch.slice(half))
+        return
+    for number in coded:
+        batch = batch.set_column(number, batch.schema.names[number], _plain(batch.column(number)))
+    yield batch
 
 
 def _plain(column: Any) -> Any:

@@ -13,12 +13,13 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import NotOpened, TaskError
-from agent_r1_core.opening import open_to_read, read_bytes
+from agent_r1_core.opening import DOCUMENT, open_to_read, read_bytes
 from agent_r1_core.parquet import open_parquet
 from agent_r1_core.records.hub import first_line, load_dataset
 from agent_r1_core.work import working
@@ -27,9 +28,9 @@ _NAMED, _LONGEST_NAME = 8, 40
 """Keys that a message names, and characters of each."""
 _KINDS = {dict: "object", str: "text", int: "number", float: "number"}
 _PARQUET_ROWS = 10_000
+"""Rows of a Parquet file that are in memory at a time."""
 _WHOLE = 2**32
 """The most bytes of a file that is read whole."""
-"""Rows of a Parquet file that are in memory at a time."""
 
 
 def read_records(path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train") -> list[Any]:
@@ -160,7 +161,8 @@ def _read_json(
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
     with open_to_read(path) as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
-        for number, line in enumerate(gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file, 1):
+        plain = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
+        for number, line in enumerate(_lines(plain.readline, path), 1):
             work.advance(file.tell() - work.done)
             place = f"line {number} of {path}"
             try:
@@ -173,6 +175,17 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
                 raise TaskError(f"{place} is not UTF-8 text at byte {error.start}; convert it to UTF-8") from error
             except (ValueError, RecursionError) as error:
                 raise TaskError(f"{place} {_beyond(error)}; repair or remove it") from error
+
+
+def _lines(readline: Callable[[int], AnyStr], path: Path) -> Iterator[AnyStr]:
+    """The lines of a file, none of which is taken into memory beyond the bound."""
+    for number in count(1):
+        line = readline(DOCUMENT + 1)
+        if len(line) > DOCUMENT:
+            raise TaskError(f"line {number} of {path} is longer than {DOCUMENT:,} bytes; give one record on a line")
+        if not line:
+            return
+        yield line
 
 
 def _beyond(error: ValueError | RecursionError) -> str:
@@ -200,7 +213,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
     with open_to_read(path) as file, working(f"reading {path.name}", path.stat().st_size, unit="bytes") as work:
-        rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), strict=True)
+        rows = csv.reader(_lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline="").readline, path), strict=True)
         try:
             keys, first = next(rows, []), rows.line_num + 1
             for row in rows:

@@ -101,3 +101,16 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert file.read(["text"]).column("text").type == pa.string()
         assert [row for batch in file.batches(3) for row in batch.to_pylist()] == table.to_pylist()
     assert [record for _, record in stream_records(tmp_path / "file.parquet")] == table.to_pylist()
+
+
+def test_light_rows_come_many_at_once_and_heavy_ones_few_all_of_them_plain(tmp_path: Path) -> None:
+    lists = pa.array([["a"]] * 1000)
+    for length, many in ((1, True), (300_000, False)):
+        text = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * length]))
+        pq.write_table(pa.table({"text": text, "lists": lists}), tmp_path / "file.parquet")
+        with open_parquet(tmp_path / "file.parquet") as file:
+            found = list(file.batches(1000))
+        assert sum(batch.num_rows for batch in found) == 1000
+        assert (len(found) == 1) == many
+        assert {batch.schema.field("text").type for batch in found} == {pa.string()}
+        assert all(batch.num_rows == 1 or batch.nbytes <= 2**25 for batch in found)

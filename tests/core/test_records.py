@@ -72,6 +72,15 @@ def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: by
         read_records(tmp_path / name, hub="")
 
 
+@pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz", "data.csv"])
+def test_a_line_beyond_the_bound_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+    content = b'"a"\n"' + b"x" * 2**27 + b'"\n'
+    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
+    sentence = re.escape(f"line 2 of {tmp_path / name} is longer than 67,108,864 bytes; give one record on a line")
+    with pytest.raises(TaskError, match=sentence):
+        read_records(tmp_path / name, hub="")
+
+
 def test_records_come_one_at_a_time_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('\n{"n": 1}\n{"n": 2}\nbroken')
