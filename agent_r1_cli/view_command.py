@@ -7,8 +7,9 @@ import os
 import secrets
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -97,9 +98,9 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
         say("Ctrl-C ends it")
         sys.stdout.flush()
         if not no_open and _has_display():
-            _open(address, Path(private))
+            until_end.enter_context(_opened(address))
 
-    with tempfile.TemporaryDirectory() as private:
+    with contextlib.ExitStack() as until_end:
         serve(found, opened, token, ready)
 
 
@@ -134,12 +135,31 @@ def _has_display() -> bool:
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _open(address: str, private: Path) -> None:
-    """Open an address in a browser by a file that leads there: everybody on this machine sees command lines."""
+@contextlib.contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """An address in a browser, by a file that leads there: everybody on this machine sees command lines."""
     import html
     import webbrowser
 
-    page = private / "viewer.html"
-    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
-    with contextlib.suppress(webbrowser.Error):
-        webbrowser.open(page.as_uri())
+    with _page() as page:
+        page.write(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">')
+        page.flush()
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(Path(page.name).absolute().as_uri())
+        yield
+
+
+def _page() -> IO[str]:
+    """A file that only this user reads, while it is open.
+
+    A browser in a snap or a flatpak has a /tmp of its own, and of the home it reads what is not hidden, or downloads.
+    """
+    home = os.path.expanduser("~")
+    for folder in (os.path.join(home, "Downloads"), home):
+        with contextlib.suppress(OSError):
+            return _private_file(folder)
+    return _private_file(None)
+
+
+def _private_file(folder: str | None) -> IO[str]:
+    return tempfile.NamedTemporaryFile("w", prefix="agent-r1-view-", suffix=".html", dir=folder, encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_cli.view_command import _open
+from agent_r1_cli.view_command import _opened
 
 
 def test_a_place_without_runs_is_named(
@@ -36,11 +36,19 @@ def test_other_commands_import_no_server_and_the_viewer_no_torch() -> None:
         assert done.stdout == "[]\n"
 
 
-def test_no_command_line_shows_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("folder", ["home/Downloads", "home", "elsewhere"])
+def test_no_command_line_shows_the_token_and_a_browser_with_a_tmp_of_its_own_finds_the_page(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "elsewhere"))
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     address = "http://127.0.0.1:8700/?token=secret#/runs/a%27b"
-    _open(address, tmp_path)
-    (page,) = tmp_path.iterdir()
-    assert opened == [page.as_uri()]
-    assert html.unescape(page.read_text()) == f'<meta http-equiv="refresh" content="0; url={address}">'
+    with _opened(address):
+        (page,) = (tmp_path / folder).iterdir()
+        assert opened == [page.as_uri()]
+        assert html.unescape(page.read_text()) == f'<meta http-equiv="refresh" content="0; url={address}">'
+        assert (page.stat().st_mode & 0o777, page.name[0]) == (0o600, "a")
+    assert not page.exists()
