@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent_r1_core.config.keys import Key, key_text
+
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
     from agent_r1_core.contracts.algorithm import Algorithm
+
+_CORRECTION: Key = ("training", "staleness_correction")
 
 
 def check_staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
     """Check training.max_staleness and what depends on it."""
     training = setup.config.training
     if not training.max_staleness:
-        setup.idle(("training", "staleness_correction"), "training.max_staleness is 0")
+        setup.idle(_CORRECTION, "training.max_staleness is 0")
         return
     if training.epochs * training.minibatches == 1:
         text = (
             "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
             "is the one before the update, so that decoupled and truncated are the same"
         )
-        setup.idle(("training", "staleness_correction"), text)
+        source = setup.problems.draft.source(_CORRECTION)
+        if source.origin:  # of a run from when this was no error: it can be resumed
+            setup.warnings.append(f"{key_text(_CORRECTION)} ({source.text}) has no effect here: {text}")
+        else:
+            setup.idle(_CORRECTION, text)
     key = ("training", "max_staleness")
     if setup.config.deterministic:
         setup.problems.add(("deterministic",), "repeats no run whose rollouts overlap; set training.max_staleness=0")

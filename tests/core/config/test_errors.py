@@ -227,6 +227,14 @@ def test_the_corrections_for_staleness_differ_where_a_rollout_is_learnt_from_in_
         load_config("default", ahead)
 
 
+def test_a_run_recorded_with_an_idle_correction_can_be_resumed(tmp_path: Path) -> None:
+    several = ["training.max_staleness=1", "training.staleness_correction=truncated", "training.epochs=2"]
+    file = tmp_path / "config.yaml"
+    file.write_text(load_config("default", several).yaml().replace("epochs: 2", "epochs: 1"))
+    (note,) = [text for text in load_config(file).warnings if "staleness_correction" in text]
+    assert "has no effect here" in note
+
+
 @pytest.mark.parametrize("override", ["training.epochs=2", "training.minibatches=2", "algorithm.kl_coef=0.1"])
 def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
     (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
