@@ -123,7 +123,9 @@ def _availability(setup: Setup) -> None:
 
 
 def _note_missing(setup: Setup, key: Key, path: Any) -> None:
-    """Note a file or folder that is to be read and is not there."""
+    """Note a file or folder that is to be read and is not there, or each of several."""
+    for index, one in enumerate(path if isinstance(path, list | tuple) else ()):
+        _note_missing(setup, (*key, index), one)
     if isinstance(path, str) and not os.path.exists(path):
         source = setup.problems.draft.source(key).text
         setup.missing.append(f"{key_text(key)} ({source}) names {path}, where there is nothing; correct the path")
@@ -145,8 +147,7 @@ def _tools(setup: Setup) -> None:
     if env is None:
         return
     if setup.config.tools and not env.cls.uses_tools():
-        text = f"has no effect here: the environment {env.name} uses no tools; set tools=[]"
-        setup.problems.add(("tools",), text)
+        setup.problems.add(("tools",), f"has no effect here: the environment {env.name} uses no tools; set tools=[]")
     for index, block in enumerate(setup.config.tools):
         tool = setup.block("tools", index)
         if tool is not None and "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):

@@ -47,10 +47,16 @@ class ModelConfig(Section):
     @field_validator("name")
     @classmethod
     def _absolute(cls, name: str, info: ValidationInfo) -> str:
-        """Make an existing path absolute, so that a run can be resumed from anywhere."""
-        path = located(name, info)
-        is_path = name.startswith((".", "~")) or (len(Path(name).parts) > 1 and path.exists())
-        return str(path) if is_path else name
+        """Make an existing path absolute, so that a run can be resumed from anywhere.
+
+        A folder that is not beside the recipe may also be in the current folder.
+        """
+        path, here = located(name, info), Path(name).absolute()
+        if name.startswith((".", "~")):
+            return str(path)
+        if len(Path(name).parts) == 1:
+            return name
+        return str(path) if path.exists() else str(here) if here.is_dir() else name
 
 
 def _source_or_sets(value: Any) -> str:

@@ -87,3 +87,37 @@ def test_what_is_no_path_stays_a_name(places: dict[str, Path]) -> None:
     assert (config.model.name, config.tools[0].config.model) == ("Qwen/Qwen2.5-1.5B-Instruct", "some/encoder")
     (places["below"] / "gone.yaml").write_text("extends: default\nmodel: {name: ./gone}\n")
     assert load_config(places["below"] / "gone.yaml").config.model.name == str(places["below"] / "gone")
+
+
+def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(places: dict[str, Path]) -> None:
+    (places["here"] / "runs/sft").mkdir(parents=True)
+    recipe = places["below"] / "sft.yaml"
+    recipe.write_text("extends: default\nmodel: {name: runs/sft}\n")
+    assert load_config(recipe).config.model.name == str(places["here"] / "runs/sft")
+    (places["below"] / "runs/sft").mkdir(parents=True)
+    assert load_config(recipe).config.model.name == str(places["below"] / "runs/sft"), "beside the recipe comes first"
+
+
+LISTING = """
+from agent_r1_core import ComponentConfig, DataPath, TaskSource, TaskSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Several(TaskSource):
+    class Config(ComponentConfig):
+        files: tuple[DataPath, ...] = ()
+
+
+@hookimpl
+def register_tasks():
+    return [TaskSpec("several", ":Several", "Several files")]
+"""
+
+
+def test_each_of_several_data_files_must_be_there(places: dict[str, Path]) -> None:
+    (places["here"] / "several.py").write_text(LISTING)
+    override = "tasks.train={name: several, files: [other.json, gone.json]}"
+    (line,) = load_config("default", [override], plugins=["several.py"]).missing
+    assert line.startswith("tasks.train.files[1] (override")
+    assert f"names {places['here'] / 'gone.json'}, where there is nothing" in line
