@@ -2,7 +2,7 @@
 
 One rule merges every layer. Sections merge key by key. Lists and plain values are replaced. Where a layer names the
 component of a block anew, the options that all components of its kind share stay (`blocks.shared_options`), and those
-of the old component alone are dropped.
+of the old component alone are dropped; a shared option that the layer gives is replaced, also one with keys.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class At(dict[str, Any]):
 
 
 class Whole(dict[str, Any]):
-    """A block that names its component anew, even if the old one has the same name."""
+    """A complete block: it replaces one of the same component, and shared options that it gives are not merged."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,19 @@ class Draft:
         layer = spelled_out(layer, key)
         if not (isinstance(base, dict) and isinstance(layer, dict)):
             return self._put(base, layer, key, source)
-        if self._names_anew(base, layer, key):
+        anew = self._names_anew(base, layer, key)
+        if anew:
             base = self._shared(base, key, source((*key, "name")))
         elif isinstance(layer, Whole) or self._becomes_sets(base, layer, key):
             return self._put(base, layer, key, source)
         self.sources.pop(key, None)
         merged = dict(base)
         for name, value in layer.items():
-            merged[name] = self._merged(base.get(name), value, (*key, name), source, problems)
+            at = (*key, name)
+            if anew:
+                merged[name] = self._put(base.get(name), spelled_out(value, at), at, source)
+            else:
+                merged[name] = self._merged(base.get(name), value, at, source, problems)
         return merged
 
     def _stepped(self, base: Any, step: At, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
@@ -165,10 +170,10 @@ class Draft:
 
     @staticmethod
     def _names_anew(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
-        """Whether a layer names the component of a block."""
+        """Whether a layer names another component for a block."""
         if block_kind(key) is None or "name" not in layer or not isinstance(base.get("name"), str):
             return False
-        return isinstance(layer, Whole) or layer["name"] != base["name"]
+        return bool(layer["name"] != base["name"])
 
     @staticmethod
     def _becomes_sets(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:

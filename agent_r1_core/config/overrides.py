@@ -28,7 +28,7 @@ class Override:
 
     @property
     def layer(self) -> dict[str, Any]:
-        """The override as a layer of steps; a whole block replaces the old one."""
+        """The override as a layer of steps; a whole block replaces one of the same component."""
         value = self.value
         key = tuple(int(part) if part.isdigit() else part for part in self.key)
         if block_kind(key) is not None:

@@ -166,3 +166,12 @@ def test_a_required_option_that_goes_is_said(loaded: Load, sources: str) -> None
     text = f"extends: small\nenv: {{name: cave, depth: 3}}\n{sources}"
     (note,) = said(loaded("env.name=world", text=text))
     assert note.startswith("env is now world; of cave these are dropped: env.depth=3 (")
+
+
+def test_a_whole_block_of_the_same_component_replaces_it_and_limits_are_never_merged(loaded: Load) -> None:
+    text = RECIPE.replace("timeout: 3", "timeout: 3, isolation: process, limits: {memory: 2}")
+    same = loaded("tools[0]={name: paid, isolation: process, limits: {open_files: 64}}", text=text).config.tools[0]
+    plain = loaded("tools=[{name: paid, isolation: process, limits: {open_files: 64}}]").config.tools[0]
+    assert same == plain, "nothing of the old block stays"
+    other = loaded("tools[0]={name: search, limits: {open_files: 64}}", text=text).config.tools[0]
+    assert (other.timeout, other.limits) == (3, plain.limits), "what is not given stays, what is given is whole"
