@@ -105,7 +105,7 @@ class NotOpened(RunError, OSError):
     """
 
     def __str__(self) -> str:
-        return f"{self.filename} is not opened: {self.strerror}"
+        return super().__str__() if self.filename is None else f"{self.filename} is not opened: {self.strerror}"
 
 
 class TaskError(AgentR1Error):
@@ -207,7 +207,8 @@ def _is_authors(file: str) -> bool:
 def _is_plain(error: BaseException) -> bool:
     """Whether printing it runs no author's code."""
     kind = type(error)
-    if kind.__module__.partition(".")[0] not in ("builtins", __package__) or kind.__str__ not in _PLAIN_TEXTS:
+    ours = kind.__module__.partition(".")[0] in ("builtins", __package__)
+    if not ours or kind.__str__ not in (*_PLAIN_TEXTS, NotOpened.__str__):
         return False
     values = [error.errno, error.strerror, error.filename, error.filename2] if isinstance(error, OSError) else []
     return all(type(value) in _PLAIN for value in (*error.args, *values))

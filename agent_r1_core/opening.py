@@ -92,17 +92,17 @@ def check_folder(folder: Path | str, *below: str) -> None:
         below: folders in it of which the library opens files, too.
 
     Raises:
-        NotOpened: there is one, or a file that is no weights has more bytes than the bound of files of lines.
+        NotOpened: there is one, or a file that libraries read whole has more bytes than the bound of files of lines.
         OSError: the folder is missing or not readable.
     """
     for part in (folder, *(Path(folder, name) for name in below if Path(folder, name).is_dir())):
         for file in sorted(Path(part).iterdir()):
             if file.is_dir() or not file.exists():
                 continue
-            check_regular(file, LINES if file.suffix in _PARSED else None)
+            check_regular(file, LINES if file.name.endswith(_PARSED) else None)
 
 
-_PARSED = (".json", ".jsonl", ".txt", ".jinja", ".yaml", ".model")
+_PARSED = (".json", ".jinja", ".model", "merges.txt", "vocab.txt")
 """Files that libraries read whole."""
 
 
@@ -118,7 +118,7 @@ def open_to_write(path: Path | str, flags: int) -> int:
     """
     with contextlib.suppress(FileNotFoundError):  # it is about to be created
         _check_own(os.lstat(path), path)
-    handle = os.open(path, (flags & ~os.O_TRUNC) | os.O_NOFOLLOW | _FLAGS, 0o644)
+    handle = os.open(path, (flags & ~os.O_TRUNC) | os.O_NOFOLLOW | _FLAGS, 0o666)
     try:
         _check_own(os.fstat(handle), path)
         if flags & os.O_TRUNC:
@@ -140,16 +140,18 @@ def check_inside(path: Path | str, *folders: Path | str) -> None:
         raise _refused(path, f"it is a link that leads out of {', '.join(map(str, folders))}")
 
 
-def check_links(folder: Path | str) -> None:
-    """Refuse a folder, which is about to be written, if a link in it leads out of it.
+def check_links(folder: Path | str, within: Path | str | None = None) -> None:
+    """Refuse a folder, which is about to be written, if a link in it leads out of it; it looks into no folder below.
+
+    Args:
+        within: a folder above out of which no link may lead, in place of this one.
 
     Raises:
         NotOpened: one does.
     """
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            if os.path.islink(path := os.path.join(place, name)):
-                check_inside(path, folder)
+    for name in os.listdir(folder):
+        if os.path.islink(path := os.path.join(folder, name)):
+            check_inside(path, within or folder)
 
 
 def _checked(handle: int, path: Path | str, most: int | None) -> int:

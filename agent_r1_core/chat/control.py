@@ -10,6 +10,7 @@ half of a control token beside the data cannot be helped; none of those that we 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ class ControlTokens:
             return value not in rendered and not self._beginnings.isdisjoint(value.casefold())
         if isinstance(value, Mapping):
             content = value.get("content")
-            if isinstance(content, str) and content.strip() not in rendered:
+            if isinstance(content, str) and not _stands_in(content.strip(), rendered):
                 return True
             others = (inner for key, inner in value.items() if key not in ("role", "content"))
             return any(self.is_rewritten(inner, rendered) for inner in others)
@@ -121,6 +122,11 @@ class ControlTokens:
     def _hides(self, data: str) -> bool:
         """Whether the tokenizer's own normalisation brings out control tokens, as NFKC does with wide letters."""
         return any(self._normalized.search(self._normalize(piece)) for piece in self._cut(data).split(BREAK))
+
+
+def _stands_in(text: str, rendered: str) -> bool:
+    """Whether a rendering holds the text as it is, or as a template's `tojson` writes it, which spells nothing new."""
+    return text in rendered or json.dumps(text, ensure_ascii=False)[1:-1] in rendered
 
 
 def _parts(text: str, markup: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:

@@ -59,7 +59,7 @@ class ChatTokenizer:
         loader: Any = PreTrainedTokenizerFast if (path / "tokenizer.json").is_file() else AutoTokenizer
         try:
             check_folder(path, "additional_chat_templates")
-            raw = loader.from_pretrained(str(path))
+            raw = loader.from_pretrained(str(path), trust_remote_code=False)
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"the tokenizer in {path} cannot be loaded ({reason}); check its files") from error

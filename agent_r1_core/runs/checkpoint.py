@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.opening import read_json
-from agent_r1_core.runs.checksums import check_inside, checksums_of, damage_of, unreadable
+from agent_r1_core.runs.checksums import check_names, checksums_of, damage_of, unreadable
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 
@@ -139,7 +139,7 @@ def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
         raise ValueError("the value is no number")
     if checksums and checksums.keys() != record["files"].keys():
         raise ValueError("the checksums are those of other files")
-    check_inside(record["files"])
+    check_names(record["files"])
     return Checkpoint(path, step, metric, None if value is None else float(value), competitors, checksums)
 
 

@@ -59,7 +59,7 @@ def damage_of(folder: Path, checksums: Mapping[str, int], what: str) -> str | No
     return None
 
 
-def check_inside(names: Iterable[str]) -> None:
+def check_names(names: Iterable[str]) -> None:
     """Raise a ValueError if a name is that of a file outside the folder."""
     if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in names):
         raise ValueError("a file is outside the folder")
@@ -87,7 +87,7 @@ def damage_of_model(folder: Path) -> str | None:
     """
     try:
         checksums = dict(read_json(folder / MODEL_CHECKSUMS)["crc32"])
-        check_inside(checksums)
+        check_names(checksums)
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError):

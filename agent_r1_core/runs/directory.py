@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from agent_r1_core.contracts.run_name import RUN_NAME
-from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.errors import ConfigError, NotOpened, RunError
 from agent_r1_core.runs import lock
 from agent_r1_core.runs.files import TEMPORARY, naming, remove, remove_folder, write_json
-from agent_r1_core.runs.marker import KIND, MARKER, is_run
+from agent_r1_core.runs.marker import FOLDERS, KIND, MARKER, is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.replaced import ReplacedRun, aside
 
@@ -92,6 +92,8 @@ def undo_killed(path: Path) -> None:
         return  # somebody else's work
     try:
         replaced = ReplacedRun.of(path)
+    except NotOpened:  # it cannot be put back
+        raise
     except (RunError, OSError):
         return  # it is being replaced right now, or this process may not write here
     if replaced is not None:
@@ -105,7 +107,7 @@ def lay_out(path: Path, recipe: str | None = None) -> None:
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": created, "recipe": recipe})
     with naming(path):
-        for folder in ("trajectories", "checkpoints", "evaluations"):
+        for folder in FOLDERS:
             (path / folder).mkdir()
 
 

@@ -168,7 +168,7 @@ def remove(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Flush a file, or a folder's list of names, to disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    handle = os.open(path, os.O_RDONLY | (os.O_DIRECTORY if path.is_dir() else os.O_NOFOLLOW))
     try:
         os.fsync(handle)
     finally:

@@ -17,6 +17,7 @@ from weakref import WeakSet
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.opening import check_links, handle_to_read, open_to_write
 from agent_r1_core.runs.files import naming
+from agent_r1_core.runs.marker import FOLDERS
 
 NAME = ".lock"
 
@@ -95,7 +96,8 @@ class RunLock(FileLock):
         """
         path = folder / NAME
         with naming(path):
-            check_links(folder)
+            for written in (folder, *(folder / name for name in FOLDERS if (folder / name).is_dir())):
+                check_links(written, within=folder)
             super().__init__(path, writing=True)
             try:
                 self._take_alone()

@@ -8,6 +8,8 @@ from agent_r1_core.opening import read_json
 
 MARKER = "run.json"
 KIND = "agent-r1 run"
+FOLDERS = ("trajectories", "checkpoints", "evaluations")
+"""The folders that every run has."""
 
 
 def is_run(path: Path) -> bool:

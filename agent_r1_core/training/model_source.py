@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, NotOpened
 from agent_r1_core.opening import check_regular, read_json
 from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
 from agent_r1_core.runs.lock import FileLock
@@ -143,10 +143,13 @@ def refuse_code(folder: Path) -> None:
 
     Raises:
         ModelError: one does.
+        NotOpened: one cannot be looked through.
     """
     for file in sorted(folder.glob("*config*.json")):
         try:
             values = [(read_json(file), False)]
+        except NotOpened:  # what is not read here, a library might
+            raise
         except (OSError, ValueError):
             continue  # whoever needs the file will say that it is damaged
         while values:

@@ -158,7 +158,8 @@ def _sole(growing: Path, target: Path) -> Iterator[None]:
     """
     try:
         growing.mkdir(parents=True, exist_ok=True)
-        check_links(growing)
+        for folder, _, _ in os.walk(growing):
+            check_links(folder)
         handle = open_to_write(growing / _LOCK, os.O_CREAT | os.O_RDWR)
     except OSError as error:
         raise TaskError(f"{growing} cannot be made ({error.strerror}); name another folder") from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.errors import EpisodeError, ToolError, describe_error, message_of, plain_error
+from agent_r1_core.errors import EpisodeError, NotOpened, ToolError, describe_error, message_of, plain_error
 
 
 def wordless(raised: type[BaseException], base: type[Exception] = Exception) -> Exception:
@@ -56,7 +56,14 @@ class Sly(ToolError):
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("no page"), KeyError("page"), FileNotFoundError(2, "no file", "a.txt"), EpisodeError("broke")]
+    "error",
+    [
+        ValueError("no page"),
+        KeyError("page"),
+        FileNotFoundError(2, "no file", "a.txt"),
+        NotOpened(22, "it is a pipe", "a.txt"),
+        EpisodeError("broke"),
+    ],
 )
 def test_an_error_that_prints_without_an_authors_code_stays(error: Exception) -> None:
     assert plain_error(error) is error

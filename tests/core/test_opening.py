@@ -102,13 +102,15 @@ def test_a_folder_that_is_written_has_no_way_out(tmp_path: Path) -> None:
     for path in (folder / "checkpoints" / "step_000001", outside):
         path.mkdir(parents=True)
     (folder / "newest").symlink_to("checkpoints/step_000001")
+    (folder / "checkpoints" / "marker").symlink_to("../run.json")
     named = tmp_path / "named"
     named.symlink_to(folder)  # the user's own way to the folder
     opening.check_links(named)
-    for link in ("trajectories", "checkpoints/step_000001/state.json"):
+    opening.check_links(named / "checkpoints", within=named)
+    for link in ("trajectories", "checkpoints/step_000002"):
         (folder / link).symlink_to(outside)
         with pytest.raises(NotOpened, match=f"{link} is not opened: it is a link that leads out of {named}"):
-            opening.check_links(named)
+            opening.check_links((named / link).parent, within=named)
         with pytest.raises(NotOpened, match="leads out of"):
             opening.check_inside(folder / link / "file", folder)
         (folder / link).unlink()

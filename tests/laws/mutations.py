@@ -1256,8 +1256,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         13,
         "links-in-a-run-are-not-looked-for",
         "agent_r1_core/runs/lock.py",
-        "            check_links(folder)\n",
-        "",
+        "check_links(written, within=folder)",
+        "continue",
         "is_not_resumed",
     ),
     Mutation(

@@ -39,7 +39,14 @@ class Fault:
 
 FAULTS = (
     Fault("every-machine", f"{VIEWER}/serving.py", '"127.0.0.1"', '"0.0.0.0"', LIVE, "taken_port"),
-    Fault("names-that-begin-like-ours", f"{VIEWER}/gate.py", ".fullmatch(", ".match(", SERVER, "other_names"),
+    Fault(
+        "names-that-begin-like-ours",
+        f"{VIEWER}/gate.py",
+        "not _OURS.fullmatch(",
+        "not _OURS.match(",
+        SERVER,
+        "other_names",
+    ),
     Fault("any-dot", f"{VIEWER}/gate.py", r"127\.0\.0\.1", r"127.0.0.\d+", SERVER, "other_names"),
     Fault("two-names", f"{VIEWER}/gate.py", "len(hosts) != 1 or not", "not", SERVER, "other_names"),
     Fault(
@@ -157,22 +164,19 @@ FAULTS = (
     ),
     Fault(
         "links-followed",
-        f"{READING}/found_runs.py",
-        "if not any(real.is_relative_to(folder) for folder in self.folders):",
-        "if not any(path.is_relative_to(folder) for folder in self.folders):",
+        "agent_r1_core/opening.py",
+        "real = Path(os.path.realpath(path))",
+        "real = Path(path)",
         FOUND,
         "links",
     ),
     Fault(
         "folders-that-begin-alike",
-        f"{READING}/found_runs.py",
-        "real.is_relative_to(folder)",
-        "str(real).startswith(str(folder))",
+        "agent_r1_core/opening.py",
+        "real.is_relative_to(os.path.realpath(folder))",
+        "str(real).startswith(os.path.realpath(folder))",
         FOUND,
         "links",
-    ),
-    Fault(
-        "pipes-opened", f"{READING}/found_runs.py", "os.path.exists(real) and not (", "False and not (", FOUND, "links"
     ),
     Fault(
         "linked-runs-listed",
@@ -251,7 +255,8 @@ FAULTS = (
         "looking-repairs",
         f"{VIEWER}/opened_runs.py",
         "        self.reader = RunReader(path)\n",
-        "        from agent_r1_core.runs.run import Run\n\n        self.reader = Run.open(path)\n",
+        "        from agent_r1_core.runs.run import Run\n\n        Run.bring_back(path)\n"
+        "        self.reader = RunReader(path)\n",
         SERVER,
         "reading_changes_nothing",
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.runs.files import append_line
+from agent_r1_core.runs.files import append_line, write_text
 
 
 def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
@@ -24,3 +24,10 @@ def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
     append_line(file, "one\n")
     append_line(file, "two\n")
     assert flushed == [str(file), str(tmp_path), str(file)]
+
+
+def test_a_file_is_written_into_a_folder_that_a_link_names(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    write_text(tmp_path / "link" / "note", "hello")
+    assert (tmp_path / "folder" / "note").read_text() == "hello"

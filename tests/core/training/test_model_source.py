@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.errors import ModelError, RunError
+from agent_r1_core.errors import ModelError, NotOpened, RunError
+from agent_r1_core.opening import DOCUMENT
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.model_source import BUNDLED, find_local_model, find_model
@@ -67,6 +68,14 @@ def test_a_model_that_brings_code_is_refused_before_anything_loads_it(
     for find in (find_model, find_local_model):
         with pytest.raises(ModelError, match=rf"{file} names Python code to load the model with \(auto_map: evil\."):
             find(str(folder))
+
+
+def test_a_configuration_too_long_to_look_through_for_code_is_refused(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "model")
+    with (folder / "tokenizer_config.json").open("a") as file:
+        file.write(" " * DOCUMENT)
+    with pytest.raises(NotOpened, match=r"tokenizer_config.json is not opened: it has \d+ bytes"):
+        find_model(str(folder))
 
 
 def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
