@@ -2,8 +2,9 @@
 
 Ray ends a process that has lost its raylet at once, and one that has lost its GCS after a minute: from C++, without an
 exception, so that nothing can be written or said any more. A connection is therefore held to each; when it breaks and
-the next one is refused, the service is told as lost, and the process ends before Ray ends it, with all that it has
-started. A machine that vanishes refuses nothing, so its loss is Ray's to tell.
+the next ones are refused, the service is told as lost, and the process ends before Ray ends it, with all that it has
+started. The GCS of a cluster that was joined may be started again in that minute. A machine that vanishes refuses
+nothing, so its loss is Ray's to tell.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import selectors
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,17 +23,20 @@ import ray
 
 _PERIOD = 1.0
 """Seconds that connecting may take, and until it is tried again."""
+_RESTART_SECONDS = 50.0
+"""How long a GCS that others look after may refuse connections; Ray gives it 60."""
 
 
 class Lifeline:
     """Watches until it is closed."""
 
-    def __init__(self, lost: Callable[[str], None], learning: bool) -> None:
+    def __init__(self, lost: Callable[[str], None], learning: bool, joined: bool) -> None:
         """Begin to watch the services of the Ray that this process is connected to.
 
         Args:
             lost: told in one sentence, in a thread, when one is lost; then the process ends with status 1.
             learning: whether this is a training, which can be resumed.
+            joined: whether that Ray was there before, so that somebody may start its GCS again.
         """
         self._lost = lost
         self._advice = (
@@ -42,10 +47,12 @@ class Lifeline:
         self._closing, self._closed = socket.socketpair()
         here = ray.get_runtime_context().get_node_id()
         node = next(node for node in ray.nodes() if node["NodeID"] == here)
+        store, raylet = "the control store of Ray (GCS)", "the raylet of this machine"
         services = {
-            "the control store of Ray (GCS)": ray.get_runtime_context().gcs_address,
-            "the raylet of this machine": f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",
+            store: ray.get_runtime_context().gcs_address,
+            raylet: f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",
         }
+        self._patience = {store: _RESTART_SECONDS if joined else 0.0, raylet: 0.0}
         self._thread = threading.Thread(target=self._watch, args=(services,), name="agent-r1-lifeline", daemon=True)
         self._thread.start()
 
@@ -56,6 +63,7 @@ class Lifeline:
 
     def _watch(self, services: Mapping[str, str]) -> None:
         held: dict[str, socket.socket] = {}
+        refused: dict[str, float] = {}  # since when
         with self._closed, selectors.DefaultSelector() as watched:
             watched.register(self._closed, selectors.EVENT_READ)
             while True:
@@ -63,9 +71,13 @@ class Lifeline:
                     try:
                         held[name] = _connected(services[name])
                     except ConnectionError:
-                        self._end(name, services[name])
+                        now = time.monotonic()
+                        if now - refused.setdefault(name, now) >= self._patience[name]:
+                            self._end(name, services[name])
+                        continue
                     except OSError:  # a machine that is slow to answer
                         continue
+                    refused.pop(name, None)
                     watched.register(held[name], selectors.EVENT_READ, name)
                 changed = [key for key, _ in watched.select(_PERIOD)]
                 if any(key.fileobj is self._closed for key in changed):

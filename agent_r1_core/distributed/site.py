@@ -103,7 +103,8 @@ def ray_site(
             f"{sum(cluster.machines):g} CPUs, {cluster.gpus:g} GPUs) for {settings.rollout_workers} rollout and "
             f"{settings.learner_workers} learner workers"
         )
-        site, lifeline = RaySite(settings, cluster, note, learning), Lifeline(lost, learning)
+        site = RaySite(settings, cluster, note, learning)
+        lifeline = Lifeline(lost, learning, joined=settings.address is not None)
         try:
             yield site
         finally:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from agent_r1_core.distributed.lifeline import _below
+from agent_r1_core.distributed import lifeline
+from agent_r1_core.distributed.lifeline import Lifeline, _below
 from agent_r1_core.runs.run import Run
 
 SETTINGS = (
@@ -24,6 +28,66 @@ SETTINGS = (
 
 def _named(process: int, name: str) -> bool:
     return f"/{name}\0" in Path("/proc", str(process), "cmdline").read_text(errors="replace")
+
+
+class Clock:
+    """It is asked whenever a connection was refused."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = threading.Semaphore(0)
+
+    def go_on(self, seconds: float) -> None:
+        """Go on, and wait until what that changes was seen."""
+        self.now += seconds
+        self.asked = threading.Semaphore(0)
+        assert all(self.asked.acquire(timeout=30) for _ in range(2))
+
+    def monotonic(self) -> float:
+        self.asked.release()
+        return self.now
+
+
+def _listening(port: int = 0) -> socket.socket:
+    server = socket.create_server(("127.0.0.1", port))
+    server.settimeout(30)
+    return server
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_only_the_gcs_of_a_cluster_that_was_joined_may_come_back(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    gcs, raylet = _listening(), _listening()
+    port = gcs.getsockname()[1]
+    node = {"NodeID": "here", "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": raylet.getsockname()[1]}
+    context = SimpleNamespace(get_node_id=lambda: "here", gcs_address=f"127.0.0.1:{port}")
+    clock, said, ended = Clock(), set[str](), threading.Event()
+
+    def end(lifeline: Lifeline, name: str, address: str) -> None:
+        said.add(f"{name} at {address}")
+        ended.set()
+
+    monkeypatch.setattr(lifeline, "ray", SimpleNamespace(get_runtime_context=lambda: context, nodes=lambda: [node]))
+    monkeypatch.setattr(lifeline, "time", clock)
+    monkeypatch.setattr(lifeline, "_PERIOD", 0.01)
+    monkeypatch.setattr(Lifeline, "_end", end)
+    watching = Lifeline(lambda sentence: None, learning=True, joined=joined)
+    with raylet, raylet.accept()[0]:
+        if joined:
+            with gcs, gcs.accept()[0]:
+                pass
+            clock.go_on(0.0)
+            clock.go_on(49.0)
+            gcs = _listening(port)
+        with gcs, gcs.accept()[0]:
+            assert not said
+        if joined:
+            clock.go_on(0.0)
+            clock.go_on(49.0)
+            assert not said
+            clock.go_on(1.0)
+        assert ended.wait(30)
+    watching.close()
+    assert said == {f"the control store of Ray (GCS) at 127.0.0.1:{port}"}
 
 
 @pytest.mark.slow
