@@ -503,18 +503,19 @@ def test_drift_ends_the_rollout(engine, tokenizer, tools, deterministic):
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_cancellation_closes_every_world(engine, tokenizer, world, deterministic):
     async def work() -> None:
-        scripted = engine(lambda *_: "go")
-        arrived = asyncio.Event()
+        scripted, asked, all_asked = engine(lambda *_: "go"), list[Any](), asyncio.Event()
 
         async def never(request: Any) -> Generation:
-            arrived.set()
+            asked.append(request)
+            if deterministic or len(asked) == 2 * len(TASKS):  # all worlds begin together, or each for itself
+                all_asked.set()
             await asyncio.Event().wait()
             raise AssertionError
 
         scripted.generate = never
         settings = RolloutSettings(make_env=lambda services: world(None, services), deterministic=deterministic)
         task = asyncio.create_task(Collector(scripted, tokenizer, settings).collect(RolloutRequest(TASKS, 2, 1)))
-        await arrived.wait()
+        await all_asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
