@@ -75,7 +75,9 @@ def unreadable(folder: Path, name: str, error: OSError) -> RunError:
 
 def write_model_checksums(folder: Path) -> None:
     """Write the checksums of the model in `folder` beside its files."""
-    write_json(folder / MODEL_CHECKSUMS, {"schema": 1, "crc32": checksums_of(folder)})
+    checksums = checksums_of(folder)
+    sizes = {name: (folder / name).stat().st_size for name in checksums}
+    write_json(folder / MODEL_CHECKSUMS, {"schema": 1, "files": sizes, "crc32": checksums})
 
 
 def damage_of_model(folder: Path) -> str | None:
@@ -86,8 +88,12 @@ def damage_of_model(folder: Path) -> str | None:
         RunError: a file is there and cannot be read.
     """
     try:
-        checksums = dict(read_json(folder / MODEL_CHECKSUMS)["crc32"])
+        record = read_json(folder / MODEL_CHECKSUMS)
+        checksums, sizes = dict(record["crc32"]), dict(record["files"])
         check_names(checksums)
+        for name in checksums:  # first, since a file may have grown too long to be read
+            if (folder / name).exists() and (folder / name).stat().st_size != sizes[name]:
+                return f"{name} has other bytes than were written"
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError):
