@@ -201,7 +201,7 @@ def _sparse(path: Path) -> None:
     os.truncate(path, 10 * 2**30)
 
 
-def _ask_everything(found: Any, opened: Any, ready: Any) -> None:
+def _ask_everything(found: Any, opened: Any, token: str, ready: Any) -> None:
     """In place of a server: every question that the page asks."""
     from agent_r1_cli.viewer.answers import Answers
     from agent_r1_core.errors import AgentR1Error
