@@ -48,7 +48,10 @@ def test_metrics_and_scores(recorded: Path, name: str) -> None:
         recorded_scores = asked.run.evaluations()[one["name"]]["metrics"]
         for metric, score in one["scores"][""].items():
             expected = recorded_scores[metric]
-            assert score == {"value": expected["mean"], **{key: expected[key] for key in ("low", "high", "n")}}
+            assert score == {
+                "value": expected["mean"],
+                **{key: expected.get(key) for key in ("low", "high", "n", "asked")},
+            }
     assert about["summary"]["best"]["value"] == max(
         one["scores"][""]["exact_match"]["value"] for one in about["evaluations"]
     )
