@@ -17,6 +17,6 @@ def test_every_command_says_what_is_dropped(
     Path("actions.txt").write_text("<answer>2</answer>\n")
     short = ("engine.max_new_tokens=4", "env.max_turns=1", "threads=1", "--model", noise)
     options = {"play": ("--script", "actions.txt"), "rollout": (*short, "-n", 1), "eval": (*short, "evaluation.size=2")}
-    done = agent_r1(command, "calculator", "tasks.eval=arithmetic", *options[command])
+    done = agent_r1(command, "calculator", "tasks.eval=miniwiki", *options[command])
     assert done.exit_code == 0, done.stderr
-    assert 'tasks.eval is now arithmetic; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr
+    assert 'tasks.eval is now miniwiki; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr

@@ -133,7 +133,7 @@ FAULTS = (
     Fault(
         "token-on-the-command-line",
         "agent_r1_cli/view_command.py",
-        "webbrowser.open(page.as_uri())",
+        "webbrowser.open(Path(page.name).absolute().as_uri())",
         "webbrowser.open(address)",
         "tests/cli/viewer/test_view.py",
         "command_line",

@@ -86,7 +86,7 @@ def test_only_the_gcs_of_a_cluster_that_was_joined_may_come_back(joined: bool, m
             assert not said
             clock.go_on(1.0)
         assert ended.wait(30)
-    watching.close()
+        watching.close()
     assert said == {f"the control store of Ray (GCS) at 127.0.0.1:{port}"}
 
 

@@ -69,23 +69,27 @@ def test_several_queries_scores_facts_and_nothing_found(tmp_path: Path) -> None:
 
 def test_an_index_in_a_cache_of_links_is_read_but_no_lock_is_made_through_a_link(tmp_path: Path) -> None:
     searcher(tmp_path / "blobs")
-    files = [path.relative_to(tmp_path / "blobs") for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
-    for file in files:
-        (snapshot := tmp_path / "snapshot" / file).parent.mkdir(parents=True, exist_ok=True)
-        snapshot.symlink_to(tmp_path / "blobs" / file)
-    assert titles(open_folder(tmp_path / "snapshot", "tantivy"), "capital of France") == ["France"]
+    assert titles(open_folder(_links(tmp_path / "snapshot", tmp_path / "blobs"), "tantivy"), "capital of France") == [
+        "France"
+    ]
     manifest = json.loads((tmp_path / "blobs" / FILE).read_text())
     manifest["files"] = {name: facts for name, facts in manifest["files"].items() if not name.endswith(".lock")}
     (tmp_path / "blobs" / FILE).write_text(json.dumps(manifest))
-    locks = list((tmp_path / "snapshot" / "tantivy").glob("*.lock"))
-    assert len(locks) == 2
-    for lock in locks:
-        lock.unlink()
-        lock.symlink_to(tmp_path / lock.name)
+    for name in (".tantivy-meta.lock", ".tantivy-writer.lock"):
+        snapshot = _links(tmp_path / f"snapshot{name}", tmp_path / "blobs")
+        (snapshot / "tantivy" / name).unlink()
+        (snapshot / "tantivy" / name).symlink_to(tmp_path / name)
         with pytest.raises(NotOpened, match="a link that leads out"):
-            open_folder(tmp_path / "snapshot", "tantivy")
-        assert not (tmp_path / lock.name).exists()
-        lock.unlink()
+            open_folder(snapshot, "tantivy")
+        assert not (tmp_path / name).exists()
+
+
+def _links(snapshot: Path, blobs: Path) -> Path:
+    """A folder of links to the files of another."""
+    for file in [path for path in blobs.rglob("*") if path.is_file()]:
+        (link := snapshot / file.relative_to(blobs)).parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+    return snapshot
 
 
 def test_stems_match_only_where_asked_for(tmp_path: Path) -> None:
