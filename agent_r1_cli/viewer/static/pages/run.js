@@ -34,7 +34,7 @@ export async function show(place, { parts, query }) {
   const updates = [];
   const remark = several ? null : remarkOf(ids[0]);
   updates.push(() => remark?.update(runs[0].detail.summary.remark));
-  const head = slot(() => (several ? comparedRuns(lines) : runHead(runs[0])));
+  const head = several ? comparedRuns(lines) : slot(() => runHead(runs[0]));
   updates.push(() => head.update(runs.map(({ detail }) => detail)));
   const health = section(
     "health",
