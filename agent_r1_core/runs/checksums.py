@@ -9,7 +9,7 @@ A checkpoint has those of its files in its `state.json`, the final model in `che
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from agent_r1_core.errors import RunError
@@ -73,11 +73,16 @@ def unreadable(folder: Path, name: str, error: OSError) -> RunError:
     )
 
 
-def write_model_checksums(folder: Path) -> None:
-    """Write the checksums of the model in `folder` beside its files."""
-    checksums = checksums_of(folder)
-    sizes = {name: (folder / name).stat().st_size for name in checksums}
-    write_json(folder / MODEL_CHECKSUMS, {"schema": 1, "files": sizes, "crc32": checksums})
+def with_checksums(write: Callable[[Path], None]) -> Callable[[Path], None]:
+    """`write`, which fills a folder with a model, and beside its files their checksums."""
+
+    def fill(folder: Path) -> None:
+        write(folder)
+        checksums = checksums_of(folder)
+        sizes = {name: (folder / name).stat().st_size for name in checksums}
+        write_json(folder / MODEL_CHECKSUMS, {"schema": 1, "files": sizes, "crc32": checksums})
+
+    return fill
 
 
 def damage_of_model(folder: Path) -> str | None:

@@ -102,6 +102,17 @@ def undo_killed(path: Path) -> None:
         replaced.restore()
 
 
+def missing(path: Path) -> RunError:
+    """The error of a path where no run is, which leads to the one that stands aside there."""
+    old = aside(path)
+    if is_run(old):
+        return RunError(
+            f"{path} is no run directory now, but {old.name} beside it holds the run that --force was about to "
+            f"replace; put it back with: agent-r1 train {path} --resume"
+        )
+    return RunError(f"{path} is no run directory (it has no {MARKER}); give a folder that a training made")
+
+
 def lay_out(path: Path, recipe: str | None = None) -> None:
     """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -32,15 +32,14 @@ from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
 from agent_r1_core.runs import directory
 from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
-from agent_r1_core.runs.checksums import write_model_checksums
+from agent_r1_core.runs.checksums import with_checksums
 from agent_r1_core.runs.directory import checked_name
 from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.events_file import Event, Kind
 from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
-from agent_r1_core.runs.marker import MARKER, is_run
-from agent_r1_core.runs.replaced import ReplacedRun, aside
+from agent_r1_core.runs.replaced import ReplacedRun
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
@@ -136,15 +135,9 @@ class Run(RunReader):
         Raises:
             RunError: there is none.
         """
-        if cls.is_run(path):
-            return cls(Path(path))
-        old = aside(Path(path))
-        if is_run(old):
-            raise RunError(
-                f"{path} is no run directory now, but {old.name} beside it holds the run that --force was about to "
-                f"replace; put it back with: agent-r1 train {path} --resume"
-            )
-        raise RunError(f"{path} is no run directory (it has no {MARKER}); give a folder that a training made")
+        if not cls.is_run(path):
+            raise directory.missing(Path(path))
+        return cls(Path(path))
 
     @staticmethod
     def bring_back(path: Path | str) -> None:
@@ -234,12 +227,7 @@ class Run(RunReader):
     def write_model(self, write: Callable[[Path], None]) -> Path:
         """Let `write` fill `model/` with the final policy, whole or not at all, and add the checksums of its files."""
         self._writable()
-
-        def fill(folder: Path) -> None:
-            write(folder)
-            write_model_checksums(folder)
-
-        write_folder(self.model, fill)
+        write_folder(self.model, with_checksums(write))
         return self.model
 
     def remove_model(self) -> None:
