@@ -22,6 +22,8 @@ DOCUMENT = 2**26
 """The most bytes of a file that is one JSON or YAML value."""
 LINES = 2**29
 """The most bytes of a file of lines that is read whole: metrics of 150,000 steps, or 100,000 long episodes."""
+_PARSED = (".json", ".jinja", ".model", "merges.txt", "vocab.txt")
+"""Files that libraries read whole."""
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -100,10 +102,6 @@ def check_folder(folder: Path | str, *below: str) -> None:
             if file.is_dir() or not file.exists():
                 continue
             check_regular(file, LINES if file.name.endswith(_PARSED) else None)
-
-
-_PARSED = (".json", ".jinja", ".model", "merges.txt", "vocab.txt")
-"""Files that libraries read whole."""
 
 
 def open_to_write(path: Path | str, flags: int) -> int:
