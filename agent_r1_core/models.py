@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
-    with _weights_shown(f"loading {model_name(folder)}"):
+    with weights_shown(f"loading {model_name(folder)}"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
@@ -88,17 +89,22 @@ def model_name(folder: str | Path) -> str:
 
 
 @contextmanager
-def _weights_shown(what: str) -> Iterator[None]:
-    """Count the tensors that transformers loads as long work, in place of its own progress bar."""
+def weights_shown(what: str) -> Iterator[None]:
+    """Count the tensors that transformers loads as long work, in place of its own progress bars."""
+    from transformers import modeling_gguf_pytorch_utils
     from transformers.utils import logging
+
+    gguf: Any = modeling_gguf_pytorch_utils  # its bar comes from tqdm itself
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     with working(what, unit="tensors") as work:
         before = logging.set_tqdm_hook(lambda bar, arguments, options: _Counted(work, *arguments, **options))
+        drawn, gguf.tqdm = gguf.tqdm, partial(_Counted, work)
         try:
             yield
         finally:
+            gguf.tqdm = drawn
             logging.set_tqdm_hook(before)
             if shown:
                 logging.enable_progress_bar()

@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"config", "health", "parquet", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
     "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
     "training": {
+        "models",
         "metrics",
         "health",
         "terminal",

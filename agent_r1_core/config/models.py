@@ -33,7 +33,7 @@ class ModelConfig(Section):
     """The policy that training starts from."""
 
     name: str = Field(default="tiny", min_length=1)
-    """`tiny` and `tiny-worlds` are bundled; else a name on the Hugging Face hub, a folder, or a run."""
+    """`tiny` and `tiny-worlds` are bundled; else a name on the Hugging Face hub, a folder, a run, or a GGUF file."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
     supports it and on a CPU where it is half as fast again, which is measured once; evaluations of a run use its
@@ -49,14 +49,15 @@ class ModelConfig(Section):
     def _absolute(cls, name: str, info: ValidationInfo) -> str:
         """Make an existing path absolute, so that a run can be resumed from anywhere.
 
-        A folder that is not beside the recipe may also be in the current folder.
+        A folder or GGUF file that is not beside the recipe may also be in the current folder.
         """
         path, here = located(name, info), Path(name).absolute()
         if name.startswith((".", "~")):
             return str(path)
-        if len(Path(name).parts) == 1:
+        is_file = Path(name).suffix.lower() == ".gguf"
+        if len(Path(name).parts) == 1 and not is_file:
             return name
-        return str(path) if path.exists() else str(here) if here.is_dir() else name
+        return str(path) if path.exists() else str(here) if here.is_dir() or (is_file and here.exists()) else name
 
 
 def _source_or_sets(value: Any) -> str:

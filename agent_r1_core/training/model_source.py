@@ -1,4 +1,4 @@
-"""Finds the folder of a model from its name in a recipe: `tiny`, a run, a folder, or a hub name.
+"""Finds the folder of a model from its name in a recipe: `tiny`, a run, a folder, a GGUF file, or a hub name.
 
 A model is data. One whose configuration names Python code to load it with is refused.
 """
@@ -17,6 +17,7 @@ from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
 from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.gguf_model import GgufModel, open_gguf
 from agent_r1_core.training.hub_download import download
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ class ModelSource:
 
     folder: Path
     origin: str
-    """Where it comes from, for reports: `bundled`, `run`, `folder`, `hub` or `checkpoint` (of the run that goes on)."""
+    """Where it comes from, for reports: `bundled`, `run`, `folder`, `gguf`, `hub` or `checkpoint` (of the run that goes
+    on)."""
     run: Path | None = None
     """The run that trained it, if any."""
     policy: RunPolicy | None = None
     """Which of the run's policies it is."""
+    gguf: GgufModel | None = None
+    """The GGUF file that the folder was made from, if any."""
     lock: FileLock | None = field(default=None, compare=False, repr=False)
     """Keeps a run that still trains from pruning the checkpoint."""
 
@@ -57,12 +61,15 @@ class ModelSource:
         """The weights in words: `best checkpoint of runs/first, step 20, chosen by eval/exact_match among 3`."""
         if self.run is not None and self.policy is not None:
             return self.policy.describe(self.run)
+        if self.gguf is not None:
+            return f"{self.gguf.file} (gguf, sha256 {self.gguf.sha256})"
         return f"{self.folder} ({self.origin})"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for reports."""
         policy = None if self.policy is None else self.policy.to_json()
-        return {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
+        about = {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
+        return about if self.gguf is None else {**about, "file": str(self.gguf.file), "sha256": self.gguf.sha256}
 
     def unknown_tools(self, tools: Sequence[str]) -> list[str]:
         """One sentence if a bundled model is given tools with which it was not made: it knows no language in which it
@@ -95,7 +102,8 @@ def find_model(name: str, note: Callable[[str], None] = lambda text: None) -> Mo
     """The folder of a model; a checkpoint of a run stays until the source is released.
 
     `name` is, in this order: a bundled model, a folder in Hugging Face format, a run directory (its best checkpoint,
-    else its final policy, else its newest checkpoint), or a hub name, which is downloaded or found in the hub's cache.
+    else its final policy, else its newest checkpoint), a file `*.gguf`, or a hub name, which is downloaded or found in
+    the hub's cache.
 
     Args:
         note: receives sentences for the user.
@@ -165,7 +173,7 @@ def refuse_code(folder: Path) -> None:
 
 
 def _on_disk(name: str) -> ModelSource | None:
-    """A bundled model, a folder or a run; None for what may be a hub name."""
+    """A bundled model, a folder, a run or a GGUF file; None for what may be a hub name."""
     bundled = BUNDLED / name
     if "/" not in name and (bundled / "config.json").is_file():
         return ModelSource(bundled, "bundled")
@@ -174,9 +182,12 @@ def _on_disk(name: str) -> ModelSource | None:
         return _folder(path)
     if Run.is_run(path):
         return _of_run(path, Run.open(path).policy())
+    if path.suffix.lower() == ".gguf" and not path.is_dir():
+        gguf = open_gguf(path)
+        return ModelSource(gguf.folder, "gguf", gguf=gguf)
     if path.exists() or name.startswith((".", "/", "~")):
         raise ModelError(
-            f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run; "
+            f"model {name!r} is neither a Hugging Face folder (no config.json) nor a run nor a GGUF file; "
             f"give the folder that holds config.json"
         )
     return None

@@ -96,6 +96,9 @@ def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(plac
     assert load_config(recipe).config.model.name == str(places["here"] / "runs/sft")
     (places["below"] / "runs/sft").mkdir(parents=True)
     assert load_config(recipe).config.model.name == str(places["below"] / "runs/sft"), "beside the recipe comes first"
+    recipe.write_text("extends: default\nmodel: {name: small.gguf}\n")
+    (places["here"] / "small.gguf").touch()
+    assert load_config(recipe).config.model.name == str(places["here"] / "small.gguf")
 
 
 LISTING = """
