@@ -10,11 +10,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 ROUNDING = 1e-6
 """How far sums of rewards may be apart, relative to the larger of them and of 1, and still be the same: float32 holds
 each reward to 6e-8, so that sums of the same ones, or of .1 and .2 in place of .3, differ by some 1e-7."""
+
+
+ObservationSource = Literal["tools", "file"]
+"""What a demonstrated episode reads between its actions: what the tools really answer, or what the demonstration says
+that they answered then."""
 
 
 class Message(TypedDict, total=False):
@@ -26,6 +31,8 @@ class Message(TypedDict, total=False):
     role: str
     content: str
     name: str
+    tool_calls: Sequence[Any]
+    """In demonstrations alone: an assistant's calls, as the OpenAI chat format writes them."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,9 @@ class Task:
     """For environments that generate their own start; the task source `seeds` gives such tasks."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Anything that a reward, an environment or a report needs; JSON-able."""
+    demonstration: Sequence[Message] = ()
+    """What followed the prompt when somebody solved it, in the OpenAI chat format: assistant messages with their
+    `tool_calls`, and what was answered. For algorithms that learn from demonstrations; no policy reads it."""
 
 
 def question(prompt: str | Sequence[Message]) -> str:
@@ -128,7 +138,7 @@ class Segment:
     mask: list[int] = field(default_factory=list)
     """Action mask: 1 on ids that the policy sampled, 0 on prompt, environment and closing ids."""
     logprobs: list[float] = field(default_factory=list)
-    """The engine's log-probabilities (nats) of sampled ids; 0.0 where the mask is 0."""
+    """The engine's log-probabilities (nats) of sampled ids, NaN of demonstrated ones; 0.0 where the mask is 0."""
     prompt_length: int = 0
     """Ids before the first action of the segment."""
 
@@ -183,6 +193,9 @@ class Trajectory:
     tool_seconds: float = 0.0
     baseline: bool = False
     """The greedy baseline of its group: the others are compared with it, and it is never trained on."""
+    demonstrated: ObservationSource | None = None
+    """Its actions are those of the task's demonstration: nobody sampled them, so that they have no log-probs and no
+    version. It says where the observations came from. None: the policy sampled the actions."""
 
     @property
     def id(self) -> str:

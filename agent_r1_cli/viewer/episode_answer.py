@@ -114,7 +114,7 @@ def tokens_answer(
         "text": [text for text, _ in spelled],
         "kind": [kind for _, kind in spelled],
         "mask": mask,
-        "logprob": [value if sampled else None for value, sampled in zip(found.logprobs[span], mask, strict=True)],
+        "logprob": _where_sampled(_known(found.logprobs, span, len(ids)), mask),
         "advantage": _known(episode.advantages, joined, len(ids)),
         "learner": _where_sampled(_known(episode.learner_logprobs, joined, len(ids)), mask),
         "value": _known(episode.values, joined, len(ids)),

@@ -35,6 +35,7 @@ class ControlTokens:
         self.texts: dict[int, str] = {index: token.content for index, token in tokens.items()}
         """By id."""
         self._spelled = _any_of([*self.texts.values(), BREAK])
+        self._special = {token.content for token in tokens.values() if token.special}
         self._unknown = getattr(raw, "unk_token_id", None)
         self._beginnings = {text[0].casefold() for text in self.texts.values()}
         normalizer: Any = getattr(getattr(raw, "backend_tokenizer", None), "normalizer", None)
@@ -104,6 +105,12 @@ class ControlTokens:
                 spans.append((start, start + len(token)))
             done = place
         return Markup(text, spans)
+
+    def spoken(self, text: str) -> str:
+        """The text of an action that was written and not sampled; its control tokens count but for the special ones,
+        which structure a conversation and are no part of what is said."""
+        found = self._spelled.finditer(text)
+        return self.protect(Markup(text, [one.span() for one in found if one.group() not in {*self._special, BREAK}]))
 
     def _cut(self, text: str, markup: Sequence[tuple[int, int]] = ()) -> str:
         """Markup is in order and does not overlap."""

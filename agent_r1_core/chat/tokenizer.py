@@ -35,10 +35,14 @@ class ChatTokenizer:
         end_ids = {int(index) for index in eos_ids}
         if raw.eos_token_id is not None:
             end_ids.add(int(raw.eos_token_id))
-        end_ids.update(self._closing_ids())
+        closing = self._closing_ids()
+        end_ids.update(closing)
         if not end_ids:
             raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
         self.eos_ids: tuple[int, ...] = tuple(sorted(end_ids))
+        own = self.eos_ids[0] if raw.eos_token_id is None else int(raw.eos_token_id)
+        self.end_id: int = min(closing, default=own)
+        """Closes an action that nobody sampled, as the template closes an assistant's message."""
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> ChatTokenizer:
@@ -100,6 +104,11 @@ class ChatTokenizer:
             return tuple(self.raw.encode(pieces[0], add_special_tokens=False)) if pieces else ()
         encoded = self.raw(pieces, add_special_tokens=False, return_attention_mask=False)
         return tuple(index for ids in encoded["input_ids"] for index in ids)
+
+    def encode_action(self, text: str) -> list[int]:
+        """Ids of an action as a policy would write it: tags of calls and thoughts are control ids; special tokens, such
+        as the ends of turns, are spelled out."""
+        return self.encode(self.control.spoken(text))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""

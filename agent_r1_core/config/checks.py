@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core.config.demonstration_checks import check_demonstrations
 from agent_r1_core.config.distributed_checks import check_distributed
 from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.dropped_options import say_dropped
@@ -247,6 +248,7 @@ def _algorithm(setup: Setup) -> None:
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
     check_staleness(setup, algorithm, block.name)
+    check_demonstrations(setup, algorithm, block.name)
 
 
 def _untrained(setup: Setup) -> None:

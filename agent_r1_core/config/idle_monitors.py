@@ -20,6 +20,8 @@ def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[st
     """
     lacking = _lacking(config, name, algorithm)
     idle = {one.name: lacking[one.needs] for one in MONITORS if one.needs is not None and one.needs in lacking}
+    if algorithm.demonstrations() is not None:
+        idle |= {one.name: f"the algorithm {name} learns from demonstrations" for one in MONITORS if one.of_policy}
     if not any(monitor.severe and monitor.name not in idle for monitor, _ in config.health.rules()):
         idle["early_stop"] = "no severe monitor is on"
     return idle

@@ -50,7 +50,7 @@ def check_process_rewards(setup: Setup, algorithm: Algorithm, name: str) -> None
     env = setup.block("env")
     if env is not None and not env.cls.gives_rewards and not process:
         setup.idle(("algorithm", "process_scale"), "nothing gives process rewards")
-        if not any(reward.weight for reward in setup.config.rewards):
+        if not any(reward.weight for reward in setup.config.rewards) and algorithm.demonstrations() is None:
             setup.warnings.append("no reward has a weight: there is nothing to learn from")
     if setup.config.env.config.max_turns == 1 and "critic" not in algorithm.roles():
         setup.idle(("algorithm", "gamma_turn"), "env.max_turns is 1, so that no turn follows another")

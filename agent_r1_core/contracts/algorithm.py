@@ -16,7 +16,7 @@ from agent_r1_core.contracts.component import Component, ComponentConfig
 if TYPE_CHECKING:
     from agent_r1_core.learning.batch import Advantages, Batch
     from agent_r1_core.learning.loss import LossTerms, LossTokens
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Group, ObservationSource
 
 Role = Literal["policy", "critic", "reference"]
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant"]
@@ -109,6 +109,11 @@ class Algorithm(Component):
         """True when `advantages` reads `batch.baseline`: each task of a step is then played once more, greedily, with
         the same weights and tools. A group whose greedy episode failed has none; drop it in `filter`."""
         return False
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of demonstrations come from, `tools` or `file`, for an algorithm that learns from the
+        tasks' demonstrations: each is then played in the policy's place. None: the policy plays."""
+        return None
 
     def compares_samples(self) -> bool:
         """Whether advantages compare the episodes of a group, so that a group of one, or one without spread, has none

@@ -77,6 +77,10 @@ class ToolFormat(Component):
         """The text a model would write for this call (for demonstrations, `play` and tests): `parse` inverts it."""
         raise TypeError(f"tool format {type(self).__name__} defines no render_call(call); add one")
 
+    def render_action(self, text: str, calls: Sequence[ToolCall]) -> str:
+        """The text of an action that says `text` and makes these calls (for demonstrations)."""
+        return "\n".join(part for part in (text, *map(self.render_call, calls)) if part)
+
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
         """The messages that show results to the model; tags that the format writes around a result are `Markup`."""
         return [{"role": "tool", "name": result.name, "content": result.text} for result in results]

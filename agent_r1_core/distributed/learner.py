@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.learning.update import Update
     from agent_r1_core.training.blueprint import Blueprint
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Group, ObservationSource
 
 _BEAT = 5.0
 """Seconds between two questions whether a rank still lives."""
@@ -83,6 +83,10 @@ class RayLearner:
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily."""
         return self.selection.needs_greedy_baseline()
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of demonstrations come from; None: the policy plays."""
+        return self.selection.demonstrations()
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm asks for."""

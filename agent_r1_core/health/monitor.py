@@ -45,6 +45,8 @@ class Monitor:
     """While this metric, as a mean of as many values as the rule takes, is above its first one, nothing is beyond the
     limit."""
     needs: Need | None = None
+    of_policy: bool = False
+    """Whether it compares what the policy does with what it did before; demonstrations are somebody else's doing."""
     severe: bool = False
     """Whether `health.early_stop` ends the run at its alarm."""
 

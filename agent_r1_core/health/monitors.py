@@ -60,6 +60,7 @@ MONITORS: tuple[Monitor, ...] = (
         "tasks that the policy solves sometimes, more tasks per step, or a finer reward",
         unless=metric.GROUPS_WITHOUT_SPREAD,
         needs="single episodes",
+        of_policy=True,
     ),
     Monitor(
         "empty_update",
@@ -91,6 +92,7 @@ MONITORS: tuple[Monitor, ...] = (
         Fall(threshold=0.05, steps=10),
         "the entropy of the policy has fallen to {value} nats (alarm at {limit})",
         f"algorithm.entropy_coef, a larger algorithm.clip_high, {_LOWER_RATE}",
+        of_policy=True,
     ),
     Monitor(
         "entropy_explosion",
@@ -183,6 +185,7 @@ MONITORS: tuple[Monitor, ...] = (
         Growth(threshold=3, steps=5),
         "an episode's actions have grown to {value} tokens (alarm at {limit})",
         "aggregation=token_mean or constant, a penalty for length, or a smaller engine.max_new_tokens",
+        of_policy=True,
     ),
     Monitor(
         "cut_actions",
@@ -220,6 +223,7 @@ MONITORS: tuple[Monitor, ...] = (
         f"a reward that guessing does not earn, tasks that need the tools, or {_LOWER_RATE}",
         per=(metric.ROLLOUT_EPISODES,),
         needs="tools",
+        of_policy=True,
     ),
     Monitor(
         "repeated_calls",
@@ -261,6 +265,7 @@ MONITORS: tuple[Monitor, ...] = (
         Loss(threshold=0.25, steps=5),
         "the mean reward has fallen to {value} from its best (alarm at {limit})",
         f"the best checkpoint and from there {_LOWER_RATE}",
+        of_policy=True,
     ),
     Monitor(
         "exact_match",

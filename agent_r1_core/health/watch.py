@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +63,14 @@ class Watched:
 
 
 class Watch:
-    """All monitors of a run."""
+    """All monitors of a run.
 
-    def __init__(self, settings: HealthConfig) -> None:
-        self._watched = [Watched(monitor, rule) for monitor, rule in settings.rules()]
+    Args:
+        idle: monitors that are not judged, since their metric says nothing in this run.
+    """
+
+    def __init__(self, settings: HealthConfig, idle: Collection[str] = ()) -> None:
+        self._watched = [Watched(monitor, rule) for monitor, rule in settings.rules() if monitor.name not in idle]
 
     def judge(self, step: int, metrics: Mapping[str, float]) -> list[Alarm]:
         """The alarms that begin or end with a step's metrics."""

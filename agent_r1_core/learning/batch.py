@@ -59,11 +59,13 @@ class Batch:
     process_rewards: Tensor
     """float [n, T]: the part of `rewards` that is process rewards."""
     sampler_logprobs: Tensor
-    """float [n, T]: the engine's log-probs of sampled ids, nats."""
+    """float [n, T]: the engine's log-probs of sampled ids, nats; NaN at the actions of demonstrations."""
     versions: Tensor
     """long [n, T]: of the weights that sampled the id; -1 where that is not known, and at ids that nobody sampled."""
     group: Tensor
     """long [n]: number of the trajectory's group."""
+    demonstrated: Tensor
+    """bool [n]: nobody sampled its actions, which are a demonstration's."""
     returns: Tensor
     """float [n]: outcome plus process rewards, undiscounted."""
     baseline: Tensor
@@ -101,6 +103,7 @@ class Batch:
             sampler_logprobs=torch.zeros(shape),
             versions=torch.full(shape, -1, dtype=torch.long),
             group=torch.tensor([number for number, _ in rows], dtype=torch.long),
+            demonstrated=torch.tensor([one.demonstrated is not None for one in trajectories], dtype=torch.bool),
             returns=torch.tensor([trajectory.total_reward for trajectory in trajectories], dtype=torch.float32),
             baseline=torch.tensor([_baseline(groups[number]) for number, _ in rows], dtype=torch.float32),
             bootstrapped=torch.tensor([trajectory.bootstrap for trajectory in trajectories], dtype=torch.bool),
@@ -120,9 +123,14 @@ class Batch:
         """Tokens of each of a trajectory's segments, empty ones left out."""
         return [len(segment.ids) for segment in self.trajectories[row].segments if segment.ids]
 
+    @property
+    def sampled(self) -> Tensor:
+        """bool [n, T]: action tokens that an engine sampled, so that it has said how likely they were."""
+        return self.action_mask & ~self.demonstrated[:, None]
+
     def fresh(self, version: int) -> Tensor:
         """bool [n, T]: action tokens that these weights sampled, as far as it is known."""
-        return self.action_mask & ((self.versions == version) | (self.versions < 0))
+        return self.sampled & ((self.versions == version) | (self.versions < 0))
 
     def numbers(
         self, advantages: Tensor, learner_logprobs: Tensor | None = None, values: Tensor | None = None

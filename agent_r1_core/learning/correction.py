@@ -39,7 +39,7 @@ class Correction:
 
     def fresh(self, batch: Batch, step: int) -> Tensor:
         """bool [n, T], action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
-        return batch.fresh(step - 1) if self.ahead else batch.action_mask
+        return batch.fresh(step - 1) if self.ahead else batch.sampled
 
     def old(self, tokens: LossTokens) -> LossTokens:
         """The tokens with the log-probs against which the loss clips."""

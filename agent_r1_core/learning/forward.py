@@ -61,12 +61,12 @@ def forward(
         old: where the policy's log-probs come from; `auto`: the engine's where a sample of the batch agrees with a pass
             of the policy (LAW 2). None: they are not needed.
         fresh: bool [n, T], action tokens that the policy sampled as it is now: those to compare with the engine.
-            None: all action tokens.
+            None: all that were sampled.
         compare: whether to compare a sample with the engine where the policy has no pass over the whole batch.
         max_tokens: of a micro-batch.
         share: whether the trajectories of a group share the passes over what they have in common.
     """
-    fresh = batch.action_mask if fresh is None else fresh
+    fresh = batch.sampled if fresh is None else fresh
     sample = _sample(batch, fresh, policy, temperature) if old == "auto" or compare else None
     if old == "auto":
         differs = ranks.most(int(sample is None or not _agree(*sample)))

@@ -27,7 +27,7 @@ class LossTokens:
     old_logprobs: Tensor
     """Before this update; equal to `logprobs` in the first pass."""
     sampler_logprobs: Tensor
-    """The engine's; 0 at tokens that the policy did not sample."""
+    """The engine's; 0 at the environment's tokens, NaN at the actions of demonstrations, which nobody sampled."""
     advantages: Tensor
     """As the algorithm's `advantages` gave them, times importance weights where there are some."""
     weights: Tensor

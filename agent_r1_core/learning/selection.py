@@ -8,7 +8,7 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.filters import kept_groups
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import Group, ObservationSource
 
 
 class Selection:
@@ -30,6 +30,10 @@ class Selection:
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
         return self._algorithm.needs_greedy_baseline()
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of the demonstrations come from that it learns from; None: the policy plays."""
+        return self._algorithm.demonstrations()
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks to play, given the groups kept of so many tasks: with `filter: resample` as many as

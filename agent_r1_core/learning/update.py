@@ -81,14 +81,19 @@ class UpdateBatch:
     def statistics(self) -> dict[str, float]:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
-        return {
-            metric.UPDATE_TRAJECTORIES: float(batch.size),
-            metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
-            metric.UPDATE_SURPRISAL: -float(batch.sampler_logprobs[batch.action_mask].mean()),
-            metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
-            metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
-            metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
-        } | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
+        sampled = batch.sampler_logprobs[batch.sampled]
+        surprisal = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
+        return (
+            {
+                metric.UPDATE_TRAJECTORIES: float(batch.size),
+                metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
+                metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
+                metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
+                metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
+            }
+            | surprisal
+            | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
+        )
 
 
 def shuffled_rows(rows: int, minibatches: int, seed: str) -> list[list[int]]:

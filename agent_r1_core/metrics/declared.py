@@ -17,7 +17,7 @@ RETURN_OF_SET = Metric(
 
 # Episodes, means over those that did not fail.
 EPISODE_TURNS = Metric("episode/turns", "turns of an episode, without summaries of its context")
-EPISODE_ACTION_TOKENS = Metric("episode/action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
+EPISODE_ACTION_TOKENS = Metric("episode/action_tokens", "tokens of an episode's actions", unit="tokens")
 EPISODE_TOKENS = Metric("episode/tokens", "all tokens of an episode", unit="tokens")
 EPISODE_SEGMENTS = Metric("episode/segments", "segments of an episode: 1 unless its context was rewritten")
 EPISODE_SUMMARIES = Metric("episode/summaries", "summaries of its context that the policy wrote in an episode")

@@ -17,6 +17,7 @@ from typing import Any
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
+from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
 from agent_r1_core.rollout.left_behind import TooManyLeft
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
@@ -158,20 +159,23 @@ class _Rollout:
             request = episode.request() if episode.error is None else None
             if request is not None:
                 requests.append((episode, request))
-        if not requests:
+        asked = [(episode, request) for episode, request in requests if not episode.demonstrates]
+        shown = [pair for pair in requests if pair[0].demonstrates]
+        await _run_all([self._fail_on_error(episode, episode.imitate(request)) for episode, request in shown])
+        if not asked:
             return
         try:
-            generations = await self._engine.generate_batch([request for _, request in requests])
+            generations = await self._engine.generate_batch([request for _, request in asked])
         except _FATAL:
             raise
         except Exception as error:
-            for episode, _ in requests:
+            for episode, _ in asked:
                 episode.fail(error)
             return
         await _run_all(
             [
                 self._fail_on_error(episode, episode.take(request, generation))
-                for (episode, request), generation in zip(requests, generations, strict=True)
+                for (episode, request), generation in zip(asked, generations, strict=True)
             ]
         )
 
@@ -188,11 +192,14 @@ class _Rollout:
     async def _drive(self, episode: Episode) -> None:
         await episode.start()
         while (request := episode.request()) is not None:
-            await episode.take(request, await self._engine.generate(request))
+            if episode.demonstrates:
+                await episode.imitate(request)
+            else:
+                await episode.take(request, await self._engine.generate(request))
 
     def _begin(self, plan: EpisodePlan, attempt: int) -> Episode:
         key = f"{plan.key}/{attempt}"
-        return Episode(self._shared, plan.task, plan.sample, plan.seed, key, attempt, plan.baseline)
+        return Episode(self._shared, plan.task, plan.sample, plan.seed, key, attempt, plan.baseline, plan.demonstrated)
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -207,7 +214,8 @@ class _Rollout:
         """Close an episode; keep its trajectory, or return the number of its next attempt."""
         await self._close(episode)
         attempt = episode.trajectory.attempts
-        retries = 0 if isinstance(episode.error, PromptTooLong) else self._shared.settings.max_retries
+        hopeless = isinstance(episode.error, PromptTooLong | BadDemonstration)
+        retries = 0 if hopeless else self._shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
             return attempt + 1
         self._on_finished(plan, episode.trajectory)

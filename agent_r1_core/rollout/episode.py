@@ -17,6 +17,7 @@ from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step
 from agent_r1_core.errors import EpisodeError, describe_error
+from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
@@ -24,7 +25,7 @@ from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.world import World
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Message, ObservationSource, Task, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
@@ -55,6 +56,7 @@ class Episode:
         key: str,
         attempt: int = 1,
         baseline: bool = False,
+        demonstrated: ObservationSource | None = None,
     ) -> None:
         """Prepare an episode.
 
@@ -66,13 +68,17 @@ class Episode:
             key: the episode's id for engine and tools, unique among those in flight.
             attempt: 1 for the first.
             baseline: whether it is the greedy baseline of its group.
+            demonstrated: play the task's demonstration, and where its observations come from.
         """
         self.key = key
-        self.trajectory = Trajectory(task=task, sample=sample, seed=seed, attempts=attempt, baseline=baseline)
+        self.trajectory = Trajectory(
+            task=task, sample=sample, seed=seed, attempts=attempt, baseline=baseline, demonstrated=demonstrated
+        )
         self.error: Exception | None = None
         """Why it failed."""
         self._shared = shared
         self._settings = shared.settings
+        self._demonstration: Demonstration | None = None
         self._started = self._ended = False
         self._sampled: list[Sampled] = []
         self._world = World(shared.settings, shared.threads, key)
@@ -85,12 +91,15 @@ class Episode:
 
         Raises:
             PromptTooLong: it leaves no room for an action.
+            BadDemonstration: the task's demonstration is to be played, and there is none that can be read.
         """
-        settings, task = self._settings, self.trajectory.task
+        settings, task, shown = self._settings, self.trajectory.task, self.trajectory.demonstrated
+        if shown is not None:
+            self._demonstration = Demonstration(task, shown, self._shared.tokenizer, settings.tool_format)
         services = EnvServices(
             tools=settings.tools.tools if settings.tools is not None else {},
             tool_format=settings.tool_format,
-            call_tools=self._tools,
+            call_tools=self._demonstration.answer if self._demonstration and shown == "file" else self._tools,
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         await self._shared.threads.wait_for_room()
@@ -125,6 +134,22 @@ class Episode:
             episode=self.key,
         )
 
+    @property
+    def demonstrates(self) -> bool:
+        """Whether `imitate` answers its requests, and no engine."""
+        return self.trajectory.demonstrated is not None
+
+    async def imitate(self, request: Request) -> None:
+        """Take the action that the demonstration shows.
+
+        Raises:
+            BadDemonstration: it cannot be played.
+        """
+        if self._demonstration is None or self._context.summary is not None:
+            task = self.trajectory.task.id
+            raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")
+        await self.take(request, self._demonstration.act(request))
+
     async def take(self, request: Request, generation: Generation) -> None:
         """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.
 
@@ -138,6 +163,8 @@ class Episode:
         elif not await self._context.go_on_from(self._context.summary, turn):
             await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
+            if self._demonstration is not None:
+                self._demonstration.check_end(self.trajectory)
             self._shared.guard.check_trajectory(self.trajectory, self._sampled)
             await self._shared.scorer.score_episode(self.trajectory)
 
@@ -177,14 +204,8 @@ class Episode:
         trajectory = self.trajectory
         if not generation.ids:
             raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
-        versions = generation.versions or ((generation.version, len(generation.ids)),)
-        versioned = sum(count for _, count in versions)
-        if versioned != len(generation.ids):
-            raise EpisodeError(
-                f"the engine gave versions for {versioned} ids to an action of {len(generation.ids)} in episode "
-                f"{self.key}; give every id a version"
-            )
-        if not trajectory.turns:
+        versions = () if self.demonstrates else self._versions(generation)
+        if versions and not trajectory.turns:
             trajectory.policy_version = versions[0][0]
         segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
         self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
@@ -206,6 +227,17 @@ class Episode:
         if self._tools is not None:
             self._tools.begin_turn(turn.index)
         return turn
+
+    def _versions(self, generation: Generation) -> tuple[tuple[int, int], ...]:
+        """Which weights sampled an action."""
+        versions = generation.versions or ((generation.version, len(generation.ids)),)
+        versioned = sum(count for _, count in versions)
+        if versioned != len(generation.ids):
+            raise EpisodeError(
+                f"the engine gave versions for {versioned} ids to an action of {len(generation.ids)} in episode "
+                f"{self.key}; give every id a version"
+            )
+        return versions
 
     async def _advance(self, step: Step) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
@@ -241,5 +273,5 @@ def _recorded(messages: Sequence[Message]) -> list[Message]:
 
 
 def _without_answers(task: Task) -> Task:
-    """The task as tools may see it: without answers, and without metadata, which may reveal them (LAW 12)."""
-    return replace(task, answers=(), metadata={})
+    """The task as tools may see it: without answers, and without what may reveal them (LAW 12)."""
+    return replace(task, answers=(), metadata={}, demonstration=())

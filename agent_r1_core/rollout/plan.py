@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, ObservationSource, Task, Trajectory
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class EpisodePlan:
     """Names the episode within its run."""
     baseline: bool = False
     """Whether it is the greedy baseline of its group."""
+    demonstrated: ObservationSource | None = None
+    """As in `Trajectory`."""
 
 
 def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
@@ -38,7 +40,9 @@ def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
         for sample in range(request.samples):
             number = seen[task.id] * request.samples + sample
             sample_seed = derive_seed(seed, request.round, task.id, number)
-            plans.append(EpisodePlan(len(plans), task, sample, sample_seed, f"{request.round}/{task.id}/{number}"))
+            key = f"{request.round}/{task.id}/{number}"
+            shown = request.demonstrations
+            plans.append(EpisodePlan(len(plans), task, sample, sample_seed, key, demonstrated=shown))
         if request.greedy_baseline:
             name = f"greedy-{seen[task.id]}"
             own_seed = derive_seed(seed, request.round, task.id, name)

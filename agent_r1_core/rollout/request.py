@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_r1_core.trajectory import Task
+from agent_r1_core.trajectory import ObservationSource, Task
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,5 @@ class RolloutRequest:
     """Version of the weights that must sample the episodes; None: the version being served."""
     greedy_baseline: bool = False
     """Play each task once more, greedily, as the baseline of its group."""
+    demonstrations: ObservationSource | None = None
+    """Play the tasks' demonstrations, and where their observations come from; None: the policy plays."""

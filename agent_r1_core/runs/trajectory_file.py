@@ -3,7 +3,9 @@
 List columns hold ids, masks, log-probs (the engine's), and what an update knew of the tokens of all segments, joined;
 `segment_lengths` separates them. `learner_logprobs` and `values` are NaN at ids where they are not known. A group's
 samples are neighbours. After all groups come greedy baselines, whose column `baseline` is true, then episodes that were
-dropped, whose status is `failed`: no mean may count either, and the update knew nothing of them.
+dropped, whose status is `failed`: no mean may count either, and the update knew nothing of them. `demonstrated` is null
+where the policy acted, else it says where a demonstration's observations came from (`tools` or `file`), and `logprobs`
+are NaN at its actions.
 
 Numbers in lists are float32. What varies between environments is JSON text; values that JSON lacks are written as their
 `str`. The data of every page has a checksum, which readers compare; headers and footer have none. Files of versions 1

@@ -174,6 +174,8 @@ def assemble(
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
     sets = load_tasks(resolved, names, note, held_out_by)
+    if learning:
+        _check_demonstrations(resolved, sets[TRAIN])
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
     rollouts, learner = site.make_roles(
@@ -192,6 +194,23 @@ def assemble(
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
     )
+
+
+def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
+    """Refuse tasks without what the algorithm learns from.
+
+    Raises:
+        ConfigError: it learns from demonstrations, and a task has none.
+    """
+    block = resolved.config.algorithm
+    if resolved.make("algorithm", block).demonstrations() is None:
+        return
+    bare = next((task for task in train.tasks if not task.demonstration), None)
+    if bare is not None:
+        raise ConfigError(
+            f"the algorithm {block.name} learns from demonstrations, and task {bare.id} of tasks.train has none; "
+            "name a task source that has them, such as conversations"
+        )
 
 
 def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.training.blueprint import Blueprint
     from agent_r1_core.training.stage import Stage
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
@@ -153,6 +153,10 @@ class LocalLearner:
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
         return self.learner.selection.needs_greedy_baseline()
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of demonstrations come from; None: the policy plays."""
+        return self.learner.selection.demonstrations()
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm asks for."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
 
 
 Weights = Any
@@ -101,6 +101,9 @@ class LearnerRole(Protocol):
 
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of the demonstrations come from that it learns from; None: the policy plays."""
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm wants, given the groups that it kept from `tasks` tasks."""

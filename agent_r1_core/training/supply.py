@@ -38,7 +38,7 @@ class Collected:
     order: Order
     """The place in the order of tasks behind the step."""
     metrics: dict[str, float]
-    """How stale its tokens are."""
+    """How stale its tokens are, if any were sampled."""
 
 
 class _Shown:
@@ -84,6 +84,7 @@ class Supply:
     def __init__(self, assembly: Assembly, listener: Listener, order: Order, done: int) -> None:
         self._assembly = assembly
         self._settings = assembly.config.training
+        self._demonstrations = assembly.learner.demonstrations()
         self._listener = listener
         self._order = order
         self._last = done
@@ -119,7 +120,8 @@ class Supply:
             shown.come()
             rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
             groups = learner.filter(rollout.groups)
-        return Collected(rollout, groups, order, self._staleness(step, rollout.trajectories))
+        stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
+        return Collected(rollout, groups, order, stale)
 
     def idle_seconds(self) -> float:
         """Time of this step without any episode in flight, since the last call."""
@@ -150,7 +152,13 @@ class Supply:
         greedy = self._assembly.learner.needs_greedy_baseline()
         version = None if self._settings.max_staleness else step - 1
         request = RolloutRequest(
-            [tasks[k] for k in chosen], samples, round, greedy_baseline=greedy, split=TRAIN, version=version
+            [tasks[k] for k in chosen],
+            samples,
+            round,
+            greedy_baseline=greedy,
+            split=TRAIN,
+            version=version,
+            demonstrations=self._demonstrations,
         )
         self._count(1)
         try:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.health.watch import Watch
@@ -72,11 +73,16 @@ class Trainer:
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.notes = StepNotes(self.listener, self.catalogue)
-        self.health = Watch(self.assembly.config.health)
+        self.health = Watch(self.assembly.config.health, self._idle_monitors())
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))
         if recorded:
             self.last = recorded[-1]
+
+    def _idle_monitors(self) -> set[str]:
+        config = self.assembly.config
+        algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
+        return set(idle_monitors(config, config.algorithm.name, algorithm))
 
     async def fit(self) -> None:
         """Train to the last step, then write the final policy.

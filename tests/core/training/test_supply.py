@@ -73,7 +73,10 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
     """A supply over these rollouts, with a learner that keeps every group."""
     settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
     learner = SimpleNamespace(
-        filter=lambda groups: groups, more_tasks=lambda groups, tasks: 0, needs_greedy_baseline=lambda: False
+        filter=lambda groups: groups,
+        more_tasks=lambda groups, tasks: 0,
+        needs_greedy_baseline=lambda: False,
+        demonstrations=lambda: None,
     )
     assembly: Any = SimpleNamespace(
         config=SimpleNamespace(training=settings),

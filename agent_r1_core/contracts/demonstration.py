@@ -1,0 +1,84 @@
+"""Demonstrations: the actions that a task's messages show, read from the OpenAI chat format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.tool_format import ToolCall
+
+
+@dataclass
+class DemonstratedAction:
+    """One assistant message, and what was answered to it."""
+
+    text: str
+    calls: list[ToolCall] = field(default_factory=list)
+    """The calls that the message has beside its text."""
+    answers: list[str] = field(default_factory=list)
+    """The texts of the tool messages that follow it."""
+
+
+def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[DemonstratedAction]:
+    """The actions of a demonstration in order.
+
+    Messages of other roles than `assistant` and `tool` are what an environment said then; only its being there counts.
+
+    Raises:
+        ValueError: the messages are no demonstration; the text says of which message, counted from 1, and why.
+    """
+    actions: list[DemonstratedAction] = []
+    for number, message in enumerate(messages, 1):
+        try:
+            role, text = message["role"], text_of(message)
+            if role == "assistant":
+                actions.append(DemonstratedAction(text, _calls(message)))
+            elif not actions:
+                raise ValueError(f"comes from the {role}, and a demonstration begins with an assistant message")
+            elif role == "tool":
+                actions[-1].answers.append(text)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"message {number} is not of the chat format: {_what(error)}") from None
+        except ValueError as error:
+            raise ValueError(f"message {number} {error}") from None
+    if not actions:
+        raise ValueError("there is no assistant message")
+    return actions
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message: its content, of which parts that are texts are joined; nothing where it is null.
+
+    Raises:
+        ValueError: the content is no text.
+    """
+    content = message.get("content")
+    parts = [] if content is None else content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("has a content that is no text; write a text, null, or a list of parts of type text")
+    return encodable("".join(texts))
+
+
+def _calls(message: Mapping[str, Any]) -> list[ToolCall]:
+    """The calls of an assistant message; arguments may be JSON text, as the format has it, or an object."""
+    found = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        name, arguments = function["name"], function.get("arguments", {})
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except (ValueError, RecursionError):
+                raise ValueError(f"calls {name} with arguments that are not JSON; write a JSON object") from None
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise ValueError(f"calls {name} with arguments that are no JSON object; write one")
+        found.append(ToolCall(name, arguments))
+    return found
+
+
+def _what(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)

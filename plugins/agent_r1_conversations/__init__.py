@@ -1,0 +1,1 @@
+"""Built-in plugin `conversations`: demonstrations from a file."""

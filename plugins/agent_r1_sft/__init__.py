@@ -1,0 +1,1 @@
+"""Built-in plugin `sft`: learning from demonstrations."""
