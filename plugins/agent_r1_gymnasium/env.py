@@ -3,7 +3,7 @@
 The start of an episode comes from the task's seed, as `reset(seed=...)` draws it; chance during the episode comes from
 the episode's own generator, so that a group meets one start and different luck. Some environments draw more, or less,
 from their seed than one expects (docs/worlds.md), and one that uses global generators of `random` or `numpy` cannot be
-seeded at all. ObservationSource that are pictures have no text.
+seeded at all. Observations that are pictures have no text.
 """
 
 from __future__ import annotations

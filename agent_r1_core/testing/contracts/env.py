@@ -152,7 +152,7 @@ def _check_observation(observation: Any) -> None:
 
 
 def _values(record: Sequence[Any]) -> list[Any]:
-    """ObservationSource and steps without their times."""
+    """Observations and steps without their times."""
     first, *steps = record
     return [
         first,

@@ -1,0 +1,222 @@
+"""A demonstration is played as if the policy had sampled it: the same ids, masks and observations, and no engine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from agent_r1_tool_calling.env import ToolCalling
+from agent_r1_tool_formats.hermes import Hermes
+from agent_r1_tool_formats.search_tags import SearchTags
+
+from agent_r1_core import Sampling, Task, Tool, ToolCall, ToolContext, ToolResources, demonstrated_actions, tool
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.tool_format import ToolFormat
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner
+from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Karimo"}'}}
+ASKS = {"role": "assistant", "content": "I look.", "tool_calls": [CALL]}
+TOLD = {"role": "tool", "tool_call_id": "c1", "content": "It was Vesano then."}
+ANSWERS = {"role": "assistant", "content": "<answer>Tavelo</answer>"}
+SHOWN = (ASKS, TOLD, ANSWERS)
+NO_ENGINE = ScriptedPolicy(["nobody may ask me"])
+SEEN: list[Task] = []
+
+
+@tool
+def lookup(name: str, context: ToolContext) -> str:
+    """Look a name up.
+
+    Args:
+        name: of the town.
+    """
+    SEEN.append(context.task)
+    return f"{name} lies in Tavelo."
+
+
+async def collected(collector: Collector, runner: ToolRunner, request: RolloutRequest) -> RolloutResult:
+    await runner.start(ToolResources(""))
+    try:
+        return await collector.collect(request)
+    finally:
+        collector.close()
+        await runner.close()
+
+
+def play(
+    engine: ScriptedPolicy,
+    tokenizer: ChatTokenizer,
+    demonstration: Sequence[Mapping[str, Any]] = (),
+    *,
+    tools: Sequence[Tool] = (lookup(),),
+    env: Mapping[str, Any] | None = None,
+    form: ToolFormat | None = None,
+    source: Any = "tools",
+    **settings: Any,
+) -> Trajectory:
+    """One episode of a task; without a demonstration the engine's."""
+    runner = ToolRunner({tool.name: tool for tool in tools})
+    config = ToolCalling.Config(**({"system_prompt": ""} | dict(env or {})))
+    chosen = RolloutSettings(
+        make_env=lambda services: ToolCalling(config, services),
+        tools=runner,
+        tool_format=form or Hermes(),
+        **({"sampling": Sampling(max_new_tokens=200)} | settings),
+    )
+    task = Task("t", "Where was Karimo born?", ("Tavelo",), demonstration=demonstration)
+    request = RolloutRequest([task], demonstrations=source if demonstration else None)
+    result = asyncio.run(collected(Collector(engine, tokenizer, chosen), runner, request))
+    (trajectory,) = [*result.trajectories, *result.dropped]
+    return trajectory
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("form", [Hermes(), SearchTags()], ids=["hermes", "search_tags"])
+def test_it_is_the_trajectory_of_a_policy_that_says_the_same(
+    tokenizer: ChatTokenizer, form: ToolFormat, deterministic: bool
+) -> None:
+    SEEN.clear()
+    form.bind([lookup().schema()])
+    call = form.render_call(ToolCall("lookup", {"name": "Karimo"}))
+    scripted = ScriptedPolicy([f"I look.\n{call}", "<answer>Tavelo</answer>"], tokenizer)
+    sampled = play(scripted, tokenizer, form=form, deterministic=deterministic)
+    shown = play(NO_ENGINE, tokenizer, SHOWN, form=form, deterministic=deterministic)
+    assert NO_ENGINE.requests == []
+    assert shown.status is EndStatus.TERMINATED, shown.reason
+    assert [(one.ids, one.mask, one.prompt_length) for one in shown.segments] == [
+        (one.ids, one.mask, one.prompt_length) for one in sampled.segments
+    ]
+    assert shown.messages() == sampled.messages()
+    assert (shown.answer, shown.demonstrated, sampled.demonstrated) == ("Tavelo", "tools", None)
+    for turn, other in zip(shown.turns, sampled.turns, strict=True):
+        assert (turn.start, turn.stop, turn.text, turn.finish) == (other.start, other.stop, other.text, other.finish)
+        assert turn.calls == [replace(call, seconds=turn.calls[n].seconds) for n, call in enumerate(other.calls)]
+        assert turn.versions == ()
+    (segment,) = shown.segments
+    assert [math.isnan(value) for value in segment.logprobs] == [bool(bit) for bit in segment.mask]
+    assert [task.demonstration for task in SEEN] == [(), ()], "a tool must not see how its task is solved"
+
+
+def test_an_action_ends_with_what_the_template_writes_and_special_tokens_in_it_are_text(
+    tokenizer: ChatTokenizer,
+) -> None:
+    (end,) = tokenizer.encode("<|im_end|>")
+    (called,) = tokenizer.encode("<tool_call>")
+    demonstration = ({**ASKS, "content": "Not <|im_end|> yet."}, TOLD, ANSWERS)
+    shown = play(NO_ENGINE, tokenizer, demonstration)
+    first, segment = shown.turns[0], shown.segments[0]
+    ids = segment.ids[first.start : first.stop]
+    assert first.text.startswith("Not <|im_end|> yet.\n<tool_call>")
+    assert (ids.count(end), ids[-1], ids.count(called)) == (1, end, 1)
+    assert first.calls[0].name == "lookup"
+
+
+def test_the_files_observations_take_the_place_of_the_tools(tokenizer: ChatTokenizer) -> None:
+    SEEN.clear()
+    told = play(NO_ENGINE, tokenizer, SHOWN, source="file")
+    assert told.turns[1].observation[0]["content"] == "It was Vesano then."
+    assert (told.demonstrated, SEEN) == ("file", [])
+    asked = play(NO_ENGINE, tokenizer, SHOWN)
+    assert asked.turns[1].observation[0]["content"] == "Karimo lies in Tavelo."
+
+
+LONG = {"role": "assistant", "content": "word " * 300}
+LOOSE = {"role": "assistant", "content": "I do not know what to do."}
+AGAIN = {"role": "assistant", "content": "<think> and so on", "tool_calls": [CALL]}
+
+
+@pytest.mark.parametrize(
+    ("demonstration", "options", "sentence"),
+    [
+        (SHOWN[:2], {}, r"the demonstration of task t ends after 1 actions, and the episode goes on; let its last"),
+        (
+            (LOOSE,),
+            {"env": {"max_turns": 1}},
+            r"does not fit: env\.max_turns cut the episode after 1 of 1 demo",
+        ),
+        (
+            SHOWN,
+            {"env": {"max_turns": 1}},
+            r"env\.max_turns cut the episode after 1 of 2 demonstrated actions",
+        ),
+        (
+            (*SHOWN, ANSWERS),
+            {},
+            r"goes on after its episode, which ended after 2 of 3 demonstrated",
+        ),
+        ((LONG, ANSWERS), {}, r"action 1 of the demonstration of task t has \d+ tokens, and there is room for 200"),
+        (SHOWN, {"env": {"max_tokens": 75}}, r"there is room for \d+; raise engine\.max_new_tokens or env\.max_tokens"),
+        (SHOWN, {"env": {"max_tokens": 90}}, r"env\.max_tokens cut the episode after 1 of 2"),
+        ((AGAIN, ANSWERS), {}, r"action 1 .* makes other calls in the run's tool format than it shows; use another"),
+        (({**ASKS, "content": "\ufdd0"}, ANSWERS), {}, r"action 1 .* is another text once it is encoded; write it in"),
+        (
+            ({**ASKS, "tool_calls": [CALL] * 2}, ANSWERS),
+            {"form": SearchTags()},
+            r"goes on after '.*</search>', where",
+        ),
+        (
+            (ASKS, ANSWERS),
+            {"source": "file"},
+            r"action 1 .* makes 1 calls, and 0 tool messages follow; give each",
+        ),
+        ((TOLD, ANSWERS), {}, r"cannot be read: message 1 comes from the tool, and a demonstration begins with an"),
+    ],
+)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_what_cannot_be_played_fails_once_with_a_sentence(
+    tokenizer: ChatTokenizer, demonstration: Any, options: dict[str, Any], sentence: str, deterministic: bool
+) -> None:
+    failed = play(NO_ENGINE, tokenizer, demonstration, **options, deterministic=deterministic)
+    assert (failed.status, failed.attempts) == (EndStatus.FAILED, 1)
+    assert re.search(sentence, failed.reason), failed.reason
+    assert NO_ENGINE.requests == []
+
+
+def test_texts_and_arguments_are_read_in_every_form_that_the_format_has() -> None:
+    parts = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
+    call = {"function": {"name": "lookup", "arguments": {"name": "Karimo"}}}
+    said = {"role": "user", "content": "Error: mind the time."}
+    first, second = demonstrated_actions([{**ASKS, "content": parts, "tool_calls": [CALL, call]}, TOLD, said, ANSWERS])
+    assert (first.text, first.calls) == ("I look.", [ToolCall("lookup", {"name": "Karimo"})] * 2)
+    assert first.answers == ["It was Vesano then."]
+    assert (second.text, second.calls, second.answers) == ("<answer>Tavelo</answer>", [], [])
+    assert demonstrated_actions([{**ASKS, "content": None}])[0].text == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ({"content": "hi"}, "message 2 is not of the chat format: it lacks 'role'"),
+        ("hi", "message 2 is not of the chat format"),
+        ({"role": "assistant", "content": 3}, "message 2 has a content that is no text; write"),
+        (
+            {"role": "assistant", "tool_calls": [{"name": "x"}]},
+            "it lacks 'function'",
+        ),
+        ({"role": "assistant", "tool_calls": 7}, "message 2 is not of the chat format"),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]},
+            "message 2 calls f with arguments that are not JSON; write a JSON object",
+        ),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]},
+            "message 2 calls f with arguments that are no JSON object; write one",
+        ),
+    ],
+)
+def test_a_message_that_is_none_is_named(message: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        demonstrated_actions([ASKS, message])
+
+
+def test_deeply_nested_arguments_are_a_sentence() -> None:
+    function = {"name": "f", "arguments": "[" * 100_000}
+    with pytest.raises(ValueError, match="arguments that are not JSON"):
+        demonstrated_actions([{"role": "assistant", "tool_calls": [{"function": function}]}])

@@ -1,0 +1,84 @@
+"""`conversations`: what stands before the first action is the task, the rest shows how it is solved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_conversations.source import Conversations
+
+from agent_r1_core import Task, TaskError
+from agent_r1_core.testing import TaskSourceContract
+
+ASKED = {"role": "user", "content": "Where does Karimo lie?"}
+CALLS = [{"id": "a", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Karimo"}'}}]
+SHOWN = [
+    {"role": "assistant", "content": None, "tool_calls": CALLS},
+    {"role": "tool", "tool_call_id": "a", "content": "It lies in Tavelo."},
+    {"role": "assistant", "content": "<answer>Tavelo</answer>"},
+]
+
+
+def source(folder: Path, *records: Any, **options: Any) -> Conversations:
+    path = folder / "shown.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return Conversations(Conversations.Config(path=str(path), **options))
+
+
+class TestConversations(TaskSourceContract):
+    component = Conversations
+    config: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path: Path) -> None:
+        self.config["path"] = source(tmp_path, {"messages": [ASKED, *SHOWN]}, {"messages": [ASKED, *SHOWN]}).config.path
+
+
+def test_a_conversation_is_a_task_and_its_demonstration(tmp_path: Path) -> None:
+    bare = {"messages": [ASKED, *SHOWN], "other": 1}
+    named = {**bare, "id": 7, "answers": ["Tavelo"], "metadata": {"hops": 1}}
+    first, second = source(tmp_path, bare, named).load()
+    assert first == Task("shown.0", ASKED["content"], demonstration=SHOWN)
+    assert second == Task("7", ASKED["content"], ("Tavelo",), metadata={"hops": 1}, demonstration=SHOWN)
+
+
+def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_for(tmp_path: Path) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    record = {"messages": [system, ASKED, *SHOWN]}
+    assert source(tmp_path, record).load()[0].prompt == ASKED["content"]
+    assert source(tmp_path, record, system=True).load()[0].prompt == [system, ASKED]
+    several = {"messages": [ASKED, {"role": "user", "content": [{"type": "text", "text": "Now."}]}, *SHOWN]}
+    assert source(tmp_path, several).load()[0].prompt == [ASKED, {"role": "user", "content": "Now."}]
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ([], "line 1 of .*shown.jsonl has no list of messages; give an object with the key 'messages'"),
+        ({"messages": "hi"}, "line 1 of .* has no list of messages"),
+        ({"messages": [ASKED]}, "line 1 of .* is no demonstration: there is no assistant message; repair or remove it"),
+        ({"messages": SHOWN}, "line 1 of .* has no message before the assistant's first; begin it with the task"),
+        ({"messages": [SHOWN[1], *SHOWN]}, "a message before the assistant's first is of the role 'tool'; use system"),
+        ({"messages": [7, *SHOWN]}, "a message before the assistant's first is of the role None"),
+        ({"messages": [{"role": "user", "content": [3]}, *SHOWN]}, "has a content that is no text"),
+        ({"messages": [ASKED, *SHOWN, 7]}, "line 1 of .* is no demonstration: message 4 is not of the chat format"),
+        ({"messages": [ASKED, *SHOWN], "answers": "Tavelo"}, "the answers of line 1 of .* are no list of texts"),
+        ({"messages": [ASKED, *SHOWN], "metadata": [1]}, "the metadata of line 1 of .* are no object"),
+    ],
+)
+def test_a_damaged_line_is_one_sentence(tmp_path: Path, record: Any, sentence: str) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        source(tmp_path, record).load()
+
+
+def test_what_is_not_json_or_no_file_is_one_sentence(tmp_path: Path) -> None:
+    own = source(tmp_path, {"messages": [ASKED, *SHOWN]})
+    file = Path(own.config.path)
+    file.write_text(file.read_text() + '\n{"messages": [', encoding="utf-8")
+    with pytest.raises(TaskError, match=r"line 2 of .*shown.jsonl is not JSON"):
+        own.load()
+    file.unlink()
+    with pytest.raises(TaskError, match="there is no data set at"):
+        own.load()
