@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -70,6 +71,14 @@ def ahead(seed: int = 0) -> list[Group]:
     return groups
 
 
+def demonstrated(seed: int = 0) -> list[Group]:
+    """`mixed`, of which nobody sampled anything: an engine that is asked knows no log-probs."""
+    groups = mixed(seed)
+    for trajectory in (trajectory for group in groups for trajectory in group.trajectories):
+        trajectory.demonstrated = "tools"
+    return groups
+
+
 def unrewarded(seed: int = 0) -> list[Group]:
     """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
     ids = _drawer(seed)
@@ -99,12 +108,13 @@ def sampled(groups: Sequence[Group], weights: Weights, shape: Shape, temperature
     copies = copy.deepcopy(list(groups))
     rng = random.Random("engine")
     for trajectory in (trajectory for group in copies for trajectory in group.trajectories):
+        unknown = math.nan if trajectory.demonstrated else 0.0
         exact = {place for turn in trajectory.turns for place in _by_newest(turn)}
         for number, segment in enumerate(trajectory.segments):
             with torch.no_grad():
                 told = [0.0, *logprobs(weights, shape, segment.ids, temperature)[0].tolist()]
             segment.logprobs = [
-                bit * (value + noise * ((number, place) not in exact) * rng.gauss(0, 1))
+                bit and (value + noise * ((number, place) not in exact) * rng.gauss(0, 1) + unknown)
                 for place, (value, bit) in enumerate(zip(told, segment.mask, strict=True))
             ]
     return copies

@@ -389,6 +389,23 @@ class PlainRemax(PlainAlgorithm):
         return total
 
 
+class PlainSft(PlainAlgorithm):
+    """Supervised fine-tuning: the negative log-likelihood of what was done."""
+
+    OPTIONS: ClassVar = {"observations": "tools"}
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            for token in self.loss_tokens(row):
+                token.advantage = 1.0
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total - token.advantage * now
+        return total
+
+
 REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "grpo": (PlainGrpo, {}),
     "starpo": (PlainGrpo, {"aggregation": "sequence_mean"}),
@@ -407,6 +424,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
     "remax": (PlainRemax, {}),
+    "sft": (PlainSft, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
 }
 """By registered name: the reference, and the options that the name stands for."""
