@@ -26,6 +26,7 @@ CONVERSATION = "agent_r1_core/chat/conversation.py"
 EPISODE = "agent_r1_core/rollout/episode.py"
 CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
+DEMONSTRATION = "agent_r1_core/rollout/demonstration.py"
 PLAN = "agent_r1_core/rollout/plan.py"
 WORLD = "agent_r1_core/rollout/world.py"
 CALLING = "agent_r1_core/rollout/calling.py"
@@ -167,6 +168,30 @@ MUTATIONS: tuple[Mutation, ...] = (
         "saw_other_ids",
     ),
     Mutation(
+        1,
+        "demonstrations-end-no-turn",
+        DEMONSTRATION,
+        "return ids if ends else [*ids, self._tokenizer.end_id]",
+        "return ids",
+        "as_if_it_had_been_sampled",
+    ),
+    Mutation(
+        1,
+        "demonstrations-forge-control-ids",
+        DEMONSTRATION,
+        "self._tokenizer.encode_action(text)",
+        "self._tokenizer.encode(text)",
+        "spells_ends_no_turn",
+    ),
+    Mutation(
+        1,
+        "demonstrations-count-as-sampled",
+        BATCH,
+        "return self.action_mask & ~self.demonstrated[:, None]",
+        "return self.action_mask",
+        "nobody_pretends",
+    ),
+    Mutation(
         2,
         "learner-forgets-the-temperature",
         "agent_r1_core/learning/head.py",
@@ -282,7 +307,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "gap-measured-at-stale-tokens",
         "agent_r1_core/learning/correction.py",
-        "return batch.fresh(step - 1) if self.ahead else batch.action_mask",
+        "return batch.fresh(step - 1) if self.ahead else batch.sampled",
         "return batch.action_mask",
         "older_tokens_are_weighed",
     ),
@@ -342,6 +367,38 @@ MUTATIONS: tuple[Mutation, ...] = (
         "next_value = advantage if bootstrap is None else bootstrap",
         "next_value = advantage",
         "bootstrap",
+    ),
+    Mutation(
+        3,
+        "observations-are-imitated",
+        "plugins/agent_r1_sft/sft.py",
+        "(batch.action_mask if self.config.loss_mask else batch.response_mask)",
+        "batch.response_mask",
+        "numbers_outside",
+    ),
+    Mutation(
+        3,
+        "the-environment-is-imitated-too",
+        LEARNER,
+        "loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask",
+        "loss_mask = batch.response_mask",
+        "gradient_of_sft",
+    ),
+    Mutation(
+        3,
+        "last-token-of-an-action-dropped",
+        "plugins/agent_r1_sft/sft.py",
+        "(batch.action_mask if self.config.loss_mask else batch.response_mask).float()",
+        "(batch.action_mask & batch.action_mask.roll(-1, 1)).float()",
+        "gradient_of_sft",
+    ),
+    Mutation(
+        3,
+        "normaliser-over-all-tokens",
+        UPDATE,
+        "aggregation_weights(update.loss_mask[rows], config.aggregation, config.horizon)",
+        "aggregation_weights(update.batch.valid[rows], config.aggregation, config.horizon)",
+        "gradient_of_sft",
     ),
     Mutation(
         4,
@@ -1150,7 +1207,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         12,
         "tools-know-the-answers",
         EPISODE,
-        "    return replace(task, answers=(), metadata={})\n",
+        "    return replace(task, answers=(), metadata={}, demonstration=())\n",
         "    return replace(task)\n",
         "no_tool_knows",
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from algorithms import ALGORITHMS, make
+from algorithms import ALGORITHMS, REWARDED, make
 from contexts import every_context, noise
 from stage import Stage, questions
 
@@ -139,7 +139,7 @@ def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(
     assert batch.rewards[0, last] == expected + 0.25
 
 
-@pytest.mark.parametrize("name", list(ALGORITHMS))
+@pytest.mark.parametrize("name", REWARDED)
 def test_the_outcome_moves_the_gradient_though_a_tool_had_the_last_word(name: str) -> None:
     def groups(rewards: tuple[float, float]) -> list[Group]:
         made = [

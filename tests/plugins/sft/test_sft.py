@@ -134,9 +134,7 @@ def untimed(lines: Any) -> list[dict[str, float]]:
 
 
 def test_demonstrations_that_do_not_end_their_episode_are_left_out_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        EpisodeError, match=r"all 4 episodes failed .* ends after 2 actions, and the episode goes on"
-    ):
+    with pytest.raises(EpisodeError, match=r"all 4 episodes failed .* ends after 2 actions, and the episode goes on"):
         learn(tmp_path, "run.name=wrong", wrong=True)
 
 
