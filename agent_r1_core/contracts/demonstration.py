@@ -58,9 +58,10 @@ def text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     parts = [] if content is None else content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    if not all(isinstance(text, str) for text in texts):
+    known = [text for text in texts if isinstance(text, str)]
+    if len(known) < len(texts):
         raise ValueError("has a content that is no text; write a text, null, or a list of parts of type text")
-    return encodable("".join(texts))
+    return encodable("".join(known))
 
 
 def _calls(message: Mapping[str, Any]) -> list[ToolCall]:

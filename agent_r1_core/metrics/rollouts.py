@@ -23,7 +23,9 @@ def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
     episodes = [tally(trajectory) for trajectory in rollout.trajectories]
     attempts = [one.attempts - 1 for one in (*rollout.trajectories, *rollout.baselines, *rollout.dropped)]
     sampled = sum(one.action_tokens for one in episodes) + sum(one.action_tokens for one in rollout.baselines)
-    speed = {metric.ROLLOUT_TOKENS_PER_SECOND: sampled / rollout.seconds if rollout.seconds > 0 else 0.0}
+    speed: dict[str, float] = {}
+    if not any(one.demonstrated for one in rollout.trajectories):
+        speed[metric.ROLLOUT_TOKENS_PER_SECOND] = sampled / rollout.seconds if rollout.seconds > 0 else 0.0
     return {
         **reward_metrics(episodes),
         **spread_metrics(rollout.groups),
@@ -34,7 +36,7 @@ def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
         metric.ROLLOUT_RETRIES: float(sum(attempts)),
         metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in rollout.groups)),
         metric.ROLLOUT_HUNG: float(rollout.tools.hung + rollout.hung),
-        **({} if any(one.demonstrated for one in rollout.trajectories) else speed),
+        **speed,
         **tool_metrics(rollout.tools),
         **episode_metrics(episodes),
     }

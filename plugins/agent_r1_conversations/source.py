@@ -2,13 +2,15 @@
 
 | key | value |
 |---|---|
-| `messages` | list of messages: `role`, `content`, for an assistant `tool_calls`; those before the first assistant message are the task's prompt, the others its demonstration |
+| `messages` | list of messages, each with `role` and `content`, an assistant's also with `tool_calls` |
 | `id` | text or whole number; without one, the file's name and the number of records before it |
+| `seed` | whole number, for environments that generate their own start |
 | `answers` | list of texts that rewards and scorers accept |
 | `metadata` | object |
 
-Only `messages` must be there; other keys are left alone.
-"""  # noqa: E501
+Messages before the first assistant message are the task's prompt, the others its demonstration. Only `messages` must be
+there; other keys are left alone.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +72,7 @@ class Conversations(TaskSource):
             id=_label(content.get("id")) or f"{self.config.stem}.{record.index}",
             prompt=opening[0]["content"] if alone else opening,
             answers=_answers(content, record.where),
+            seed=_seed(content, record.where),
             metadata=_metadata(content, record.where),
             demonstration=cast("list[Message]", shown),
         )
@@ -103,6 +106,13 @@ def _answers(content: dict[str, Any], where: str) -> tuple[str, ...]:
     if not isinstance(answers, list) or not all(isinstance(one, str) for one in answers):
         raise TaskError(f"the answers of {where} are no list of texts; give one, or leave the key out")
     return tuple(answers)
+
+
+def _seed(content: dict[str, Any], where: str) -> int | None:
+    seed = content.get("seed")
+    if seed is not None and type(seed) is not int:
+        raise TaskError(f"the seed of {where} is no whole number; give one, or leave the key out")
+    return seed
 
 
 def _metadata(content: dict[str, Any], where: str) -> dict[str, Any]:

@@ -57,6 +57,7 @@ MUSIQUE = [
     for n in range(3)
 ]
 OWN = [{"question": "Who?", "answers": ["Ann"], "hops": 2, "passages": [{"title": "A", "text": "Ann is here."}]}] * 3
+SHOWN = [{"messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Ann"}]}] * 3
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         "2wikimultihopqa.json": json.dumps([record | {"evidences": [["A", "is", "B"]]} for record in HOTPOTQA]),
         "musique.jsonl": "".join(json.dumps(record) + "\n" for record in MUSIQUE),
         "bamboogle.csv": 'Question,Answer\n"Who, then?",Ann\nWhere?,Oslo\n',
+        "conversations.jsonl": "".join(json.dumps(record) + "\n" for record in SHOWN),
         "qa.jsonl": "".join(json.dumps(record) + "\n" for record in OWN),
     }
     for name, text in written.items():
@@ -121,6 +123,7 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         Kind(folder / "2wikimultihopqa.json", tasks("2wikimultihopqa")),
         Kind(folder / "musique.jsonl", tasks("musique")),
         Kind(folder / "bamboogle.csv", tasks("bamboogle")),
+        Kind(folder / "conversations.jsonl", tasks("conversations")),
         Kind(folder / "qa.jsonl", tasks("qa")),
         Kind(run.path / "run.json", lambda _: Run.open(run.path)),
         Kind(run.path / "config.yaml", lambda _: opened.config()),

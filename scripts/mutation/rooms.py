@@ -35,7 +35,7 @@ class Room:
 
 
 _CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
-_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax")
+_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "sft")
 _RECORDED = ("events_file", "state", "trajectory_file", "trajectory_row")
 ROOMS = (
     Room(

@@ -90,6 +90,7 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
 DOCUMENTS = [
     "README.md",
     "docs/algorithms.md",
+    "docs/demonstrations.md",
     "docs/evaluation.md",
     "docs/paper.md",
     "docs/search.md",
@@ -129,6 +130,7 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
     [
         "README.md",
         "CONTRIBUTING.md",
+        "docs/demonstrations.md",
         "docs/evaluation.md",
         "docs/gpu.md",
         "docs/models.md",

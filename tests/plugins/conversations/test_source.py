@@ -38,10 +38,10 @@ class TestConversations(TaskSourceContract):
 
 def test_a_conversation_is_a_task_and_its_demonstration(tmp_path: Path) -> None:
     bare = {"messages": [ASKED, *SHOWN], "other": 1}
-    named = {**bare, "id": 7, "answers": ["Tavelo"], "metadata": {"hops": 1}}
+    named = {**bare, "id": 7, "answers": ["Tavelo"], "metadata": {"hops": 1}, "seed": 3}
     first, second = source(tmp_path, bare, named).load()
     assert first == Task("shown.0", ASKED["content"], demonstration=SHOWN)
-    assert second == Task("7", ASKED["content"], ("Tavelo",), metadata={"hops": 1}, demonstration=SHOWN)
+    assert second == Task("7", ASKED["content"], ("Tavelo",), 3, {"hops": 1}, SHOWN)
 
 
 def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_for(tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_
         ({"messages": [{"role": "user", "content": [3]}, *SHOWN]}, "has a content that is no text"),
         ({"messages": [ASKED, *SHOWN, 7]}, "line 1 of .* is no demonstration: message 4 is not of the chat format"),
         ({"messages": [ASKED, *SHOWN], "answers": "Tavelo"}, "the answers of line 1 of .* are no list of texts"),
+        ({"messages": [ASKED, *SHOWN], "seed": "3"}, "the seed of line 1 of .* is no whole number"),
         ({"messages": [ASKED, *SHOWN], "metadata": [1]}, "the metadata of line 1 of .* are no object"),
     ],
 )
