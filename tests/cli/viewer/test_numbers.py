@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 
 from agent_r1_cli.viewer.answers import Answers
+from agent_r1_cli.viewer.episode_answer import tokens_answer
 from agent_r1_cli.viewer.shown_text import to_json
 from agent_r1_core.evaluation.result_file import ResultFile
+from agent_r1_core.runs.reading.episode import Episode
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import read_token_numbers
+from agent_r1_core.testing import make_trajectory
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 STEP = 2
@@ -79,6 +83,12 @@ def test_groups(recorded: Path, name: str) -> None:
     counted = [row for group in step["groups"] for row in group["rows"]]
     trained = [row for row, one in enumerate(whole) if one.status is not EndStatus.FAILED and not one.baseline]
     assert counted == trained
+
+
+def test_tokens_that_nobody_sampled_have_no_log_prob() -> None:
+    one = make_trajectory((((1, 2), (3, 4)),), logprobs=[[math.nan, math.nan]], demonstrated="tools")
+    episode = Episode(one, None, None, None, row=0, rows=1, group=0, group_rows=(0,), group_samples=(0,))
+    assert tokens_answer(episode, 0, 0, None)["logprob"] == [None] * 4
 
 
 @RUNS

@@ -23,6 +23,7 @@ def rich(seed: int = 0) -> Trajectory:
     """An episode with something in every field that is counted; some log-probs do not fit single precision."""
     one: Trajectory = random_group(seed, size=1, turns=3, new_segment_at={2}, answer="Rome").trajectories[0]
     one.rewards, one.closing = {"exact_match": 1.0}, [{"role": "tool", "content": "nothing"}]
+    one.demonstrated = "tools" if seed == 1 else None
     one.turns[0].calls, one.turns[0].versions = [CallRecord("search", {"query": "Ö"})] * 2, ((3, 1), (4, 1))
     one.turns[1].info, one.turns[1].success = {"left": 3, "room": "hall"}, True
     one.turns[2].purpose, one.turns[2].finish = "summary", "length"

@@ -147,6 +147,12 @@ def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
     assert "grad_norm: 'off'" in resolved.yaml()
 
 
+def test_a_monitor_whose_metric_says_nothing_here_is_not_judged() -> None:
+    found = {alarm.monitor for alarm in Watch(HealthConfig()).replay(echo_trap())}
+    quiet = {alarm.monitor for alarm in Watch(HealthConfig(), {min(found)}).replay(echo_trap())}
+    assert quiet == found - {min(found)} != found
+
+
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
@@ -180,6 +186,13 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
         (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std", "importance_clip"}),
         (["training.importance_clip=2", "training.minibatches=2"], {"return_std", "kl_reference"}),
         (
+            ["algorithm=sft", "training.samples_per_task=1"],
+            {
+                *("group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE),
+                *("return_std", "entropy_collapse", "length", "tool_calls", "reward"),
+            },
+        ),
+        (
             ["algorithm=ppo", "evaluation.every=0"],
             {"bootstrapped_without_critic", "exact_match", "success", "return_std", *ONE_STEP, *NO_REFERENCE},
         ),
@@ -192,7 +205,7 @@ def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[
     for change in (f"health.{min(idle)}.steps=2", f"health.{max(idle)}=off"):
         with pytest.raises(ConfigError, match=r"health\.\w+(\.steps)? .*has no effect here"):
             load_config("default", [*keys, change])
-    load_config("default", [*keys, "health.length.steps=2"])
+    load_config("default", [*keys, "health.malformed.steps=2"])
 
 
 def test_information_is_judged_where_it_is_measured() -> None:

@@ -65,6 +65,7 @@ def rich_trajectory() -> Trajectory:
 
 def test_every_field_comes_back(tmp_path: Path) -> None:
     written = [rich_trajectory(), make_trajectory(), make_trajectory(sample=2, baseline=True)]
+    written.append(make_trajectory(demonstrated="file"))
     write_trajectories(tmp_path / "step_000001.parquet", 1, written)
     assert read_trajectories(tmp_path / "step_000001.parquet") == written
     assert {field.name for field in dataclasses.fields(Trajectory)} == set(vars(written[0]))
@@ -82,7 +83,7 @@ def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     place = {"index": 0, "segment": 0, "start": 2, "stop": 3, "finish": "stop", "observed": 1}
     turn = place | {"reward": 0.0, "rewards": {}, "state_key": None, "info": info}
     table = pq.read_table(tmp_path / "new")
-    table = table.drop_columns(["baseline"])
+    table = table.drop_columns(["baseline", "demonstrated"])
     table = table.set_column(table.schema.get_field_index("turns"), "turns", pa.array([json.dumps([turn])]))
     pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "1"}), tmp_path / "old")
     (expected,) = trajectory.turns
