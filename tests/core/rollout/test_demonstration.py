@@ -153,7 +153,7 @@ AGAIN = {"role": "assistant", "content": "<think> and so on", "tool_calls": [CAL
         ),
         ((LONG, ANSWERS), {}, r"action 1 of the demonstration of task t has \d+ tokens, and there is room for 200"),
         (SHOWN, {"env": {"max_tokens": 75}}, r"there is room for \d+; raise engine\.max_new_tokens or env\.max_tokens"),
-        (SHOWN, {"env": {"max_tokens": 90}}, r"env\.max_tokens cut the episode after 1 of 2"),
+        (SHOWN, {"env": {"max_tokens": 130}}, r"env\.max_tokens cut the episode after 1 of 2"),
         ((AGAIN, ANSWERS), {}, r"action 1 .* makes other calls in the run's tool format than it shows; use another"),
         (({**ASKS, "content": "\ufdd0"}, ANSWERS), {}, r"action 1 .* is another text once it is encoded; write it in"),
         (
