@@ -26,8 +26,11 @@ _QUICK = 2_000
 """Values that may be looked through on the event loop."""
 _PRINTED_BITS = 14_000
 """Python prints integers of up to 4,300 digits."""
-_EXACT = (str, int, float, bool, type(None))
-_OURS = (Observation, Step, CallRecord, SummaryRequest)
+_EXACT = frozenset(map(id, (str, int, float, bool, type(None))))
+"""Identities of classes: an author's class may have an equality and a hash of its own."""
+_SHORT = 2**62
+"""Integers below it fit a float."""
+_OURS = frozenset(map(id, (Observation, Step, CallRecord, SummaryRequest)))
 
 
 class Unfit(Exception):
@@ -41,7 +44,7 @@ def is_plain(value: Any) -> bool:
         one = waiting.pop()
         kind = type(one)
         seen += 1
-        if kind in _EXACT:
+        if id(kind) in _EXACT:
             continue
         inner: Any
         if kind is dict:
@@ -50,7 +53,7 @@ def is_plain(value: Any) -> bool:
             inner = one
         elif kind is Markup:
             inner = (one.spans,)
-        elif kind in _OURS:
+        elif id(kind) in _OURS:
             inner = vars(one).values()
         else:
             return False
@@ -86,7 +89,7 @@ class Plain:
         if depth > DEEPEST:
             raise Unfit(f"returned more than {DEEPEST} values within one another; return less, and nothing in a circle")
         kind, inner = type(value), depth + 1
-        if kind is bool or value is None:
+        if kind is bool or value is None or kind is float or (kind is int and -_SHORT < value < _SHORT):
             return value
         if issubclass(kind, str):
             return self._text(value)
@@ -109,7 +112,7 @@ class Plain:
         self._characters += len(text)
         if self._characters > MOST_CHARACTERS:
             raise Unfit(f"returned more than {MOST_CHARACTERS:,} characters; return less")
-        return Markup(text, self._spans(value, len(text))) if isinstance(value, Markup) else text
+        return Markup(text, self._spans(value, len(text))) if issubclass(type(value), Markup) else text
 
     def _spans(self, value: Markup, length: int) -> Any:
         spans, last = self.copy(value.spans), 0
@@ -132,7 +135,7 @@ class Plain:
         return number if whole is None else whole
 
     def _key(self, key: Any) -> Any:
-        if key is None or isinstance(key, str | Real):
+        if type(key) is str or key is None or isinstance(key, str | Real):
             return self.copy(key)
         raise Unfit(f"returned a dictionary with the key {shown(self.copy(key))}; use text")
 
