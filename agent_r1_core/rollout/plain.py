@@ -112,7 +112,7 @@ class Plain:
         self._characters += len(text)
         if self._characters > MOST_CHARACTERS:
             raise Unfit(f"returned more than {MOST_CHARACTERS:,} characters; return less")
-        return Markup(text, self._spans(value, len(text))) if issubclass(type(value), Markup) else text
+        return Markup(text, self._spans(value, len(text))) if isinstance(value, Markup) else text
 
     def _spans(self, value: Markup, length: int) -> Any:
         spans, last = self.copy(value.spans), 0
