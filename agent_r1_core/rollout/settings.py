@@ -67,8 +67,6 @@ class RolloutSettings:
     """The model's name in errors of the drift guard."""
     make_timeout: float = EnvConfig().timeout
     """Seconds for making an environment, whose own time-out is not known before."""
-    async_env: bool = False
-    """Whether its `reset` and `step` are async: then it is made on the event loop, too, which saves a thread's turn."""
 
     def rewarding_tools(self) -> dict[str, ToolReward]:
         """The tools that give rewards, and what those count."""

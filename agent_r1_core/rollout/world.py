@@ -1,7 +1,7 @@
 """World: the environment of one episode, and the only place that calls it.
 
 Its code runs in the episode's own thread, within its time-out; what it answers is plain data. Async methods run on the
-event loop, where one that blocks holds up every episode; where `reset` and `step` are async, it is made there, too.
+event loop, where one that blocks holds up every episode.
 """
 
 from __future__ import annotations
@@ -70,10 +70,7 @@ class World:
             schemas = protect(_schemas(env.tool_schemas()))
             return schemas, tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
 
-        async def make_on_loop() -> tuple[list[dict[str, Any]], str]:
-            return make()
-
-        return await self._call("making the environment", make_on_loop if self._settings.async_env else make, plain)
+        return await self._call("making the environment", make, plain)
 
     async def reset(self, task: Task) -> Observation:
         """Begin the episode; then ask for the environment's own stop strings, if it has any."""

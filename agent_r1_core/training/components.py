@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +120,6 @@ def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:
         return env
 
     return make
-
-
-def is_async_env(resolved: ResolvedConfig) -> bool:
-    """Whether the environment answers in async methods alone."""
-    cls: Any = resolved.registry.load("env", resolved.config.env.name).cls
-    return inspect.iscoroutinefunction(cls.reset) and inspect.iscoroutinefunction(cls.step)
 
 
 def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from agent_r1_core.contracts.tool import Tool, ToolResources
 from agent_r1_core.rollout import Collector, RolloutSettings, ToolRunner
 from agent_r1_core.training.components import (
-    is_async_env,
     make_context,
     make_env,
     make_rewards,
@@ -53,7 +52,6 @@ def make_stage(
     settings = RolloutSettings(
         make_env=make_env(resolved),
         make_timeout=config.env.config.timeout,
-        async_env=is_async_env(resolved),
         tools=tools,
         tool_format=make_tool_format(resolved),
         context=make_context(resolved),
