@@ -27,7 +27,8 @@ _abandoned: set[asyncio.Future[Any]] = set()
 """Tasks that were given up and have not ended; the loop alone would not keep them alive."""
 
 
-def _as_it_is(value: Any) -> Any:
+def as_it_is(value: Any) -> Any:
+    """The value."""
     return value
 
 
@@ -43,7 +44,7 @@ class Caller:
         timeout: float | None = None,
         lane: Lane | None = None,
         name: str = "",
-        convert: Callable[[Any], Any] = _as_it_is,
+        convert: Callable[[Any], Any] = as_it_is,
     ) -> Any:
         """Call the function and return what `convert` makes of its result, or raise its exception.
 

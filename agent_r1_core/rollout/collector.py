@@ -27,6 +27,7 @@ from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool, as_ordinary
 from agent_r1_core.rollout.tool_counts import ToolCounts
+from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.trajectory import Trajectory
 
 _LOG = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Collector:
         self._threads = ThreadPool(settings.max_episodes * 2)
         self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
         self._guard = DriftGuard(settings.model, tokenizer)
+        self._tool_texts = ToolTexts(tokenizer.control.protect_all, settings.tool_format)
         self._told = CallCounts()
         """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
@@ -76,7 +78,9 @@ class Collector:
         Raises:
             ConfigError, ModelError, PluginError: as `collect`.
         """
-        shared = EpisodeServices(self.settings, self.tokenizer, self._scorer, self._guard, self._threads, greedy)
+        shared = EpisodeServices(
+            self.settings, self.tokenizer, self._scorer, self._guard, self._threads, self._tool_texts, greedy
+        )
         rollout = _Rollout(self.engine, shared, self._free_slots(), plans, on_finished)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
 

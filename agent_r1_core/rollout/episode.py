@@ -23,7 +23,7 @@ from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.rollout.world import World
+from agent_r1_core.rollout.world import ToolTexts, World
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Message, ObservationSource, Task, Trajectory, Turn
 
@@ -41,6 +41,7 @@ class EpisodeServices:
     scorer: Scorer
     guard: DriftGuard
     threads: ThreadPool
+    tool_texts: ToolTexts
     greedy: bool = False
 
 
@@ -104,7 +105,7 @@ class Episode:
         )
         await self._shared.threads.wait_for_room()
         world, tokenizer = self._world, self._shared.tokenizer
-        schemas, tools_text = await world.make(services, tokenizer.control.protect_all)
+        schemas, tools_text = await world.make(services, self._shared.tool_texts)
         self._conversation = Conversation(tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
         self._context = EpisodeContext(self._conversation, settings.context, world.max_tokens, world.lane, world.call)

@@ -8,19 +8,52 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import pickle
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.calling import Caller
+from agent_r1_core.rollout.calling import Caller, as_it_is
 from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.plain import Unfit, plain, shown
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Task
+
+Described = tuple[list[dict[str, Any]], str]
+
+
+class ToolTexts:
+    """The tools of a rollout's environments as the policy reads them; the last are kept, since most have the same."""
+
+    def __init__(self, protect: Callable[[Any], Any], tool_format: ToolFormat | None) -> None:
+        """`protect` keeps control tokens in schemas from counting."""
+        self._protect = protect
+        self._tool_format = tool_format
+        self._last: tuple[bytes, Described] = (b"", ([], ""))
+
+    def describe(self, given: Any) -> Described:
+        """Schemas as data, and the text that describes them.
+
+        Raises:
+            Unfit: they are no schemas.
+        """
+        schemas: list[dict[str, Any]] = plain(given)
+        if type(schemas) is not list or not all(type(schema) is dict for schema in schemas):
+            raise Unfit(f"gave the tool schemas {shown(schemas)}; use a list of dictionaries")
+        if not schemas:
+            return [], ""
+        key = pickle.dumps(schemas)
+        known, described = self._last
+        if known != key:
+            schemas = self._protect(schemas)
+            described = schemas, plain(self._tool_format.describe_tools(schemas)) if self._tool_format else ""
+            self._last = key, described
+        return described
 
 
 class World:
@@ -47,16 +80,15 @@ class World:
         self._handing = threading.Lock()
         """Held while the environment changes hands: its closer is `close`, or the thread that made it too late."""
 
-    async def make(self, services: EnvServices, protect: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], str]:
+    async def make(self, services: EnvServices, tools: ToolTexts) -> Described:
         """Make the environment; returns the schemas of its tools, and the text that describes them.
 
         Args:
             services: what it may use.
-            protect: keeps control tokens in the schemas from counting.
+            tools: makes texts of its tools.
         """
-        tool_format = self._settings.tool_format
 
-        def make() -> tuple[list[dict[str, Any]], str]:
+        def make() -> Described:
             env = self._settings.make_env(services)
             with self._handing:
                 late, self._env = self._closed, None if self._closed else env
@@ -67,10 +99,9 @@ class World:
             self._timeout = float(env.config.timeout)
             if type(env).stop_strings is ToolEnv.stop_strings:
                 self.stop_strings = _stop_strings(env.stop_strings())
-            schemas = protect(_schemas(env.tool_schemas()))
-            return schemas, tool_format.describe_tools(schemas) if schemas and tool_format is not None else ""
+            return tools.describe(env.tool_schemas())
 
-        return await self._call("making the environment", make, plain)
+        return await self._call("making the environment", make)
 
     async def reset(self, task: Task) -> Observation:
         """Begin the episode; then ask for the environment's own stop strings, if it has any."""
@@ -103,7 +134,7 @@ class World:
         """
         return await self._call(f"{method.__qualname__}()", partial(method, *arguments), convert)
 
-    async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any]) -> Any:
+    async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any] = as_it_is) -> Any:
         timeout = self._timeout
         try:
             return await self._caller.call(function, timeout, self.lane, name.removesuffix("()"), convert)
@@ -128,13 +159,6 @@ def _close_here(env: ToolEnv) -> None:
 
 async def _awaited(value: Awaitable[None]) -> None:
     await value
-
-
-def _schemas(given: Any) -> list[dict[str, Any]]:
-    schemas: list[dict[str, Any]] = plain(given)
-    if type(schemas) is not list or not all(type(schema) is dict for schema in schemas):
-        raise Unfit(f"gave the tool schemas {shown(schemas)}; use a list of dictionaries")
-    return schemas
 
 
 def _stop_strings(given: Any) -> tuple[str, ...]:

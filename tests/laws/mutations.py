@@ -90,8 +90,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "descriptions-forge-control-ids",
         WORLD,
-        "protect(_schemas(env.tool_schemas()))",
-        "_schemas(env.tool_schemas())",
+        "schemas = self._protect(schemas)",
+        "schemas = list(schemas)",
         "hostile_question",
     ),
     Mutation(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable
 
 import pytest
+from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import EnvConfig, EnvServices, ToolEnv
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.rollout.world import World
+from agent_r1_core.rollout.world import ToolTexts, World
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -39,7 +41,7 @@ def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool)
     async def give_up() -> None:
         world = World(RolloutSettings(make, make_timeout=0.05), ThreadPool(1), "e1")
         with pytest.raises(EpisodeError, match="making the environment took longer"):
-            await world.make(EnvServices(), lambda schemas: schemas)
+            await world.make(EnvServices(), ToolTexts(lambda schemas: schemas, None))
         await world.close()
 
     asyncio.run(give_up())
@@ -47,3 +49,16 @@ def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool)
     made.set()
     assert closing.acquire(timeout=30), "nobody closed it"
     assert len(closed) == 1
+
+
+def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
+    def switch(default: object) -> list[dict[str, object]]:
+        parameters = {"type": "object", "properties": {"on": {"default": default}}}
+        return [{"type": "function", "function": {"name": "turn", "description": "Turns.", "parameters": parameters}}]
+
+    texts = ToolTexts(lambda schemas: schemas, Hermes())
+    for default, said in ((1, "1"), (True, "true"), (True, "true"), (1.0, "1.0"), (1, "1")):  # equal in Python
+        schemas, text = texts.describe(switch(default))
+        assert f'"default": {said}' in json.dumps(schemas)
+        assert f'"default": {said}' in text
+    assert texts.describe([]) == ([], "")
