@@ -20,6 +20,9 @@ def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[st
     """
     lacking = _lacking(config, name, algorithm)
     idle = {one.name: lacking[one.needs] for one in MONITORS if one.needs is not None and one.needs in lacking}
+    if not algorithm.needs_spread():
+        spread = [one.name for one in MONITORS if one.needs in ("groups", "single episodes")]
+        idle |= dict.fromkeys(spread, f"the algorithm {name} learns from equal returns, too")
     if algorithm.demonstrations() is not None:
         idle |= {one.name: f"the algorithm {name} learns from demonstrations" for one in MONITORS if one.of_policy}
     if not any(monitor.severe and monitor.name not in idle for monitor, _ in config.health.rules()):

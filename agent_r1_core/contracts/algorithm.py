@@ -86,8 +86,23 @@ class Algorithm(Component):
         return frozenset({"policy"})
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups to train on, of those that the option `filter` keeps; all of them by default."""
+        """The groups to train on, of those that the option `filter` keeps; all of them by default.
+
+        A group may also come back as one with some of its trajectories alone, as
+        `dataclasses.replace(group, trajectories=[...])` makes it; the others are then in no statistic and in no
+        normaliser. A group that is left without any is to be left out.
+        """
         return list(groups)
+
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What to log of a step's choice, by names that the algorithm declares; asked for once a step, also where
+        nothing is kept and no update is made.
+
+        Args:
+            groups: all that were played.
+            kept: those that the option `filter` and `filter` leave.
+        """
+        return {}
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many more tasks to play before the update, beside those of `filter: resample`; 0: none.
@@ -118,6 +133,10 @@ class Algorithm(Component):
     def compares_samples(self) -> bool:
         """Whether advantages compare the episodes of a group, so that a group of one, or one without spread, has none
         (LAW 7). True unless an algorithm says otherwise."""
+        return True
+
+    def needs_spread(self) -> bool:
+        """Whether the algorithm learns only where returns differ. If not, no monitor judges their spread."""
         return True
 
     def advantages(self, batch: Batch) -> Advantages:

@@ -35,17 +35,31 @@ class CheckedAlgorithm:
         self._weights_checked = False
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from.
+        """The groups that the algorithm wants to learn from, some of them perhaps with some of their trajectories.
 
         Raises:
-            AlgorithmError: it raised, or returned other groups than it was given.
+            AlgorithmError: it raised, or returned other groups or trajectories than it was given.
         """
         with _author_errors(self._algorithm, "filter"):
             kept = self._algorithm.filter(groups)
-        given = {id(group) for group in groups}
-        if not isinstance(kept, list | tuple) or any(id(group) not in given for group in kept):
-            raise AlgorithmError(f"{_name(self._algorithm)}: filter must return a list of groups that it was given")
+        if not isinstance(kept, list | tuple) or not _are_of(kept, groups):
+            raise AlgorithmError(
+                f"{_name(self._algorithm)}: filter must return a list of groups that it was given, each once, whole or "
+                "as dataclasses.replace(group, trajectories=some of its own)"
+            )
         return list(kept)
+
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What the algorithm logs of a choice, under the prefix of its metrics.
+
+        Raises:
+            AlgorithmError: it raised, or returned anything but numbers by name.
+        """
+        with _author_errors(self._algorithm, "filter_metrics"):
+            metrics = self._algorithm.filter_metrics(groups, kept)
+        if not isinstance(metrics, dict) or not all(isinstance(value, float | int) for value in metrics.values()):
+            raise AlgorithmError(f"{_name(self._algorithm)}: filter_metrics must return a dict of floats by name")
+        return {f"update/{name}": float(value) for name, value in metrics.items()}
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks the algorithm asks for.
@@ -90,6 +104,20 @@ class CheckedAlgorithm:
         if not self._weights_checked:
             self._weights_checked = check_weights(self._algorithm, terms, tokens)
         return terms
+
+
+def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
+    """Whether what a filter returned are some of the groups, each once, whole or with some of their trajectories."""
+    whole = {id(group): {place} for place, group in enumerate(groups)}
+    homes = {id(one): place for place, group in enumerate(groups) for one in group.trajectories}
+    found = []
+    for group in kept:
+        own = [id(one) for one in getattr(group, "trajectories", ())]
+        places = whole.get(id(group)) or {homes.get(one) for one in own}
+        if len(places) != 1 or None in places or len(set(own)) < len(own):
+            return False
+        found += places
+    return len(set(found)) == len(found)
 
 
 @contextmanager

@@ -23,9 +23,17 @@ class Selection:
         """The groups to learn from: of those that the option `filter` keeps, those that the algorithm wants.
 
         Raises:
-            AlgorithmError: its filter raised, or returned other groups than it was given.
+            AlgorithmError: its filter raised, or returned other groups or trajectories than it was given.
         """
         return self._checked.filter(kept_groups(groups, self._algorithm.config))
+
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What the algorithm logs of the groups that were played, and of those that are kept.
+
+        Raises:
+            AlgorithmError: it raised, or returned no numbers.
+        """
+        return self._checked.filter_metrics(groups, kept)
 
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""

@@ -156,6 +156,10 @@ class LocalLearner:
         """The groups that the algorithm wants to learn from."""
         return self.learner.selection.filter(groups)
 
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What the algorithm logs of the groups that were played, and of those that are kept."""
+        return self.learner.selection.filter_metrics(groups, kept)
+
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
         return self.learner.selection.needs_greedy_baseline()

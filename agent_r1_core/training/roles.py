@@ -99,6 +99,9 @@ class LearnerRole(Protocol):
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
 
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What the algorithm logs of a step's groups, and of those that `filter` kept."""
+
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
 

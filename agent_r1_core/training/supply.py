@@ -38,7 +38,7 @@ class Collected:
     order: Order
     """The place in the order of tasks behind the step."""
     metrics: dict[str, float]
-    """How stale its tokens are, if any were sampled."""
+    """How stale its tokens are, if any were sampled, and what the algorithm logs of its choice."""
 
 
 class _Shown:
@@ -121,7 +121,7 @@ class Supply:
             rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
             groups = learner.filter(rollout.groups)
         stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
-        return Collected(rollout, groups, order, stale)
+        return Collected(rollout, groups, order, stale | learner.filter_metrics(rollout.groups, groups))
 
     def idle_seconds(self) -> float:
         """Time of this step without any episode in flight, since the last call."""

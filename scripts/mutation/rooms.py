@@ -35,13 +35,14 @@ class Room:
 
 
 _CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
-_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "sft")
+_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
 _RECORDED = ("events_file", "state", "trajectory_file", "trajectory_row")
 ROOMS = (
     Room(
         "losses",
         (
             *(f"agent_r1_core/learning/{name}.py" for name in _CREDIT),
+            *("agent_r1_core/learning/likelihood.py", "agent_r1_core/contracts/success.py"),
             *(f"plugins/agent_r1_{name}/{name}.py" for name in _ALGORITHMS),
         ),
         (

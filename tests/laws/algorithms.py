@@ -52,7 +52,7 @@ MASKED = {
     if algorithm.config.loss_mask and getattr(algorithm.config, "advantage_mask", True)
 }
 """Those that credit action tokens only; the others are ablations."""
-REWARDED = [name for name, algorithm in ALGORITHMS.items() if algorithm.demonstrations() is None]
-"""Those that learn from rewards, and not from demonstrations."""
+REWARDED = [name for name, algorithm in ALGORITHMS.items() if algorithm.needs_spread()]
+"""Those that credit an action by its rewards, and do not imitate whole episodes."""
 COMPARING = {name: algorithm for name, algorithm in ALGORITHMS.items() if algorithm.compares_samples()}
 """Those whose advantages compare the episodes of a group."""

@@ -39,6 +39,8 @@ FORWARD = "agent_r1_core/learning/forward.py"
 UPDATE = "agent_r1_core/learning/update.py"
 GROUPS = "agent_r1_core/learning/groups.py"
 TURNS = "agent_r1_core/learning/turns.py"
+LIKELIHOOD = "agent_r1_core/learning/likelihood.py"
+SUCCESS = "agent_r1_core/contracts/success.py"
 OPENING = "agent_r1_core/opening.py"
 PAIRED = "agent_r1_core/evaluation/paired.py"
 
@@ -371,7 +373,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         3,
         "observations-are-imitated",
-        "plugins/agent_r1_sft/sft.py",
+        LIKELIHOOD,
         "(batch.action_mask if self.config.loss_mask else batch.response_mask)",
         "batch.response_mask",
         "numbers_outside",
@@ -387,7 +389,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         3,
         "last-token-of-an-action-dropped",
-        "plugins/agent_r1_sft/sft.py",
+        LIKELIHOOD,
         "(batch.action_mask if self.config.loss_mask else batch.response_mask).float()",
         "(batch.action_mask & batch.action_mask.roll(-1, 1)).float()",
         "gradient_of_sft",
@@ -399,6 +401,46 @@ MUTATIONS: tuple[Mutation, ...] = (
         "aggregation_weights(update.loss_mask[rows], config.aggregation, config.horizon)",
         "aggregation_weights(update.batch.valid[rows], config.aggregation, config.horizon)",
         "gradient_of_sft",
+    ),
+    Mutation(
+        3,
+        "failures-are-imitated",
+        SUCCESS,
+        "        if succeeded(trajectory, success_at):\n",
+        "        if trajectory.turns:\n",
+        "gradient_of_rft",
+    ),
+    Mutation(
+        3,
+        "broken-episodes-are-imitated",
+        SUCCESS,
+        "    if trajectory.status is EndStatus.FAILED:\n        return False\n",
+        "",
+        "gradient_of_rft",
+    ),
+    Mutation(
+        3,
+        "duplicates-are-imitated",
+        SUCCESS,
+        "            if actions not in seen:\n",
+        "            if actions:\n",
+        "gradient_of_rft",
+    ),
+    Mutation(
+        3,
+        "every-success-of-a-task-is-imitated",
+        "plugins/agent_r1_rft/rft.py",
+        "self.config.success_at, self.config.per_task)",
+        "self.config.success_at)",
+        "gradient_of_rft",
+    ),
+    Mutation(
+        3,
+        "last-token-of-a-success-dropped",
+        LIKELIHOOD,
+        "(batch.action_mask if self.config.loss_mask else batch.response_mask).float()",
+        "(batch.action_mask & batch.action_mask.roll(-1, 1)).float()",
+        "gradient_of_rft",
     ),
     Mutation(
         4,

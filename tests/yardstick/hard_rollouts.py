@@ -79,6 +79,17 @@ def demonstrated(seed: int = 0) -> list[Group]:
     return groups
 
 
+def repeated(seed: int = 0) -> list[Group]:
+    """`mixed`, in which each group's last sample does in the same environment what its first one did, for more."""
+    groups = mixed(seed)
+    for group in groups:
+        again = copy.deepcopy(group.trajectories[0])
+        again.sample, again.reward = len(group.trajectories), again.reward + 1.0
+        group.trajectories[0].reward += 1.0
+        group.trajectories.append(again)
+    return groups
+
+
 def unrewarded(seed: int = 0) -> list[Group]:
     """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
     ids = _drawer(seed)

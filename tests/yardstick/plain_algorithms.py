@@ -73,6 +73,10 @@ class PlainAlgorithm:
             self.active.add(self.filter)
         return kept
 
+    def chosen(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of the kept groups' trajectories that are trained on."""
+        return list(rows)
+
     def loss_tokens(self, row: Row) -> list[Token]:
         return row.actions if self.loss_mask else row.responses
 
@@ -406,6 +410,31 @@ class PlainSft(PlainAlgorithm):
         return total
 
 
+class PlainRft(PlainSft):
+    """Rejection-sampling fine-tuning: the same for a few different successes of each task."""
+
+    OPTIONS: ClassVar = {"success_at": None, "per_task": 4}
+
+    def chosen(self, rows: Sequence[Row]) -> list[Row]:
+        least = 1.0 if self.success_at is None else self.success_at
+        kept: list[Row] = []
+        for row in rows:
+            own = [other for other in kept if other.group == row.group]
+            if row.total < least - 1e-9:
+                self.active.add("failure")
+            elif any(_said(row) == _said(other) for other in own):
+                self.active.add("duplicate")
+            elif len(own) == self.per_task:
+                self.active.add("too_many")
+            else:
+                kept.append(row)
+        return kept
+
+
+def _said(row: Row) -> list[list[int]]:
+    return [[row.segments[token.segment][token.place] for token in turn] for turn in row.turns]
+
+
 REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "grpo": (PlainGrpo, {}),
     "starpo": (PlainGrpo, {"aggregation": "sequence_mean"}),
@@ -424,6 +453,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
     "remax": (PlainRemax, {}),
+    "rft": (PlainRft, {}),
     "sft": (PlainSft, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
 }

@@ -124,7 +124,7 @@ class PlainLearner:
         kept = self.algorithm.keeps([[r.total for r in every if r.group == n] for n in range(len(groups))])
         if self.algorithm.greedy:
             kept = [taken and group.baseline is not None for group, taken in zip(groups, kept, strict=True)]
-        rows = rows_of([group for group, taken in zip(groups, kept, strict=True) if taken])
+        rows = self.algorithm.chosen(rows_of([group for group, taken in zip(groups, kept, strict=True) if taken]))
         self.policy.follow()
         self.critic.follow()
         self._score(rows)

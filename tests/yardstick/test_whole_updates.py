@@ -65,6 +65,7 @@ TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "trunca
 AHEAD = MOVING | {"max_staleness": 1}
 AHEAD_ONCE: dict[str, Any] = {"max_staleness": 1, "importance_clip": 1.2}
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
+REJECTED = {"failure", "too_many"}
 CASES = [
     Case("grpo", "grpo"),
     Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=DUAL),
@@ -141,6 +142,11 @@ CASES = [
     Case("remax-k3", "remax", {"kl_coef": 0.2, "kl_estimator": "k3"}),
     Case("remax-no-mask", "remax", {"loss_mask": False, "aggregation": "constant", "horizon": 37}),
     Case("remax-entropy", "remax", {"entropy_coef": 0.1, "filter": "zero_spread"}, acts=CLIPS | {"zero_spread"}),
+    Case("rft", "rft", acts={"failure", "duplicate"}, draw=hard_rollouts.repeated),
+    Case("rft-few", "rft", {"success_at": 0.2, "per_task": 1, "aggregation": "sequence_mean"}, acts=REJECTED),
+    Case("rft-many", "rft", {"success_at": -0.5, "entropy_coef": 0.1}, acts={"duplicate"}, draw=hard_rollouts.repeated),
+    Case("rft-importance", "rft", {"success_at": 0.2}, {"importance_clip": 1.2, "lr": 2e-3}, IMPORTANCE),
+    Case("rft-no-mask", "rft", {"loss_mask": False, "aggregation": "constant", "horizon": 37}, acts={"failure"}),
     Case("sft", "sft", acts=set(), draw=hard_rollouts.demonstrated),
     Case("sft-by-conversation", "sft", {"aggregation": "sequence_mean"}, {"lr": 2e-3}, set(), temperature=1.0),
     Case("sft-file", "sft", {"observations": "file"}, {"lr": 2e-3}, set(), draw=hard_rollouts.demonstrated),

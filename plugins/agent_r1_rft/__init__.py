@@ -1,0 +1,1 @@
+"""Built-in plugin `rft`: learning from the policy's own successes."""

@@ -1,0 +1,128 @@
+"""rft: the contract, which episodes are learnt from, and runs that learn from their own successes, or from none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_rft.rft import RFT
+
+from agent_r1_core import EndStatus, Trajectory, train
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory
+from agent_r1_core.trajectory import Group
+
+QUIET = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null"]
+SMALL = [*QUIET, "threads=1", "tasks.eval.size=8", "tasks.train.size=8", "training.tasks_per_step=4"]
+
+
+class TestRFT(AlgorithmContract):
+    component = RFT
+
+
+class TestByEpisode(AlgorithmContract):
+    component = RFT
+    config: ClassVar = {"success_at": 0.5, "per_task": 1, "aggregation": "sequence_mean", "entropy_coef": 0.01}
+
+
+class TestWithoutLossMask(AlgorithmContract):
+    component = RFT
+    config: ClassVar = {"loss_mask": False}
+    masked = False
+
+
+def made(**options: Any) -> RFT:
+    return RFT(RFT.Config(**options))
+
+
+def played(sample: int, reward: float, said: int = 0, success: bool | None = None, **more: Any) -> Trajectory:
+    """An episode of two turns that says its own number, or another's."""
+    turns = (((1, 2), (3, said or 10 + sample)), ((4,), (5,)))
+    trajectory = make_trajectory(turns, sample=sample, reward=reward, **more)
+    trajectory.turns[-1].success = success
+    return trajectory
+
+
+def kept(*trajectories: Trajectory, **options: Any) -> list[int]:
+    """The samples that are learnt from."""
+    group, lost = Group(make_task(), list(trajectories)), Group(make_task("lost"), [played(0, -9.0)])
+    return [one.sample for chosen in made(**options).filter([lost, group]) for one in chosen.trajectories]
+
+
+def test_a_success_is_a_return_of_one_or_what_the_environment_says() -> None:
+    returns = [played(0, 0.99), played(1, 1.0), played(2, 0.7, turn_rewards=(0.1, 0.2)), played(3, 1.4)]
+    assert kept(*returns) == [1, 2, 3]
+    assert kept(*returns, success_at=1.2) == [3]
+    judged = [played(0, 9.0, success=False), played(1, 0.0, success=True), played(2, 1.0)]
+    assert kept(*judged) == [1, 2]
+    assert kept(*judged, success_at=1.0) == [0, 2], "a bound of one's own counts instead"
+
+
+def test_of_equal_successes_one_is_kept_and_of_each_task_a_few() -> None:
+    same = [played(0, 0.0, said=7), played(1, 1.0, said=7), played(2, 1.0, said=7), played(3, 1.0), played(4, 1.0)]
+    assert kept(*same) == [1, 3, 4], "an equal failure is no duplicate"
+    assert kept(*same, per_task=2) == [1, 3]
+    assert kept(played(0, 1.0, status=EndStatus.FAILED, success=True)) == []
+    apart = make_trajectory((((1, 2), (3, 10, 5)),), sample=1, reward=1.0)
+    assert kept(played(0, 1.0), apart) == [0, 1], "the same ids in other turns are another episode"
+
+
+def test_the_groups_that_are_left_are_counted_and_the_given_ones_stay_whole() -> None:
+    groups = [Group(make_task("a"), [played(k, k % 2, said=7) for k in range(4)])]
+    algorithm = made()
+    chosen = algorithm.filter(groups)
+    assert algorithm.filter_metrics(groups, chosen) == {"succeeded": 2, "kept": 1}
+    assert (len(groups[0].trajectories), len(chosen[0].trajectories)) == (4, 1)
+
+
+def learn(folder: Path, *keys: str, steps: int = 3, resume: bool = False) -> Any:
+    own = ["algorithm=rft", f"training.steps={steps}", "training.samples_per_task=4", f"run.dir={folder}"]
+    return train("calculator", [*SMALL, *own, *keys], resume=resume)
+
+
+def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
+    run = learn(tmp_path, "training.epochs=2", "training.minibatches=2")
+    for step, line in enumerate(run.metrics(), 1):
+        episodes = run.read_trajectories(step)
+        chosen = [one for one, numbers in zip(episodes, run.read_token_numbers(step), strict=True) if known(numbers)]
+        assert 0 < line["update/kept"] == line["update/trajectories"] == len(chosen)
+        assert line["update/kept"] <= line["update/succeeded"] == sum(one.total_reward >= 1 for one in episodes) < 16
+        assert all(one.total_reward >= 1 for one in chosen)
+        assert line["update/nll"] > 0
+        assert line["logprob_gap"] < 1e-4
+        assert line["rollout/episodes"] == 16
+    assert run.alarms() == []
+
+
+def known(numbers: Any) -> bool:
+    return numbers["advantages"] is not None
+
+
+def test_a_step_without_a_success_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    run = learn(tmp_path, "algorithm={name: rft, success_at: 99}", "run.name=none", steps=1)
+    (line,) = run.metrics()
+    assert (line["update/succeeded"], line["update/kept"], line["update/steps"]) == (0, 0, 0)
+    assert "update/nll" not in line
+    assert [alarm.monitor for alarm in run.alarms()] == ["empty_update"]
+
+
+def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
+    keys = ["deterministic=true", "checkpoint.every=1"]
+    whole = learn(tmp_path, "run.name=whole", *keys)
+    learn(tmp_path, "run.name=cut", *keys, steps=2)
+    resumed = learn(tmp_path, "run.name=cut", *keys, resume=True)
+    assert untimed(resumed.metrics()) == untimed(whole.metrics())
+    assert (resumed.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()
+
+
+def untimed(lines: Any) -> list[dict[str, float]]:
+    return [{k: v for k, v in line.items() if "time/" not in k and "seconds" not in k} for line in lines]
+
+
+@pytest.mark.parametrize("monitor", ["group_std", "no_spread", "groups_without_spread"])
+def test_no_monitor_asks_for_returns_that_differ(monitor: str) -> None:
+    load_config("calculator", ["algorithm=rft", "training.samples_per_task=1"])
+    with pytest.raises(ConfigError, match=f"health.{monitor} .* the algorithm rft learns from equal returns, too"):
+        load_config("calculator", ["algorithm=rft", "training.samples_per_task=2", f"health.{monitor}=off"])
