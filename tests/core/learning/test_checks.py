@@ -97,11 +97,41 @@ def test_a_critic_without_a_loss() -> None:
         update(with_method("loss", lambda own, tokens: LossTerms(own.loss), PPO))
 
 
-def test_groups_that_nobody_gave() -> None:
-    algorithm = with_method("filter", lambda own, groups: [Group(group.task, group.trajectories) for group in own])
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda groups: [random_group(0, 4)],
+        lambda groups: [*groups, groups[0]],
+        lambda groups: [groups[0], replace(groups[0], trajectories=groups[0].trajectories[:1])],
+        lambda groups: [replace(groups[0], trajectories=[groups[0].trajectories[0], groups[1].trajectories[0]])],
+        lambda groups: [replace(groups[0], trajectories=groups[0].trajectories[:1] * 2)],
+        lambda groups: [replace(groups[0], trajectories=[])],
+        lambda groups: groups[0],
+        lambda groups: [None],
+    ],
+)
+def test_groups_that_nobody_gave(choose: Callable[[list[Group]], Any]) -> None:
+    algorithm = with_method("filter", lambda own, groups: choose(groups))
     learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
     with pytest.raises(AlgorithmError, match="algorithm mine: filter must return a list of groups that it was given"):
-        learner.selection.filter([random_group(0, 4)])
+        learner.selection.filter([random_group(0, 4), random_group(1, 4)])
+
+
+def test_some_trajectories_of_a_group_may_be_kept() -> None:
+    algorithm = with_method("filter", lambda own, groups: [replace(groups[1], trajectories=groups[1].trajectories[2:])])
+    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
+    groups = [random_group(0, 4), random_group(1, 4)]
+    kept = learner.selection.filter(groups)
+    update = learner.update(kept, 1)
+    assert list(update.numbers.spans) == [one.id for one in groups[1].trajectories[2:]]
+    assert len(groups[1].trajectories) == 4
+
+
+@pytest.mark.parametrize("metrics", [None, {"hits": "many"}])
+def test_metrics_of_a_choice_that_are_no_numbers(metrics: Any) -> None:
+    mine = type("Mine", (GRPO,), {"filter_metrics": lambda self, groups, kept: metrics})()
+    with pytest.raises(AlgorithmError, match="filter_metrics must return a dict of floats by name"):
+        CheckedAlgorithm(mine).filter_metrics([], [])
 
 
 def test_an_algorithm_may_keep_some_groups_and_ask_for_more_tasks() -> None:

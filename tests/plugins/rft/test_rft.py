@@ -77,9 +77,9 @@ def test_the_groups_that_are_left_are_counted_and_the_given_ones_stay_whole() ->
     assert (len(groups[0].trajectories), len(chosen[0].trajectories)) == (4, 1)
 
 
-def learn(folder: Path, *keys: str, steps: int = 3, resume: bool = False) -> Any:
-    own = ["algorithm=rft", f"training.steps={steps}", "training.samples_per_task=4", f"run.dir={folder}"]
-    return train("calculator", [*SMALL, *own, *keys], resume=resume)
+def learn(folder: Path, *keys: str, algorithm: str = "rft", steps: int = 3, resume: bool = False) -> Any:
+    own = [f"training.steps={steps}", "training.samples_per_task=4", f"run.dir={folder}"]
+    return train("calculator", [*SMALL, f"algorithm={algorithm}", *own, *keys], resume=resume)
 
 
 def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
@@ -88,11 +88,12 @@ def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
         episodes = run.read_trajectories(step)
         chosen = [one for one, numbers in zip(episodes, run.read_token_numbers(step), strict=True) if known(numbers)]
         assert 0 < line["update/kept"] == line["update/trajectories"] == len(chosen)
-        assert line["update/kept"] <= line["update/succeeded"] == sum(one.total_reward >= 1 for one in episodes) < 16
+        assert line["update/kept"] <= line["update/succeeded"] == sum(one.total_reward >= 1 for one in episodes)
         assert all(one.total_reward >= 1 for one in chosen)
         assert line["update/nll"] > 0
         assert line["logprob_gap"] < 1e-4
         assert line["rollout/episodes"] == 16
+    assert min(line["update/succeeded"] for line in run.metrics()) < 16, "no failure was there to be left out"
     assert run.alarms() == []
 
 
@@ -101,7 +102,7 @@ def known(numbers: Any) -> bool:
 
 
 def test_a_step_without_a_success_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    run = learn(tmp_path, "algorithm={name: rft, success_at: 99}", "run.name=none", steps=1)
+    run = learn(tmp_path, algorithm="{name: rft, success_at: 99}", steps=1)
     (line,) = run.metrics()
     assert (line["update/succeeded"], line["update/kept"], line["update/steps"]) == (0, 0, 0)
     assert "update/nll" not in line
@@ -118,7 +119,7 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path: Path) -> None
 
 
 def untimed(lines: Any) -> list[dict[str, float]]:
-    return [{k: v for k, v in line.items() if "time/" not in k and "seconds" not in k} for line in lines]
+    return [{k: v for k, v in line.items() if "time/" not in k and "second" not in k} for line in lines]
 
 
 @pytest.mark.parametrize("monitor", ["group_std", "no_spread", "groups_without_spread"])
