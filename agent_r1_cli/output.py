@@ -9,8 +9,10 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from agent_r1_core.errors import RunError
 from agent_r1_core.terminal import shown, shown_in_line
 
 SCHEMA = 1
@@ -54,6 +56,16 @@ def show(text: str = "") -> None:
 def say(text: str) -> None:
     """Print a sentence on stderr."""
     print(shown(text, sys.stderr.encoding), file=sys.stderr, flush=True)
+
+
+def check_target(file: Path) -> None:
+    """Refuse the name of a file that cannot be written, before anything is done for it.
+
+    Raises:
+        RunError: it is a folder, or its folder is not there.
+    """
+    if file.is_dir() or not file.parent.is_dir():
+        raise RunError(f"{file} cannot be written: it needs the name of a file in a folder that exists")
 
 
 def show_logged_warnings() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.output import print_json, say
+from agent_r1_cli.kept_file import PER_TASK, SuccessAt, refuse_alone, warn_of_systems
+from agent_r1_cli.output import check_target, print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
+from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.training.assembly import Assembly
+    from agent_r1_core.training.keeping import Kept
     from agent_r1_core.trajectory import Trajectory
 
 TaskSetName = Annotated[
@@ -31,6 +35,15 @@ def rollout(
     task: FirstTask = 0,
     task_set: TaskSetName = "eval",
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest token instead of sampling.")] = False,
+    keep_successes: Annotated[
+        Path | None,
+        typer.Option("--keep-successes", metavar="FILE", help="Write the successes to FILE as conversations instead."),
+    ] = None,
+    per_task: Annotated[
+        int | None,
+        typer.Option("--per-task", metavar="N", min=1, help=f"Most successes of a task to keep (default: {PER_TASK})."),
+    ] = None,
+    success_at: SuccessAt = None,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
@@ -43,18 +56,26 @@ def rollout(
     \b
     agent-r1 rollout                      the bundled model
     agent-r1 rollout runs/default-1 -n 5  a run's best policy
+
+    With --keep-successes the successes become a file that the task source `conversations` reads and `algorithm: sft`
+    learns from: those of a task that differ, each played again from the file first to see that it is the same.
     """
     from agent_r1_cli.display import TrainDisplay
 
+    _check_keeping(keep_successes, per_task, success_at)
+    keeping = None if keep_successes is None else (per_task or PER_TASK, success_at)
     with TrainDisplay("loading torch and the model, then playing ...") as display:
         from agent_r1_core.training.api import run_async
 
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trust_as(trust, display))
         for warning in resolved.warnings:
             display.note(warning)
-        assembly, result = run_async(_play(resolved, task_set, task, tasks, samples, greedy))
+        assembly, result, kept = run_async(_play(resolved, task_set, task, tasks, samples, greedy, keeping))
     played = [trajectory for group in result.groups for trajectory in group.trajectories]
-    _show(assembly, played + result.dropped, as_json)
+    if keep_successes is None or as_json:
+        _show(assembly, played + result.dropped, as_json)
+    if keep_successes is not None:
+        _write(keep_successes, kept, len(played), next(iter(assembly.splits)))
     if result.dropped:
         failed, reason = len(result.dropped), result.dropped[0].reason
         say(f"error: {failed} of {len(played) + failed} episodes failed: {reason}")
@@ -62,11 +83,19 @@ def rollout(
 
 
 async def _play(
-    resolved: ResolvedConfig, task_set: str, first: int, count: int, samples: int, greedy: bool
-) -> tuple[Assembly, RolloutResult]:
+    resolved: ResolvedConfig,
+    task_set: str,
+    first: int,
+    count: int,
+    samples: int,
+    greedy: bool,
+    keeping: tuple[int, float | None] | None,
+) -> tuple[Assembly, RolloutResult, Kept]:
     from agent_r1_core.errors import TaskError
     from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.training.components import make_tool_format
+    from agent_r1_core.training.keeping import Kept, keep_successes
     from agent_r1_core.training.task_sets import set_names
     from agent_r1_core.work import working
 
@@ -80,9 +109,44 @@ async def _play(
         await assembly.start()
         with working("playing", len(chosen) * samples, unit="episodes") as work:
             request = RolloutRequest(chosen, samples, "look", greedy, name)
-            return assembly, await assembly.rollouts.collect(request, lambda _: work.advance())
+            result = await assembly.rollouts.collect(request, lambda _: work.advance())
+        kept = Kept()
+        if keeping is not None:
+            kept = await keep_successes(assembly.rollouts, result.groups, make_tool_format(resolved), name, *keeping)
+        return assembly, result, kept
     finally:
         await assembly.close()
+
+
+def _check_keeping(file: Path | None, per_task: int | None, success_at: float | None) -> None:
+    """Refuse a file that is there, and options that would do nothing.
+
+    Raises:
+        RunError: the file cannot be written, or exists.
+    """
+    if file is None:
+        refuse_alone("--per-task", per_task, "--keep-successes")
+        refuse_alone("--success-at", success_at, "--keep-successes")
+        return
+    check_target(file)
+    if file.exists():
+        raise RunError(f"{file} exists already; remove it, or choose another name")
+
+
+def _write(file: Path, kept: Kept, episodes: int, split: str) -> None:
+    """Write the conversations, if there are any, and say how many."""
+    from agent_r1_core.runs.files import write_text
+
+    if kept.left_out:
+        say(f"left out {len(kept.left_out)} of {kept.successes} successes: {kept.left_out[0]}")
+    if not kept.lines:
+        say(f"error: {kept.successes} of {episodes} episodes succeeded, none is kept, and {file} is not written")
+        raise typer.Exit(1)
+    write_text(file, "".join(f"{line}\n" for line in kept.lines))
+    say(f"{file}: {len(kept.lines)} conversations, from {kept.successes} successes among {episodes} episodes")
+    warn_of_systems(kept.lines)
+    if split != "train":
+        say(f"its tasks are those of the set {split}, which evaluation asks too; --set train takes training's")
 
 
 def _show(assembly: Assembly, trajectories: list[Trajectory], as_json: bool) -> None:

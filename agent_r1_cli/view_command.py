@@ -14,7 +14,7 @@ from typing import IO, Annotated
 import typer
 
 from agent_r1_cli.completion import places as places_offered
-from agent_r1_cli.output import say, show
+from agent_r1_cli.output import check_target, say, show
 from agent_r1_core.errors import ConfigError, RunError
 
 Places = Annotated[
@@ -109,8 +109,7 @@ def _export(places: list[str], file: Path, steps: str | None, force: bool) -> No
     from agent_r1_core.runs.files import write_text
     from agent_r1_core.runs.reading.ranges import ranges
 
-    if file.is_dir() or not file.parent.is_dir():
-        raise RunError(f"{file} cannot be written: it needs the name of a file in a folder that exists")
+    check_target(file)
     if file.exists() and not force:
         raise RunError(f"{file} exists already; replace it with --force, or choose another name")
     page = export(places, steps or STEPS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+_CUT = re.compile(r"\.\.\. \[\d+ characters cut\]")
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def clip_text(text: str, limit: int) -> str:
-    """The text, cut to `limit` characters; a marker at the end of a cut text says how many are missing."""
-    if len(text) <= limit:
+    """The text, cut to `limit` characters; a marker at the end of a cut text says how many are missing. A text that was
+    cut so before stays as it is."""
+    if len(text) <= limit or _CUT.fullmatch(text, limit):
         return text
     return f"{text[:limit]}... [{len(text) - limit} characters cut]"
 

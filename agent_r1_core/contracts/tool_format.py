@@ -85,6 +85,11 @@ class ToolFormat(Component):
         """The messages that show results to the model; tags that the format writes around a result are `Markup`."""
         return [{"role": "tool", "name": result.name, "content": result.text} for result in results]
 
+    def read_results(self, message: Message) -> list[str]:
+        """The texts of the results that a message of `results` shows, in order; of another message none (for writing
+        demonstrations)."""
+        return [message["content"]] if message["role"] == "tool" else []
+
 
 def describe_schema(schema: dict[str, Any]) -> str:
     """One line of JSON for a function schema, for system prompts."""

@@ -98,6 +98,13 @@ class SearchTags(ToolFormat):
         blocks = [Markup("<information>") + result.text + Markup("</information>") for result in results]
         return [{"role": "user", "content": Markup("\n").join(blocks)}]
 
+    def read_results(self, message: Message) -> list[str]:
+        """What stands in the blocks."""
+        content, opening, closing = str(message["content"]), "<information>", "</information>"
+        if message["role"] != "user" or not (content.startswith(opening) and content.endswith(closing)):
+            return []
+        return content[len(opening) : -len(closing)].split(f"{closing}\n{opening}")
+
 
 def _takes_text(schema: dict[str, Any]) -> bool:
     options = schema.get("anyOf", [schema])
