@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.output import print_json, say, show
+from agent_r1_cli.kept_file import SuccessAt, refuse_alone, warn_of_systems
+from agent_r1_cli.output import check_target, print_json, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, TaskSetName
@@ -37,6 +38,11 @@ def play(
         Path | None,
         typer.Option("--script", metavar="FILE", help="Actions to play: a YAML list, or text with one per line."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", metavar="FILE", help="Append the game to FILE as a conversation, if it is a success."),
+    ] = None,
+    success_at: SuccessAt = None,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
@@ -48,6 +54,7 @@ def play(
     agent-r1 play                          a question of the default recipe
     agent-r1 play my_recipe.yaml --task 3  a question of your own recipe
     agent-r1 play calculator --question "What is 6 * 7?" --answer 42
+    agent-r1 play --keep shown.jsonl       a demonstration, where it succeeds
 
     An action is one line, written as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` becomes a
     tool call in the format of the environment. `/help` says how to answer. `/quit` or the end of the input stops.
@@ -56,6 +63,10 @@ def play(
     from agent_r1_cli.script import read_script
     from agent_r1_core.training.running import bounded_runner
 
+    if keep is None:
+        refuse_alone("--success-at", success_at, "--keep")
+    else:
+        check_target(keep)
     actions = None if script is None else read_script(script)
     chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
@@ -80,9 +91,12 @@ def play(
             say(f"playing the recipe of {resolved.run}: you act in place of its policy")
         try:
             finished = Player(seat, runner, tell).play(actions, str(script))
+            told = _keep(seat, runner, keep, success_at) if keep is not None and finished else None
         finally:
             runner.run(seat.close())
     _conclude(seat, finished, as_json, tell)
+    if told is not None:
+        say(told)
 
 
 def _chosen(question: str | None, answer: str | None, index: int) -> Task | int:
@@ -143,6 +157,27 @@ class Player:
         if scripted or action != text:
             self.tell(f"[assistant] {action}")
         self.tell(f"  {turn_line(self.runner.run(self.seat.act(action)))}")
+
+
+def _keep(seat: Seat, runner: asyncio.Runner, file: Path, success_at: float | None) -> str:
+    """Append the game to the file if it is a success; returns a sentence that says whether it was."""
+    from agent_r1_core.contracts.success import succeeded
+    from agent_r1_core.opening import read_bytes
+    from agent_r1_core.rollout.demonstration import BadDemonstration
+    from agent_r1_core.runs.files import append_line
+
+    if not succeeded(seat.trajectory, success_at):
+        return f"not kept in {file}: the game is no success; --success-at takes one of a lower return"
+    written = read_bytes(file) if file.exists() else b""
+    begin = "\n" if written and not written.endswith(b"\n") else ""
+    number = written.count(b"\n") + len(begin)
+    try:
+        line = runner.run(seat.conversation(f"{seat.trajectory.task.id}.{number}"))
+    except BadDemonstration as error:
+        return f"not kept in {file}: {error}"
+    append_line(file, f"{begin}{line}\n")
+    warn_of_systems([line])
+    return f"kept in {file}, as conversation {number + 1}"
 
 
 def _conclude(seat: Seat, finished: bool, as_json: bool, tell: Callable[[str], None]) -> None:

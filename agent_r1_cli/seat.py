@@ -6,22 +6,23 @@ token budget; the turn budget applies.
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_cli.watched import Tell, Watched, how_to_act, message_text
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
-from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.env import EnvServices
+from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
-from agent_r1_core.rollout.env_checks import observation_of, step_of
+from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
-from agent_r1_core.terminal import shown_in_line
+from agent_r1_core.rollout.written_conversation import conversation_of, line_of, task_of
 from agent_r1_core.training.components import (
     make_context,
     make_env,
@@ -36,60 +37,10 @@ from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resourc
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
-    from agent_r1_core.trajectory import Message, Task, Trajectory, Turn
+    from agent_r1_core.trajectory import Task, Trajectory, Turn
 
 TOKENS = 1_000_000
 """Token budget of an episode: more than anybody types."""
-Tell = Callable[[str], None]
-
-
-class Watched(ToolEnv):
-    """Wraps an environment and shows its observations."""
-
-    def __init__(self, env: ToolEnv, tell: Tell) -> None:
-        super().__init__(env.config, env.services)
-        self.name = env.name
-        self._env, self._tell = env, tell
-
-    def reset(self, task: Any) -> Any:
-        """Show the first messages, and how to act if they do not say it."""
-        return _then(self._env.reset(task), self._begun)
-
-    def step(self, action: Action) -> Any:
-        """Play the action and show the observation."""
-        return _then(self._env.step(action), self._stepped)
-
-    def close(self) -> Any:
-        """Close the environment."""
-        return self._env.close()
-
-    def tool_schemas(self) -> list[dict[str, Any]]:
-        """Those of the environment."""
-        return self._env.tool_schemas()
-
-    def stop_strings(self) -> tuple[str, ...]:
-        """Those of the environment."""
-        return self._env.stop_strings()
-
-    def instructions(self) -> str:
-        """Those of the environment."""
-        return self._env.instructions()
-
-    def _begun(self, given: Any) -> Observation:
-        observation = self._shown(observation_of(given))
-        if not any(self.instructions() in message["content"] for message in observation.messages):
-            self._tell(_how_to_act(self))
-        return observation
-
-    def _stepped(self, given: Any) -> Step:
-        step = step_of(given)
-        self._shown(step.observation)
-        return step
-
-    def _shown(self, observation: Observation) -> Observation:
-        for message in observation.messages:
-            self._tell(_message(message))
-        return observation
 
 
 class Seat:
@@ -103,6 +54,7 @@ class Seat:
         threads: ThreadPool,
         envs: list[Watched],
         tell: Tell,
+        unwatched: EpisodeServices,
     ) -> None:
         self.over = False
         self._request: Request | None = None
@@ -110,6 +62,7 @@ class Seat:
         self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
         self._envs = envs  # the episode's environment, once it has started
         self._tell = tell
+        self._unwatched = unwatched  # for playing the episode again
 
     @classmethod
     async def take(cls, resolved: ResolvedConfig, task_set: str, task: Task | int, tell: Tell) -> Seat:
@@ -148,7 +101,8 @@ class Seat:
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
-        return cls(episode, tokenizer, settings, threads, envs, tell)
+        roomy = replace(settings, make_env=make, sampling=Sampling(max_new_tokens=TOKENS))
+        return cls(episode, tokenizer, settings, threads, envs, tell, replace(shared, settings=roomy))
 
     @property
     def trajectory(self) -> Trajectory:
@@ -201,7 +155,7 @@ class Seat:
 
     def help(self) -> str:
         """The environment's instructions and the shortcuts."""
-        return f"{_how_to_act(self._envs[-1])}\n(shortcuts: {self.usage()})"
+        return f"{how_to_act(self._envs[-1])}\n(shortcuts: {self.usage()})"
 
     async def act(self, text: str) -> Turn:
         """Play an action; returns its turn, with its rewards.
@@ -217,8 +171,26 @@ class Seat:
         self._request = self._episode.request()
         self.over = self._request is None
         for message in () if self.over else self._episode.added:
-            self._tell(_message(message))
+            self._tell(message_text(message))
         return self.trajectory.turns[-1]
+
+    async def conversation(self, name: str) -> str:
+        """The episode, which is over, as a line of a file; it was played again from there, and said the same.
+
+        Raises:
+            BadDemonstration: no demonstration can show it.
+        """
+        line = line_of(conversation_of(self.trajectory, self._settings.tool_format, name))
+        again = Episode(self._unwatched, task_of(line), 0, self.trajectory.seed, "play/again", demonstrated="file")
+        try:
+            await again.start()
+            while (request := again.request()) is not None:
+                await again.imitate(request)
+        finally:
+            await again.close()
+        if again.trajectory.messages() != self.trajectory.messages():
+            raise BadDemonstration("the episode is another one when it is played again from a file")
+        return line
 
     async def close(self) -> None:
         """Close environment and tools."""
@@ -237,10 +209,6 @@ def _policys_tokenizer(model: str) -> str | None:
     except AgentR1Error:
         return None
     return None if source is None else str(source.folder)
-
-
-def _how_to_act(env: ToolEnv) -> str:
-    return f"[how to act] {env.instructions() or 'the environment gives no instructions; try an action'}"
 
 
 def _fields(tool: Tool) -> list[str]:
@@ -265,21 +233,6 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
     if not fields and text:
         raise ConfigError(f"{tool.name} takes no argument; leave out {text!r}")
     return {fields[0]: text} if text else {}
-
-
-def _message(message: Message) -> str:
-    """A message for a person: the speaker, then the text."""
-    speaker = shown_in_line(" ".join(part for part in (message["role"], message.get("name", "")) if part))
-    return f"[{speaker}] {message['content']}"
-
-
-def _then(value: Any, follow: Callable[[Any], Any]) -> Any:
-    """What follows a value, or an awaitable of it where the value is one: a sync environment stays in its thread."""
-
-    async def later() -> Any:
-        return follow(await value)
-
-    return later() if inspect.isawaitable(value) else follow(value)
 
 
 def _capped(cap: float | None) -> str:

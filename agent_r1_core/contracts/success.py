@@ -44,6 +44,4 @@ def distinct_successes(
 
 def action_ids(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:
     """The ids of each turn's action."""
-    return tuple(
-        tuple(trajectory.segments[turn.segment].ids[turn.start : turn.stop]) for turn in trajectory.turns
-    )
+    return tuple(tuple(trajectory.segments[turn.segment].ids[turn.start : turn.stop]) for turn in trajectory.turns)

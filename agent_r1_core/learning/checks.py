@@ -108,9 +108,9 @@ class CheckedAlgorithm:
 
 def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
     """Whether what a filter returned are some of the groups, each once, whole or with some of their trajectories."""
-    whole = {id(group): {place} for place, group in enumerate(groups)}
+    whole: dict[int, set[int | None]] = {id(group): {place} for place, group in enumerate(groups)}
     homes = {id(one): place for place, group in enumerate(groups) for one in group.trajectories}
-    found = []
+    found: list[int | None] = []
     for group in kept:
         own = [id(one) for one in getattr(group, "trajectories", ())]
         places = whole.get(id(group)) or {homes.get(one) for one in own}

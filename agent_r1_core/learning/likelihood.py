@@ -8,6 +8,8 @@ the loss is the usual cross-entropy.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.learning.batch import Advantages, Batch
@@ -17,7 +19,9 @@ from agent_r1_core.learning.loss import LossTerms, LossTokens
 class MaximumLikelihood(Algorithm):
     """Imitates every episode of the batch alike, with advantage 1."""
 
-    metrics = (Metric("nll", "mean negative log-prob of a loss token", unit="nats", better="lower"),)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("nll", "mean negative log-prob of a loss token", unit="nats", better="lower"),
+    )
 
     def compares_samples(self) -> bool:
         """No."""

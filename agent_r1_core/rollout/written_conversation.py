@@ -1,7 +1,8 @@
 """Writes an episode as a conversation in the OpenAI chat format: the inverse of playing a demonstration.
 
 Played as a demonstration with the observations of the file, the conversation is the same episode again, token by token
-(LAW 1), if the policy wrote its text as the tokenizer does and ended its turns as the template does. `difference` tells.
+(LAW 1), if the policy wrote its text as the tokenizer does and ended its turns as the template does. `difference` says
+why it is not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def conversation_of(trajectory: Trajectory, tool_format: ToolFormat | None, name
         messages += [_action(turn, tool_format), *_answered(turn, answers, tool_format)]
     task = trajectory.task
     given = {"answers": list(task.answers), "seed": task.seed, "metadata": dict(task.metadata)}
-    return {"id": name, "messages": messages} | {key: value for key, value in given.items() if value not in (None, [], {})}
+    return {"id": name, "messages": messages} | {
+        key: value for key, value in given.items() if value not in (None, [], {})
+    }
 
 
 def line_of(record: Mapping[str, Any]) -> str:
@@ -79,7 +82,9 @@ def _opening(task: Task) -> list[dict[str, Any]]:
     if isinstance(task.prompt, str):
         return [{"role": "user", "content": str(task.prompt)}]
     if any(message["role"] not in ("system", "user") for message in task.prompt):
-        raise BadDemonstration(f"the prompt of task {task.id} holds an answer already, where a demonstration would begin")
+        raise BadDemonstration(
+            f"the prompt of task {task.id} holds an answer already, where a demonstration would begin"
+        )
     return [{"role": message["role"], "content": str(message["content"])} for message in task.prompt]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_cli.seat import Watched
+from agent_r1_cli.watched import Watched
 from agent_r1_core import Action, Observation, Step, Task, ToolEnv
 from agent_r1_core.config import load_config
 from agent_r1_core.testing import make_task

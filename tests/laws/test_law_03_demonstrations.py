@@ -47,8 +47,8 @@ def test_the_gradient_of_sft_is_that_of_the_mean_over_action_tokens(aggregation:
 
 
 def own_episodes() -> tuple[list[Group], list[Trajectory]]:
-    """Three tasks, of which the last is never solved, and what is to be learnt of them, two successes of a task at most:
-    not the failures, nor the duplicate, nor the third success, nor what broke, however much it was paid."""
+    """Three tasks, of which the last is never solved, and what is learnt, two successes of a task at most: not the
+    failures, nor the duplicate, nor the third success, nor what broke, however much it was paid."""
     first, second, third = (random_group(seed, 5, turns=2, new_segment_at={1}, reward=0.0) for seed in range(3))
     for group, returns in ((first, (1.0, 0.4, 1.0, 1.2, 1.5)), (second, (-1.0, 9.0, 0.999, 1 - 1e-8, 1.3))):
         for one, total in zip(group.trajectories, returns, strict=True):
