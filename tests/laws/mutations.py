@@ -27,6 +27,7 @@ EPISODE = "agent_r1_core/rollout/episode.py"
 CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
 DEMONSTRATION = "agent_r1_core/rollout/demonstration.py"
+WRITTEN = "agent_r1_core/rollout/written_conversation.py"
 PLAN = "agent_r1_core/rollout/plan.py"
 WORLD = "agent_r1_core/rollout/world.py"
 CALLING = "agent_r1_core/rollout/calling.py"
@@ -192,6 +193,38 @@ MUTATIONS: tuple[Mutation, ...] = (
         "return self.action_mask & ~self.demonstrated[:, None]",
         "return self.action_mask",
         "nobody_pretends",
+    ),
+    Mutation(
+        1,
+        "kept-episodes-compared-by-their-texts",
+        WRITTEN,
+        "    if ours == theirs:\n",
+        "    if episode.messages() == again.messages():\n",
+        "no_text_can_show",
+    ),
+    Mutation(
+        1,
+        "kept-whatever-it-becomes",
+        "agent_r1_core/training/keeping.py",
+        "[line for line, why in told if why is None]",
+        "[line for line, why in told]",
+        "no_text_can_show",
+    ),
+    Mutation(
+        1,
+        "kept-actions-trimmed",
+        WRITTEN,
+        'return {"role": "assistant", "content": turn.text}',
+        'return {"role": "assistant", "content": turn.text.strip()}',
+        "played_from_its_file",
+    ),
+    Mutation(
+        1,
+        "kept-errors-as-answers-of-tools",
+        WRITTEN,
+        '"tool" if results and left > 0 else "user"',
+        '"tool" if results else "user"',
+        "played_from_its_file",
     ),
     Mutation(
         2,

@@ -109,9 +109,8 @@ class Stage:
             RolloutSettings(
                 make_env=make_env or (lambda services: ToolCalling(config, services)),
                 tools=self.runner,
-                tool_format=Hermes(),
                 rewards=[one if isinstance(one, WeightedReward) else WeightedReward(one) for one in rewards],
-                **({"sampling": Sampling(max_new_tokens=200)} | settings),
+                **({"sampling": Sampling(max_new_tokens=200), "tool_format": Hermes()} | settings),
             ),
         )
 
