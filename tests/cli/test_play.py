@@ -108,6 +108,45 @@ def test_a_question_of_ones_own(agent_r1: Command) -> None:
     assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
 
 
+def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, tmp_path: Path) -> None:
+    file = tmp_path / "shown.jsonl"
+    file.write_text('{"messages": []}')  # somebody's own line, without an end
+    asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
+    lost = agent_r1(*asked, input="<answer>41</answer>\n")
+    assert f"not kept in {file}: the game is no success; --success-at takes one of a lower return" in lost.stderr
+    agent_r1(*asked, input="/calculator 6 * 7\n/quit\n")
+    assert file.read_text() == '{"messages": []}'
+    done = agent_r1(*asked, input="/calculator 6 * 7\n<answer>42</answer>\n")
+    assert done.exit_code == 0, done.stderr
+    assert f"kept in {file}, as conversation 2" in done.stderr
+    agent_r1(*asked, "--success-at", "0", input="<answer>41</answer>\n")
+    first, second, third = map(json.loads, file.read_text().splitlines())
+    assert first == {"messages": []}
+    call = {"type": "function", "function": {"name": "calculator", "arguments": '{"expression": "6 * 7"}'}}
+    assert second == {
+        "id": "question.1",
+        "messages": [
+            {"role": "user", "content": "What is 6 * 7?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "42"},
+            {"role": "assistant", "content": "<answer>42</answer>"},
+        ],
+        "answers": ["42"],
+    }
+    assert third["messages"][-1] == {"role": "assistant", "content": "<answer>41</answer>"}
+
+
+def test_a_game_that_no_demonstration_can_show_is_not_kept(agent_r1: Command, tmp_path: Path) -> None:
+    file = tmp_path / "shown.jsonl"
+    asked = ["play", "calculator", "env.format=search_tags", "--question", "?", "--answer", "42", "--keep", file]
+    done = agent_r1(*asked, input="<search>6*7</search> and now\n<answer>42</answer>\n")
+    assert done.exit_code == 0, done.stderr
+    assert f"not kept in {file}: action 1 of the demonstration of task question.0 goes on after" in done.stderr
+    assert not file.exists()
+    alone = agent_r1("play", "calculator", "--success-at", "1")
+    assert (alone.exit_code, "give --keep too" in " ".join(alone.stderr.split())) == (2, True)
+
+
 def test_a_tool_counts_the_tokens_of_the_recipes_model(agent_r1: Command) -> None:
     tools = "tools=[{name: wiki_search, max_tokens: 3, show: texts}]"
     done = agent_r1(

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from agent_r1_core import train
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.work import watched_by
 
 SETTINGS = ("calculator", "engine.max_new_tokens=8", "env.max_turns=2", "threads=1")
+QUIET = ("evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null")
+SMALL = (*QUIET, "threads=1", "training.steps=1", "training.tasks_per_step=2", "training.samples_per_task=1")
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +63,67 @@ def test_the_same_seed_plays_the_same_episode(agent_r1: Callable[..., Any], mode
     assert played[0] == played[1] != played[2]
 
 
+OWN = ("rollout", "calculator", "threads=1", "--set", "train", "-n", 6, "-s", 4)
+
+
+def test_successes_become_a_file_that_sft_learns_from(agent_r1: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    done = agent_r1(*OWN, "--keep-successes", file, "--per-task", 2)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == ""
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert f"{file}: {len(records)} conversations, from " in done.stderr
+    assert 1 <= len(records) <= 12
+    for record in records:
+        (answer,) = record["answers"]
+        assert record["messages"][-1]["content"].endswith(f"<answer>{answer}</answer>")
+    settings = [
+        *SMALL,
+        f"tasks.train={{name: conversations, path: {file}}}",
+        "algorithm={name: sft, observations: file}",
+    ]
+    run = train("calculator", [*settings, f"run.dir={tmp_path}"])
+    (line,) = run.metrics()
+    assert (line["rollout/episodes"], line["rollout/failed"], line["reward/exact_match"]) == (2, 0, 1)
+    before = file.read_bytes()
+    again = agent_r1(*OWN, "--keep-successes", file)
+    assert again.exit_code == 1
+    assert f"error: {file} exists already; remove it, or choose another name" in again.stderr
+    assert file.read_bytes() == before
+
+
+def test_where_nothing_succeeds_nothing_is_written(agent_r1: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    done = agent_r1("rollout", *SETTINGS, "--model", model, "-s", 2, "--keep-successes", file)
+    assert done.exit_code == 1
+    assert f"error: 0 of 4 episodes succeeded, none is kept, and {file} is not written" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
+    agent_r1: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    """Noise that every bound calls a success: its actions are cut by their budget."""
+    file = tmp_path / "own.jsonl"
+    done = agent_r1("rollout", *SETTINGS, "--model", model, "-n", 4, "--keep-successes", file, "--success-at", -1)
+    assert "left out" in done.stderr
+    assert " successes: " in done.stderr
+    own = agent_r1("rollout", "calculator", "threads=1", "-n", 6, "-s", 4, "--keep-successes", file)
+    assert own.exit_code == 0, own.stderr
+    assert "its tasks are those of the set eval, which evaluation asks too; --set train takes" in own.stderr
+
+
+@pytest.mark.parametrize("alone", [("--per-task", 2), ("--success-at", 0.5)])
+def test_what_says_which_are_kept_needs_a_file(agent_r1: Callable[..., Any], alone: Any) -> None:
+    done = agent_r1("rollout", *SETTINGS, *alone)
+    assert done.exit_code == 2
+    assert "give --keep-successes too" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
+        (("--keep-successes", "no/such/folder/own.jsonl"), "it needs the name of a file in a folder that exists", 1),
         (("--task", 5000), "none has the index 5000", 1),
         (("engine.temprature=1",), "did you mean engine.temperature?", 2),
         (("tools=[nowhere]",), "no tool is called 'nowhere'", 3),
