@@ -86,8 +86,8 @@ class ToolFormat(Component):
         return [{"role": "tool", "name": result.name, "content": result.text} for result in results]
 
     def read_results(self, message: Message) -> list[str]:
-        """The texts of the results that a message of `results` shows, in order; of another message none (for writing
-        demonstrations)."""
+        """The texts of the results that a message of `results` shows, in order; of another message none (for keeping
+        episodes as demonstrations). Where it reads none, episodes with calls cannot be kept."""
         return [message["content"]] if message["role"] == "tool" else []
 
 

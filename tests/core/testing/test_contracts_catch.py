@@ -293,11 +293,20 @@ class Trusting(Hermes):
         return [{"role": "user", "content": Markup(f"<result>{result.text}</result>")} for result in results]
 
 
+class Wrapping(Hermes):
+    """Writes more around a result than it takes off when it reads."""
+
+    def results(self, results: Sequence[ToolResult]) -> list[Message]:
+        """Messages of tools."""
+        return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
+
+
 def test_faulty_tool_formats(tmp_path: Path) -> None:
     found = failures(ToolFormatContract, Deaf, tmp_path, malformed=("<tool_call>{",), calls=(ToolCall("search", {}),))
     assert found == {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}
     assert failures(ToolFormatContract, Impatient, tmp_path) == {"its_stop_strings_end_what_it_writes"}
     assert failures(ToolFormatContract, Trusting, tmp_path) == {"results_are_data"}
+    assert failures(ToolFormatContract, Wrapping, tmp_path) == {"results_are_read_as_they_were_written"}
 
 
 class Forgets(Window):

@@ -74,6 +74,7 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
     settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
     learner = SimpleNamespace(
         filter=lambda groups: groups,
+        filter_metrics=lambda groups, kept: {},
         more_tasks=lambda groups, tasks: 0,
         needs_greedy_baseline=lambda: False,
         demonstrations=lambda: None,
