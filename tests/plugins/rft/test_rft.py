@@ -91,7 +91,7 @@ def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
         assert line["update/kept"] <= line["update/succeeded"] == sum(one.total_reward >= 1 for one in episodes)
         assert all(one.total_reward >= 1 for one in chosen)
         assert line["update/nll"] > 0
-        assert line["logprob_gap"] < 1e-4
+        assert line["logprob_gap"] < 1e-2
         assert line["rollout/episodes"] == 16
     assert min(line["update/succeeded"] for line in run.metrics()) < 16, "no failure was there to be left out"
     assert run.alarms() == []
