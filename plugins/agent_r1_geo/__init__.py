@@ -1,0 +1,1 @@
+"""The task source `geo`: questions about real countries and cities."""

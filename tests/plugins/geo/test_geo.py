@@ -1,0 +1,178 @@
+"""The task source `geo` asks about real places: answers follow from its passages, and its splits share nothing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from importlib import util
+
+import pytest
+from agent_r1_geo import source as module
+from agent_r1_geo.atlas import atlas, folded
+from agent_r1_geo.source import Geo
+from pydantic import ValidationError
+
+from agent_r1_core.errors import TaskError
+from agent_r1_core.trajectory import Task
+
+EVERY = {"hops": (1, 2, 4), "kinds": ("compositional", "bridge", "conjunction", "comparison", "bridge_comparison")}
+SPLITS = ("train", "eval")
+
+
+def source(**options: object) -> Geo:
+    return Geo(Geo.Config(**options))
+
+
+def texts(geo: Geo) -> dict[str, str]:
+    """Title -> text of every passage; no title comes twice."""
+    passages = list(geo.corpus())
+    found = {passage.title: passage.text for passage in passages}
+    assert len(found) == len(passages)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, list[Task]]:
+    return {split: list(source(split=split, **EVERY).load()) for split in SPLITS}
+
+
+@pytest.fixture(scope="module")
+def corpora() -> dict[str, dict[str, str]]:
+    return {split: texts(source(split=split)) for split in SPLITS}
+
+
+def test_no_country_or_city_is_in_both_splits(tasks: dict[str, list[Task]], corpora: dict[str, dict[str, str]]) -> None:
+    """Neither named in a question, nor as a passage, nor as an answer, by whatever name it goes."""
+    entities = {split: {one for task in tasks[split] for one in task.metadata["entities"]} for split in SPLITS}
+    assert not entities["train"] & entities["eval"]
+    assert not corpora["train"].keys() & corpora["eval"].keys()
+    facts = {"currency", "continent"}
+    named = {
+        split: {folded(title) for title in corpora[split]}
+        | {folded(title) for task in tasks[split] for title in task.metadata["path"]}
+        | {folded(name) for t in tasks[split] if t.metadata["chain"][-1] not in facts for name in t.answers}
+        for split in SPLITS
+    }
+    assert not named["train"] & named["eval"]
+    for split, other in (SPLITS, SPLITS[::-1]):
+        prompts = "\n".join(f" {folded(task.prompt)} " for task in tasks[split])
+        own = "\n".join(f" {name} " for name in named[split])  # San Francisco is within San Francisco de Macorís
+        foreign = [name for name in named[other] if f" {name} " in prompts and f" {name} " not in own]
+        assert not foreign, f"{split} asks about places of {other}"
+
+
+def test_there_are_enough_questions_and_none_comes_twice(tasks: dict[str, list[Task]]) -> None:
+    prompts = [task.prompt for split in SPLITS for task in tasks[split]]
+    assert len(prompts) == len(set(prompts))
+    assert len(source().load()) > 2000
+    assert len(source(split="eval").load()) > 500
+
+
+def test_an_answer_follows_from_the_passages_of_its_path_and_from_no_fewer(
+    tasks: dict[str, list[Task]], corpora: dict[str, dict[str, str]]
+) -> None:
+    """Facts are read from the passages' words alone."""
+    for split in SPLITS:
+        corpus = corpora[split]
+        for task in tasks[split]:
+            path, chain = task.metadata["path"], task.metadata["chain"]
+            assert task.metadata["hops"] == len(path) == len(set(path))
+            pages = [corpus[title] for title in path]
+            if task.metadata["kind"].endswith("comparison"):
+                sizes = [(inhabitants(page), title) for page, title in zip(pages, path, strict=True)]
+                compared = sizes[1::2] if task.metadata["hops"] == 4 else sizes
+                assert max(compared)[1] == task.answers[0]
+                continue
+            assert any(states(pages[-1], chain[-1], answer) for answer in task.answers), task
+            if len(path) == 2:
+                assert path[0] in task.prompt
+                assert f" {folded(path[1])} " not in f" {folded(path[0])} ", "the name says what the first passage does"
+                assert f" {folded(path[0])} " not in f" {folded(pages[1])} ", "the second passage alone would do"
+                assert not any(states(pages[0], "country", answer) for answer in task.answers)
+
+
+def inhabitants(page: str) -> int:
+    found = re.search(r"It has ([\d,]+) inhabitants", page)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+def states(page: str, fact: str, answer: str) -> bool:
+    """Whether a passage says the answer where it says this fact."""
+    patterns = {
+        "capital": rf"Its capital is {re.escape(answer)}\.",
+        "currency": rf"Its currency is the {re.escape(answer)} \(",
+        "continent": rf"is a country in {answer}\.",
+        "only_neighbour": rf"It borders only (the )?{answer}\.",
+        "country": rf"is a city in (the )?{re.escape(answer)}\.",
+        "capital_of": rf"^(The )?{re.escape(answer)} is a country",
+        "borders": rf"^(The )?{re.escape(answer)} is a country.* It borders .* and ",
+    }
+    return re.search(patterns[fact], page) is not None
+
+
+def test_the_country_between_two_borders_both_and_is_the_only_one(tasks: dict[str, list[Task]]) -> None:
+    for split in SPLITS:
+        world = atlas(split)
+        for task in tasks[split]:
+            if task.metadata["kind"] == "conjunction":
+                keys = task.metadata["entities"]
+                pair = {world.cities[key].country if key in world.cities else key for key in keys}
+                (between,) = (code for code, neighbours in world.borders.items() if pair <= neighbours)
+                assert task.answers == world.countries[between].answers
+
+
+def test_another_process_draws_the_same_questions() -> None:
+    """Whatever the seed of its hashes."""
+    code = (
+        "from agent_r1_geo.source import Geo\n"
+        "tasks = Geo(Geo.Config(split='eval', size=300, seed=7, hops=(1, 2, 4), kinds=('bridge', 'bridge_comparison',"
+        "'conjunction', 'comparison'))).load()\n"
+        "import hashlib; print(hashlib.sha256(repr([(t.id, t.prompt, t.answers) for t in tasks]).encode()).hexdigest())"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_forms_are_drawn_evenly_and_few_begin_as_many_do() -> None:
+    many, few = source(size=120).load(), source(size=60).load()
+    assert [task.id for task in few] == [task.id for task in many[:60]]
+    counts = Counter((task.metadata["kind"], *task.metadata["chain"]) for task in few)
+    assert len(counts) == 14
+    assert max(counts.values()) - min(counts.values()) <= 1
+    assert {task.id for task in few} != {task.id for task in source(size=60, seed=1).load()}
+
+
+def test_ambiguous_names_and_unclear_facts_are_not_asked(corpora: dict[str, dict[str, str]]) -> None:
+    titles = corpora["train"].keys() | corpora["eval"].keys()
+    assert {"London", "Mexico City", "Porto Alegre", "Riga", "Latvia"} <= titles
+    assert not titles & {"Georgia", "Washington", "Birmingham", "Hyderabad", "Córdoba", "Puerto Rico"}
+    assert "capital" not in corpora["train"]["South Africa"]
+    assert corpora["train"]["Turkey"].startswith("Turkey is a country. Its capital is Ankara.")
+
+
+def test_without_a_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Geo.unavailable(Geo.Config()) is None
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pycountry" else util.find_spec(name))
+    sentence = "the package pycountry is missing; run `pip install 'agent-r1[geo]'`"
+    assert sentence in str(Geo.unavailable(Geo.Config()))
+    with pytest.raises(TaskError, match=re.escape(sentence)):
+        source().load()
+
+
+def test_wrong_and_idle_options_are_refused() -> None:
+    for options in ({"hops": (3,)}, {"kinds": ("riddle",)}, {"size": 0}, {"colour": 1}):
+        with pytest.raises(ValidationError):
+            source(**options)
+    assert not Geo.idle_options(Geo.Config())
+    assert "hops" in Geo.idle_options(Geo.Config(hops=(2, 4)))
+    assert "kinds" in Geo.idle_options(Geo.Config(kinds=("compositional", "comparison"), hops=(1,)))
+    with pytest.raises(TaskError, match=r"holds \d+ questions with split=eval.* size=90000 was asked for"):
+        source(split="eval", size=90000).load()
