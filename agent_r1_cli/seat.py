@@ -22,6 +22,7 @@ from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.threads import ThreadPool
+from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.rollout.written_conversation import conversation_of, line_of, task_of
 from agent_r1_core.training.components import (
     make_context,
@@ -98,7 +99,8 @@ class Seat:
         )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads)
+        texts = ToolTexts(tokenizer.control.protect_all, settings.tool_format)
+        shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads, texts)
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
         roomy = replace(settings, make_env=make, sampling=Sampling(max_new_tokens=TOKENS))
