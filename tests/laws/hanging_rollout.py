@@ -53,7 +53,10 @@ def main() -> None:
     stuck: dict[str, Any] = {"make_env": lambda services: Stuck(EnvConfig(timeout=2.0), services)}
     undecided: dict[str, Any] = {"rewards": [WeightedReward(Undecided(), timeout=0.05)]}
     dropped = [one for setting in (stuck, undecided) for one in played(setting).dropped]
-    hung = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call" and thread.is_alive()]
+    calling = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call"]
+    for thread in calling:
+        thread.join(0.5)  # an idle one has been told to end
+    hung = [thread for thread in calling if thread.is_alive()]
     print("tools", stage.counts.hung, "dropped", len(dropped), "threads", len(hung))
 
 
