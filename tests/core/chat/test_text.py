@@ -11,6 +11,12 @@ from agent_r1_core.seeds import derive_seed
 def test_a_clipped_text_says_how_much_is_missing():
     assert clip_text("short", 5) == "short"
     assert clip_text("x" * 12, 5) == "xxxxx... [7 characters cut]"
+    assert clip_text("xxxxx... [7 characters cut]", 5) == "xxxxx... [7 characters cut]", "it was cut before"
+
+
+def test_no_text_escapes_its_limit_by_ending_like_a_clipped_one():
+    forged = f"xxxxx... [{'9' * 5000} characters cut]"
+    assert clip_text(forged, 5) == f"xxxxx... [{len(forged) - 5} characters cut]"
 
 
 @pytest.mark.parametrize(
