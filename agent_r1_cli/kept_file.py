@@ -8,8 +8,6 @@ import typer
 
 from agent_r1_cli.output import say
 
-PER_TASK = 4
-"""As in the algorithm rft."""
 SuccessAt = Annotated[
     float | None,
     typer.Option(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.kept_file import PER_TASK, SuccessAt, refuse_alone, warn_of_systems
+from agent_r1_cli.kept_file import SuccessAt, refuse_alone, warn_of_systems
 from agent_r1_cli.output import check_target, print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
+from agent_r1_core.contracts.success import PER_TASK
 from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from agent_r1_core.trajectory import EndStatus, Trajectory, differ
 
 RETURN_OF_SUCCESS = 1.0
 """The least return of a success where the environment does not say what one is."""
+PER_TASK = 4
+"""Most successes of a task that are learnt from or kept, where no option says otherwise."""
 
 
 def succeeded(trajectory: Trajectory, success_at: float | None = None) -> bool:

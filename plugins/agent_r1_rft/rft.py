@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent_r1_core import Group, Metric, Trajectory
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
-from agent_r1_core.contracts.success import distinct_successes, succeeded
+from agent_r1_core.contracts.success import PER_TASK, distinct_successes, succeeded
 from agent_r1_core.learning.likelihood import MaximumLikelihood
 
 
@@ -36,7 +36,7 @@ class RFT(MaximumLikelihood):
         success_at: float | None = None
         """Least return of a success. null: what the environment calls a success, or, where it does not say, a return of
         at least 1."""
-        per_task: int = Field(4, ge=1)
+        per_task: int = Field(PER_TASK, ge=1)
         """Most successes of a task that a step learns from, the first ones, so that easy tasks do not crowd out the
         others."""
 
