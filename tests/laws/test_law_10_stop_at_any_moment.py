@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax"])
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax", "rft"])
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, algorithm: str) -> None:
     """Every file of the policies too, although the checkpoint that it was resumed from is gone at the end."""
     options = BUNDLED | {"algorithm": algorithm, "evaluation__at_end": "false"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -
             await rollouts.collect(RolloutRequest([], version=8))
 
     asyncio.run(work())
+
+
+def test_what_a_run_starts_with_is_spared_by_collections_of_garbage_until_its_end() -> None:
+    async def work() -> tuple[int, int]:
+        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {}, EngineModel("", "float32"))
+        await rollouts.start()
+        spared = gc.get_freeze_count()
+        await rollouts.close()
+        return spared, gc.get_freeze_count()
+
+    spared, left = asyncio.run(work())
+    assert spared > 0
+    assert left == 0, "a notebook goes on after the run"
 
 
 @pytest.fixture
