@@ -32,9 +32,11 @@ const PAGES = [
 
 let current = null;
 let asked = 0;
+let opened = 0;
 
 async function open(event) {
   const number = ++asked;
+  const top = history.state?.top ?? 0;
   turnPage();
   const here = route();
   const [, name, ...styles] = PAGES.find(([form]) => fits(form, here.parts)) ?? [];
@@ -58,7 +60,8 @@ async function open(event) {
   fill(document.getElementById("page"), place);
   page.shown?.();
   // Back to a page: to where it was left.
-  scrollTo(0, history.state?.top ?? 0);
+  opened = number;
+  scrollTo(0, top);
 }
 
 async function module(name) {
@@ -81,5 +84,9 @@ if (new URLSearchParams(location.search).has("token"))
 
 keyboard(() => current?.keys ?? {});
 addEventListener("hashchange", open);
-addEventListener("scrollend", () => history.replaceState({ ...history.state, top: scrollY }, ""));
+// Until a page is open, what is scrolled is the one before, and its place is not this one's.
+history.scrollRestoration = "manual";
+addEventListener("scrollend", () => {
+  if (opened === asked) history.replaceState({ ...history.state, top: scrollY }, "");
+});
 open();

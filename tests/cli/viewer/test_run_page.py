@@ -108,7 +108,8 @@ def test_evaluations_configuration_and_events_equal_the_files(open_page: Open, r
     page.wait_for_selector(".page.step")
     page.go_back()
     page.wait_for_selector("[data-part=steps]")
-    assert page.evaluate("scrollY") == top > 0
+    assert top > 0
+    page.wait_for_function("(top) => scrollY === top", arg=top)
 
 
 def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
@@ -360,6 +361,7 @@ def test_on_a_phone_a_run_is_a_few_screens_with_every_part_at_once_and_constant_
     assert {"update/lr", "rollout/failed"} <= lasting
     assert not lasting & {"reward/exact_match", "time/rollout", *shown}
     page.locator("[data-group=constant] > summary").click()
+    page.wait_for_url("**curves+constant")
     page.reload()
     expect(constant.first).to_be_visible()
 

@@ -20,7 +20,7 @@ Arrive = Callable[[Any, str], None]
 
 def hits(page: Any) -> list[str]:
     expect(page.locator(".search-state [role=status]")).to_have_text(re.compile("^searched"), timeout=30_000)
-    return page.locator(".hits a").all_inner_texts()
+    return page.locator(".hits a").all_text_contents()  # a browser may not have drawn them yet
 
 
 def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: Arrive) -> None:
