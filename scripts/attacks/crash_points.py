@@ -40,6 +40,15 @@ PATIENCE = 120.0
 """Seconds that a command may take."""
 AGAIN = 5
 """Of so many resumes one is killed."""
+PRELOAD = (
+    "agent_r1_transformers.engine",
+    "agent_r1_core.training.trainer",
+    "agent_r1_core.learning.learner",
+    "agent_r1_wiki_search.tool",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.qwen2.modeling_qwen2",
+)
+"""What a run imports for seconds; a fork has it at once."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class _Walker:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._forks = multiprocessing.get_context("forkserver")
-        self._forks.set_forkserver_preload(["agent_r1_transformers.engine", "agent_r1_core.training.trainer"])
+        self._forks.set_forkserver_preload(list(PRELOAD))
 
     def walk(self, point: Point, expected: dict[str, Any]) -> Walked:
         """Attack a run and its resume, let another resume end it, and compare."""
