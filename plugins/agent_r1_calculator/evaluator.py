@@ -39,8 +39,12 @@ _PRODUCT: dict[str, Callable[[Number, Number], Number]] = {
 }
 
 
-def evaluate(expression: str) -> Number:
+def evaluate(expression: str, most_numbers: int | None = None) -> Number:
     """The expression's value.
+
+    Args:
+        expression: it.
+        most_numbers: that it may hold; None: any number of them.
 
     Raises:
         ToolError: one sentence that tells the model what is wrong.
@@ -50,6 +54,9 @@ def evaluate(expression: str) -> Number:
     if not expression.strip():
         raise ToolError("the expression is empty; write one such as 12 * (3 + 4)")
     parser = _Parser(tokenize(expression, SEVERAL))
+    numbers = sum(token.kind == "number" for token in parser.tokens)
+    if most_numbers is not None and numbers > most_numbers:
+        raise ToolError(f"the expression has {numbers} numbers; use at most {most_numbers}, and go on with the result")
     try:
         value = parser.sum()
     except ZeroDivisionError:

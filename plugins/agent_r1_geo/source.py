@@ -6,6 +6,7 @@ A model has met these facts before: compare with silenced tools to see what it s
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_r1_core import ComponentConfig, Passage, Task, TaskSource
+from agent_r1_core import ComponentConfig, Message, Passage, Task, TaskSource
 from agent_r1_core.errors import TaskError
 from agent_r1_geo.atlas import Atlas, Split, atlas
 from agent_r1_geo.forms import HOPS, Kind, Question, questions
@@ -40,6 +41,10 @@ class Geo(TaskSource):
         """Number of questions, drawn evenly over forms of question; null: all."""
         seed: int = 0
         """Decides which questions are drawn, and which entities are compared."""
+        demonstrate: bool = False
+        """Show to `sft` how a question is solved: `wiki_search` is asked for one passage after the other, and the
+        answer stands between `<answer>` tags. Only `compositional` questions name what to ask for first; the others
+        carry none."""
 
     @classmethod
     def idle_options(cls, config: Config) -> dict[str, str]:
@@ -50,6 +55,8 @@ class Geo(TaskSource):
             idle["hops"] = f"no question of kinds={list(config.kinds)} has hops {none}"
         if lost := [kind for kind in config.kinds if not HOPS[kind] & set(config.hops)]:
             idle["kinds"] = f"no question of hops={list(config.hops)} is of the kind {', '.join(lost)}"
+        if "compositional" not in config.kinds:
+            idle["demonstrate"] = f"no question of kinds={list(config.kinds)} carries a demonstration"
         return idle
 
     @classmethod
@@ -104,7 +111,17 @@ class Geo(TaskSource):
                 "chain": list(question.chain),
                 "entities": list(question.about),
             },
+            demonstration=_shown(question) if self.config.demonstrate else (),
         )
+
+
+def _shown(question: Question) -> tuple[Message, ...]:
+    """How a question is solved, as messages of the OpenAI chat format."""
+    if question.kind != "compositional":
+        return ()
+    calls = [{"name": "wiki_search", "arguments": json.dumps({"query": title})} for title in question.path]
+    searches = [{"role": "assistant", "tool_calls": [{"type": "function", "function": call}]} for call in calls]
+    return (*searches, {"role": "assistant", "content": f"<answer>{question.answers[0]}</answer>"})
 
 
 def _evenly(wanted: list[Question]) -> list[Question]:

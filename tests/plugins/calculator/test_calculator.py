@@ -177,3 +177,9 @@ def test_the_schema_tells_the_model_how_to_call() -> None:
     function = Calculator().schema()["function"]
     assert function["description"].startswith("Evaluates an arithmetic expression")
     assert function["parameters"]["required"] == ["expression"]
+
+
+def test_a_small_calculator_takes_so_many_numbers_and_no_more() -> None:
+    assert evaluate("-12 * 3", most_numbers=2) == -36
+    with pytest.raises(ToolError, match="has 3 numbers; use at most 2"):
+        evaluate("12 + 7 * 3", most_numbers=2)

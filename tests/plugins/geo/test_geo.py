@@ -14,6 +14,7 @@ from agent_r1_geo.atlas import atlas, folded
 from agent_r1_geo.source import Geo
 from pydantic import ValidationError
 
+from agent_r1_core.contracts.demonstration import demonstrated_actions
 from agent_r1_core.errors import TaskError
 from agent_r1_core.trajectory import Task
 
@@ -124,6 +125,23 @@ def test_the_country_between_two_borders_both_and_is_the_only_one(tasks: dict[st
                 assert task.answers == world.countries[between].answers
 
 
+def test_a_demonstration_asks_for_what_was_named_until_a_passage_has_the_answer(
+    corpora: dict[str, dict[str, str]],
+) -> None:
+    shown = [task for task in source(demonstrate=True).load() if task.demonstration]
+    assert {task.metadata["kind"] for task in shown} == {"compositional"}
+    for task in shown:
+        *searches, last = demonstrated_actions(task.demonstration)
+        read = task.prompt
+        for search in searches:
+            (call,) = search.calls
+            title = call.arguments["query"]
+            assert folded(title) in folded(read), task.prompt
+            read = corpora["train"][title]
+        assert last.text == f"<answer>{task.answers[0]}</answer>"
+        assert task.answers[0] in read
+
+
 def test_another_process_draws_the_same_questions() -> None:
     """Whatever the seed of its hashes."""
     code = (
@@ -174,5 +192,6 @@ def test_wrong_and_idle_options_are_refused() -> None:
     assert not Geo.idle_options(Geo.Config())
     assert "hops" in Geo.idle_options(Geo.Config(hops=(2, 4)))
     assert "kinds" in Geo.idle_options(Geo.Config(kinds=("compositional", "comparison"), hops=(1,)))
+    assert "demonstrate" in Geo.idle_options(Geo.Config(kinds=("bridge",), hops=(1,)))
     with pytest.raises(TaskError, match=r"holds \d+ questions with split=eval.* size=90000 was asked for"):
         source(split="eval", size=90000).load()
