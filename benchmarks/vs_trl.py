@@ -74,14 +74,18 @@ def peer_python(options: argparse.Namespace) -> Path:
     return peer
 
 
+def at_peer(peer: Path, script: str, *arguments: Any) -> dict[str, Any]:
+    """What a script of this folder says in a fresh process of TRL's environment, which has nothing of ours."""
+    return report.fresh([peer, report.HOME / script, *arguments], {"PYTHONPATH": str(report.HOME)})
+
+
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
     """Run one process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
     common += ["--blocking"] if options.blocking else []
     if side == "TRL":
         precision = ["--bf16"] if dtype == "bfloat16" else []
-        alone = {"PYTHONPATH": str(report.HOME)}
-        return report.fresh([peer, report.HOME / "peer_trl.py", "multiply", *common, *precision], alone)
+        return at_peer(peer, "peer_trl.py", "multiply", *common, *precision)
     more = ["--keep-all"] if side.endswith("all groups") else []
     script = report.HOME / "ours_multiply.py"
     return report.fresh([sys.executable, script, *common, "--dtype", dtype, *more])
@@ -160,7 +164,7 @@ def main() -> None:
     model = (options.model or report.HOME / "results" / "multiply-model").absolute()
     if not (model / "config.json").is_file():
         print(f"making the tiny model in {model}", flush=True)
-        report.fresh([peer, report.HOME / "peer_model.py", model], {"PYTHONPATH": str(report.HOME)})
+        at_peer(peer, "peer_model.py", model)
     settings = [(dtype, latency) for dtype in options.dtypes for latency in options.latencies]
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {title(*one): defaultdict(list) for one in settings}
     for repeat in range(options.repeats):
