@@ -140,6 +140,12 @@ def test_missing_questions_are_one_sentence(root: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, told)
 
 
+def test_a_race_on_a_folder_without_a_model_is_one_sentence(root: Path, tmp_path: Path) -> None:
+    done = run(root, "vs_trl", "--trl-python", sys.executable, "--model", tmp_path)
+    told = f"vs_trl.py: error: {tmp_path} holds no model; give a folder with config.json and weights"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, told)
+
+
 def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
     from agent_r1_core.config import load_config
     from agent_r1_core.plugins.trust import Trust
