@@ -1,7 +1,6 @@
-"""Times the engine's thread and the learner, to show what a step spends outside engine, learner and tools.
+"""Times the engine's thread, to show what a step spends outside engine, learner and tools.
 
-Wall time of the engine's thread holds what it waits for Python's lock; the processor time of the event loop's thread
-tells how much work there is beside the engine's and the learner's.
+Wall time of the engine's thread holds what it waits for Python's lock.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Any
 
 from agent_r1_transformers.batch import RunningBatch
 
-from agent_r1_core.learning.learner import Learner
-
 
 @dataclass
 class StepClock:
@@ -23,8 +20,6 @@ class StepClock:
 
     engine: list[tuple[float, float]] = field(default_factory=list)
     """Spans of `time.perf_counter` during which the engine computed."""
-    learner_cpu: float = 0.0
-    """Processor seconds of updates, which have their own thread."""
 
     def engine_seconds(self, begin: float, end: float) -> float:
         """Busy seconds of the engine between two moments."""
@@ -33,31 +28,24 @@ class StepClock:
 
 @contextmanager
 def step_clock() -> Iterator[StepClock]:
-    """Time the embedded engine's batch and the learner inside the `with` block."""
+    """Time the embedded engine's batch inside the `with` block."""
     clock = StepClock()
-    own: dict[tuple[type, str], Callable[..., Any]] = {
-        (RunningBatch, "admit"): RunningBatch.admit,
-        (RunningBatch, "step"): RunningBatch.step,
-        (Learner, "update"): Learner.update,
-    }
+    own: dict[str, Callable[..., Any]] = {"admit": RunningBatch.admit, "step": RunningBatch.step}
 
-    def timed(cls: type, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            begun, cpu = time.perf_counter(), time.thread_time()
+            begun = time.perf_counter()
             try:
                 return function(*args, **kwargs)
             finally:
-                if cls is Learner:
-                    clock.learner_cpu += time.thread_time() - cpu
-                else:
-                    clock.engine.append((begun, time.perf_counter()))
+                clock.engine.append((begun, time.perf_counter()))
 
         return call
 
-    for (cls, name), function in own.items():
-        setattr(cls, name, timed(cls, function))
+    for name, function in own.items():
+        setattr(RunningBatch, name, timed(function))
     try:
         yield clock
     finally:
-        for (cls, name), function in own.items():
-            setattr(cls, name, function)
+        for name, function in own.items():
+            setattr(RunningBatch, name, function)

@@ -18,6 +18,12 @@ RLOO: TRL's RLOOTrainer knows no tool mask, so it gets a batch without tools. It
 product of all its tokens' ratios, and clips that; ours has one per token, as PPO. Both have the same gradient in the
 first pass, and by definition not in later ones (not comparable). The row RLOO (GRPOTrainer) has ratios per token on
 both sides: TRL's `luspo` sum of tokens with rewards times n / (n - 1), which makes the group's mean a leave-one-out.
+
+SFT: 24 conversations with calls in one file, read by `algorithm: sft` on our side and by SFTTrainer with
+`assistant_only_loss` on TRL's. Each side makes ids and masks itself; a second table compares them id by id. The markers
+of TRL's template for training cover the newlines before and after an action, too, which no policy of ours samples. The
+row SFT has that template with markers around the actions alone; the row `TRL's markers` has it as it is, and shows
+what that changes (not comparable). SFTTrainer has no mean of conversations' means (`sequence_mean`).
 """
 
 from __future__ import annotations
@@ -29,95 +35,44 @@ import os
 import random
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import report
-from vs_trl import add_peer, peer_python
+from demonstrations import compare_tokens, played, write_conversations
+from gradient_cases import CASES, CONVERSATIONS, PASSES, SIZE, Case
+from vs_trl import add_peer, at_peer, peer_python
 
 for name, value in report.CALM.items():
     os.environ.setdefault(name, value)
 
-GROUPS, SIZE, HORIZON = 8, 4, 64
-PASSES = ("first", "second")
-
-
-@dataclass(frozen=True)
-class Case:
-    """An algorithm of ours, and TRL's options for the same formulas."""
-
-    title: str
-    algorithm: dict[str, Any]
-    config: dict[str, Any]
-    trainer: str = "GRPOTrainer"
-    batch: str = "tools"
-    dtype: str = "float64"
-    comparable: tuple[str, ...] = field(default=PASSES, compare=False)
-    """The passes whose formulas are the same."""
-
-
-CASES = (
-    Case("GRPO", {"name": "grpo", "eps": 1e-4}, {"loss_type": "grpo"}),
-    Case(
-        "GRPO with KL",
-        {"name": "grpo", "eps": 1e-4, "kl_coef": 0.1, "kl_correction": True},
-        {"loss_type": "grpo", "beta": 0.1, "use_bias_correction_kl": True},
-    ),
-    Case(
-        "Dr. GRPO",
-        {"name": "dr_grpo", "horizon": HORIZON},
-        {"loss_type": "dr_grpo", "scale_rewards": "none", "max_completion_length": HORIZON},
-    ),
-    Case(
-        "DAPO",
-        {"name": "dapo", "eps": 1e-4, "filter": "none"},
-        {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28},
-    ),
-    Case(
-        "GSPO",
-        {"name": "gspo", "eps": 1e-4},
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
-    ),
-    Case(
-        "CISPO",
-        {"name": "cispo", "eps": 1e-4, "clip_high": 0.28},
-        {"loss_type": "cispo", "epsilon_high": 1.28},
-    ),
-    Case("RLOO", {"name": "rloo"}, {}, "RLOOTrainer", "plain", comparable=("first",)),
-    Case(
-        "RLOO (GRPOTrainer)",
-        {"name": "rloo"},
-        {"loss_type": "luspo", "scale_rewards": "none", "reward_weights": [SIZE / (SIZE - 1)]},
-    ),
-)
+GROUPS = 8
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "gradients")
     add_peer(options)
-    options.add_argument("--limit", type=float, default=1e-4, help="largest difference that passes")
+    options.add_argument("--limit", type=float, default=1e-5, help="largest difference that passes")
     options.add_argument("--seed", type=int, default=0, help="of weights and batch")
     return options.parse_args()
 
 
-def weights(folder: Path, seed: int) -> tuple[Path, Path]:
-    """Folders of a random model: the rollout's weights, and those that an update has moved."""
+def weights(first: Path, seed: int) -> tuple[Path, Path]:
+    """Folders beside that of a model, changed at random: the rollout's weights, and those that an update has moved."""
     import torch
-    from workload import make_folder
 
     from agent_r1_core.models import load_model
 
-    first = make_folder(folder / "first", "tiny")
     generator = torch.Generator().manual_seed(seed)
-    model, folders = load_model(first, torch.float32, "cpu"), (folder / "old", folder / "new")
+    model, folders = load_model(first, torch.float32, "cpu"), (Path(f"{first}-old"), Path(f"{first}-new"))
     for target, scale in zip(folders, (0.1, 0.02), strict=True):
         with torch.no_grad():
             for weight in model.parameters():
                 weight.add_(scale * torch.randn(weight.shape, generator=generator))
         model.save_pretrained(target)
-        for file in first.glob("tokenizer*"):
+        for file in (*first.glob("tokenizer*"), *first.glob("*.jinja")):
             (target / file.name).write_bytes(file.read_bytes())
     return folders
 
@@ -197,16 +152,47 @@ def distance(of: dict[str, Any], to: dict[str, Any], which: str) -> float:
     return float(apart / torch.stack([to[name].double().norm() for name in names]).norm())
 
 
-def theirs(peer: Path, home: Path, cases: list[Case], batches: dict[str, Any], folders: tuple[Path, Path]) -> Any:
-    """TRL's gradients of every case, and the shares that it says were clipped."""
+def theirs(peer: Path, home: Path, job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """TRL's gradients of every case, and what it says: the share that was clipped, the tokens of conversations."""
     from safetensors.torch import load_file
 
-    job: dict[str, Any] = {"old": str(folders[0]), "new": str(folders[1]), "cases": [asdict(case) for case in cases]}
-    job["batches"] = {name: for_trl(groups) for name, groups in batches.items()}
-    (home / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    alone = {"PYTHONPATH": str(report.HOME)}
-    said = report.fresh([peer, report.HOME / "peer_gradients.py", home / "job.json", home], alone)
-    return [load_file(home / f"{number}.safetensors") for number in range(len(cases))], said["clipped"]
+    (home / "job.json").write_text(json.dumps(job, default=str), encoding="utf-8")
+    said = at_peer(peer, "peer_gradients.py", home / "job.json", home)
+    return [load_file(home / f"{number}.safetensors") for number in range(len(job["cases"]))], said["cases"]
+
+
+def compare(peer: Path, home: Path, cases: list[Case], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows about gradients, and those about the tokens of conversations."""
+    from workload import make_folder
+
+    file = home / "conversations.jsonl"
+    write_conversations(file, seed)
+    at_peer(peer, "peer_model.py", home / "taught", "--steps", 0)
+    random_ids, chat = weights(make_folder(home / "random", "tiny"), seed), weights(home / "taught", seed)
+    shown, tokenizer = played(file, chat[0])
+    batches = {"tools": batch(seed, True), "plain": batch(seed, False), CONVERSATIONS: shown}
+    folders = {name: chat if name == CONVERSATIONS else random_ids for name in batches}
+    job: dict[str, Any] = {"cases": [asdict(c) for c in (*cases, *(replace(c, dtype="float32") for c in cases))]}
+    job["batches"] = {name: for_trl(groups) for name, groups in batches.items() if name != CONVERSATIONS}
+    exact, said = theirs(peer, home, job | {"folders": folders, "conversations": file})
+    rows, tokens = [], []
+    for number, case in enumerate(cases):
+        own = ours(case, copy.deepcopy(batches[case.batch]), *folders[case.batch])
+        if case.batch == CONVERSATIONS:
+            tokens.append({"algorithm": case.title} | compare_tokens(shown, said[number]["tokens"], tokenizer))
+        for which in PASSES:
+            rows.append(
+                {
+                    "algorithm": case.title,
+                    "TRL": case.trainer,
+                    "pass": which,
+                    "clipped": said[number]["clipped"] if which == "second" else 0.0,
+                    "difference": distance(own, exact[number], which),
+                    "TRL, float32": distance(exact[len(cases) + number], exact[number], which),
+                    "comparable": which in case.comparable,
+                }
+            )
+    return rows, tokens
 
 
 def main() -> None:
@@ -215,33 +201,13 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    cases = list(CASES[:1] if options.quick else CASES)
-    rounded = [Case(c.title, c.algorithm, c.config, c.trainer, c.batch, "float32") for c in cases]
-    rows, worst = [], 0.0
     with tempfile.TemporaryDirectory() as home:
-        folders = weights(Path(home), options.seed)
-        batches = {name: batch(options.seed, name == "tools") for name in ("tools", "plain")}
-        exact, clipped = theirs(peer, Path(home), cases + rounded, batches, folders)
-        for number, case in enumerate(cases):
-            own = ours(case, copy.deepcopy(batches[case.batch]), *folders)
-            for which in PASSES:
-                apart = distance(own, exact[number], which)
-                comparable = which in case.comparable
-                worst = max(worst, apart if comparable else 0.0)
-                rows.append(
-                    {
-                        "algorithm": case.title,
-                        "TRL": case.trainer,
-                        "pass": which,
-                        "clipped": clipped[number] if which == "second" else 0.0,
-                        "difference": apart,
-                        "TRL, float32": distance(exact[len(cases) + number], exact[number], which),
-                        "comparable": comparable,
-                    }
-                )
+        rows, tokens = compare(peer, Path(home), [CASES[0], *CASES[-2:]] if options.quick else [*CASES], options.seed)
     report.show("||ours - TRL's|| / ||TRL's||", rows)
+    report.show("Tokens of the same conversations", tokens)
+    worst = max(row["difference"] for row in rows if row["comparable"])
     print(f"\nlargest comparable difference: {worst:.1e}")
-    report.save(options.out, options, {"gradients": rows, "largest": worst})
+    report.save(options.out, options, {"gradients": rows, "tokens": tokens, "largest": worst})
     if worst > options.limit:
         sys.exit(1)
 

@@ -36,19 +36,22 @@ class StepEnds(Silence):
         self.engine: list[float] = []
         """Seconds in which the engine computed, per step."""
         self.loop_cpu: list[float] = []
-        """Processor seconds of the event loop's thread outside updates, per step."""
-        self._cpu = 0.0
+        """Processor seconds of the event loop's thread, which neither samples nor learns, per step."""
+        self.cpu: list[float] = []
+        """Processor seconds of the process, per step."""
+        self._cpu = self._all_cpu = 0.0
 
     def begin(self, done: int, steps: int) -> None:
         """Start counting."""
-        self._cpu = time.thread_time()
+        self._cpu, self._all_cpu = time.thread_time(), time.process_time()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record the step."""
-        now, cpu = time.perf_counter(), time.thread_time() - self._clock.learner_cpu
+        now, cpu, all_cpu = time.perf_counter(), time.thread_time(), time.process_time()
         self.engine.append(self._clock.engine_seconds(now - metrics["time/step"], now))
         self.loop_cpu.append(cpu - self._cpu)
-        self._cpu = cpu
+        self.cpu.append(all_cpu - self._all_cpu)
+        self._cpu, self._all_cpu = cpu, all_cpu
 
 
 def arguments() -> argparse.Namespace:
@@ -104,7 +107,7 @@ def main() -> None:
         own: statistics.fmean(line[name] for line in lines if name in line) for own, name in means.items()
     }
     parts = {part: [line[f"time/{part}"] for line in lines] for part in ("rollout", "update", "weights", "tools")}
-    own = {"engine": listener.engine, "loop_cpu": listener.loop_cpu, "prompt_tokens": prompt}
+    own = {"engine": listener.engine, "loop_cpu": listener.loop_cpu, "cpu": listener.cpu, "prompt_tokens": prompt}
     print(json.dumps({"seconds": seconds, **parts, **found, **own}))
 
 

@@ -1,11 +1,12 @@
-"""TRL's side of gradients.py: the gradients of GRPOTrainer and RLOOTrainer on a given batch; runs in TRL's environment.
+"""TRL's side of gradients.py: the gradients of TRL's trainers on a given batch; runs in TRL's environment.
 
     python peer_gradients.py JOB.json OUT
 
 The trainers are TRL's own and really train: two passes over one rollout at a learning rate of 0. The batch takes the
 place of what the model would sample; TRL itself computes old log-probs, advantages and losses. Between the passes the
 weights become those of the folder `new`. Each case is a file OUT/<number>.safetensors with the gradients of `first` and
-`second` pass. The last line is JSON: what TRL says about clipping.
+`second` pass. The last line is JSON: what TRL says about clipping, and the tokens that SFTTrainer made of the
+conversations, which it reads itself with `assistant_only_loss`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import torch
 from datasets import Dataset
+from peer_trl import multiply
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from transformers.utils import get_json_schema
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
+from trl.chat_template_utils import get_training_chat_template
 
 PASSES = ("first", "second")
 
@@ -80,42 +84,32 @@ class Watch(TrainerCallback):
             assert set(missing) <= {"lm_head.weight"}, "a tied head is the only weight that a folder may lack"
 
 
-def settings(batch: Batch, own: dict[str, Any]) -> dict[str, Any]:
-    """What both configurations share: a step is the whole batch, unclipped gradients, weights that stay."""
+def settings(rows: int) -> dict[str, Any]:
+    """What all configurations share: a step is the whole batch, unclipped gradients, weights that stay."""
     return {
         "output_dir": tempfile.mkdtemp(),
         "use_cpu": True,
         "bf16": False,
         "max_steps": 2,
-        "num_iterations": 2,
-        "per_device_train_batch_size": sum(map(len, batch.groups)),
-        "num_generations": len(batch.groups[0]),
+        "per_device_train_batch_size": rows,
         "shuffle_dataset": False,
         "learning_rate": 0.0,
         "max_grad_norm": 0.0,
         "gradient_checkpointing": False,
-        "beta": 0.0,
         "logging_steps": 1,
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
-    } | own
-
-
-def train(case: dict[str, Any], job: dict[str, Any]) -> tuple[dict[str, torch.Tensor], float]:
-    """The gradients of both passes, and the share of clipped tokens (or sequences) in the second."""
-    batch, old = Batch(job["batches"][case["batch"]]), Path(job["old"])
-    model = AutoModelForCausalLM.from_pretrained(old, dtype=getattr(torch, case["dtype"]))
-    watch = Watch(Path(job["new"]))
-    common = {
-        "model": model,
-        "reward_funcs": batch.reward,
-        "train_dataset": Dataset.from_list([{"prompt": str(number)} for number in range(len(batch.groups))]),
-        "processing_class": PreTrainedTokenizerFast.from_pretrained(old, padding_side="left"),
-        "callbacks": [watch],
     }
-    own = settings(batch, case["config"])
+
+
+def policy_trainer(case: dict[str, Any], batch: Batch, common: dict[str, Any]) -> Any:
+    """GRPOTrainer or RLOOTrainer, whose samples are the batch's."""
+    own = settings(sum(map(len, batch.groups)))
+    own |= {"num_iterations": 2, "num_generations": len(batch.groups[0]), "beta": 0.0} | case["config"]
+    prompts = Dataset.from_list([{"prompt": str(number)} for number in range(len(batch.groups))])
+    common |= {"reward_funcs": batch.reward, "train_dataset": prompts}
     if case["trainer"] == "RLOOTrainer":
 
         class Played(RLOOTrainer):
@@ -126,26 +120,69 @@ def train(case: dict[str, Any], job: dict[str, Any]) -> tuple[dict[str, torch.Te
                 texts = ["" for _ in samples]
                 return [s["prompt"] for s in samples], [s["completion"] for s in samples], texts
 
-        trainer: Any = Played(args=RLOOConfig(**own), **common)
+        return Played(args=RLOOConfig(**own), **common)
+    return GRPOTrainer(args=GRPOConfig(**own), rollout_func=batch.rollout, **common)
+
+
+def sft_trainer(case: dict[str, Any], file: Path, common: dict[str, Any]) -> Any:
+    """SFTTrainer on the file's conversations, in one batch."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    tools = json.dumps([get_json_schema(multiply)])
+    rows = Dataset.from_list([{"messages": line["messages"], "tools": tools} for line in lines])
+    if case["markers"] == "actions":
+        tokenizer = common["processing_class"]
+        tokenizer.chat_template = around_actions(get_training_chat_template(tokenizer))
+    own = settings(len(lines)) | {"assistant_only_loss": True, "max_length": None} | case["config"]
+    return SFTTrainer(args=SFTConfig(**own), train_dataset=rows, **common)
+
+
+def around_actions(template: str) -> str:
+    """TRL's training template without the newlines before and after an action between its markers; the same text."""
+    for marker, instead in (
+        ("{%- generation %}", "{%- set said %}"),
+        (
+            "{%- endgeneration %}",
+            "{%- endset %}{{- said[:1] }}{%- generation %}{{- said[1:-1] }}{%- endgeneration %}{{- said[-1:] }}",
+        ),
+    ):
+        assert template.count(marker) == 1, "the template has one place where an assistant speaks"
+        template = template.replace(marker, instead)
+    return template
+
+
+def train(case: dict[str, Any], job: dict[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The gradients of both passes; the share of clipped tokens (or sequences) in the second; SFTTrainer's tokens."""
+    old, new = map(Path, job["folders"][case["batch"]])
+    watch = Watch(new)
+    common = {
+        "model": AutoModelForCausalLM.from_pretrained(old, dtype=getattr(torch, case["dtype"])),
+        "processing_class": PreTrainedTokenizerFast.from_pretrained(old, padding_side="left"),
+        "callbacks": [watch],
+    }
+    if case["trainer"] == "SFTTrainer":
+        trainer = sft_trainer(case, Path(job["conversations"]), common)
     else:
-        trainer = GRPOTrainer(args=GRPOConfig(**own), rollout_func=batch.rollout, **common)
+        trainer = policy_trainer(case, Batch(job["batches"][case["batch"]]), common)
     trainer.train()
     if watch.passes != 2:
         raise SystemExit(f"TRL took {watch.passes} optimiser steps instead of 2")
+    if case["trainer"] == "SFTTrainer":
+        tokens = [{"ids": r["input_ids"], "mask": [int(k != -100) for k in r["labels"]]} for r in trainer.train_dataset]
+        return watch.gradients, {"clipped": 0.0, "tokens": tokens}
     names = ("clip_ratio/region_mean", "cispo_clip_ratio")
     clipped = [line[name] for line in trainer.state.log_history for name in names if name in line]
-    return watch.gradients, clipped[1]
+    return watch.gradients, {"clipped": clipped[1]}
 
 
 def main() -> None:
     job, out = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2])
     torch.set_num_threads(1)
-    clipped = []
+    said = []
     for number, case in enumerate(job["cases"]):
-        gradients, share = train(case, job)
+        gradients, more = train(case, job)
         save_file(gradients, out / f"{number}.safetensors")
-        clipped.append(share)
-    print(json.dumps({"clipped": clipped}))
+        said.append(more)
+    print(json.dumps({"cases": said}))
 
 
 if __name__ == "__main__":

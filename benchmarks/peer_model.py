@@ -1,9 +1,11 @@
-"""Make the tiny model of the comparison with TRL; runs in TRL's environment, whose chat template it uses.
+"""Make the model of the comparison with TRL; runs in TRL's environment, whose chat template it uses.
 
     python peer_model.py FOLDER [--steps 250]
+    python peer_model.py FOLDER --base MODEL --steps 4 --batch 4 --lr 1e-4
 
-A random Qwen2 of 0.85 M parameters with a BPE tokenizer of its own, taught by supervised steps to call `multiply` and
-to say what came back: good enough that groups of samples differ.
+Without a base: a random Qwen2 of 0.85 M parameters with a BPE tokenizer of its own. With one: a real model and its
+tokenizer, in float32. Both get TRL's Qwen2.5 template and are taught by supervised steps to call `multiply` and to say
+what came back: a model that has never called a tool would play episodes of one turn.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import torch
 import trl
 from peer_trl import multiply
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
@@ -42,9 +44,25 @@ def digits(rng: random.Random) -> tuple[int, int]:
     return rng.randint(1, 9), rng.randint(1, 9)
 
 
+def chat_template() -> str:
+    """One that TRL can read calls in."""
+    return (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
+
+
+def base_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of a model whose turns end with `<|im_end|>`."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, padding_side="left", pad_token="<|endoftext|>")
+    if tokenizer.eos_token != "<|im_end|>":
+        raise SystemExit(
+            f"turns of {folder} end with {tokenizer.eos_token}; give a model whose turns end with <|im_end|>"
+        )
+    tokenizer.chat_template = chat_template()
+    return tokenizer
+
+
 def make_tokenizer(rng: random.Random) -> PreTrainedTokenizerFast:
     """A byte-level BPE of 768 pieces, trained on conversations in TRL's Qwen2.5 template."""
-    template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
+    template = chat_template()
     pieces = Tokenizer(models.BPE())
     pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     pieces.decoder = decoders.ByteLevel()
@@ -105,13 +123,15 @@ def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[in
     return ids(5, False), labels
 
 
-def teach(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, rng: random.Random, steps: int) -> None:
-    """Supervised steps of 16 conversations."""
+def teach(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, rng: random.Random, steps: int, batch: int, lr: float
+) -> None:
+    """Supervised steps of `batch` conversations."""
     known = {(a, b): example(tokenizer, a, b) for a in range(1, 10) for b in range(1, 10)}
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.0)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0)
     for step in range(steps):
-        optimiser.param_groups[0]["lr"] = 1.5e-3 * min((step + 1) / 30, max(0.05, 1 - step / steps))
-        pairs = [known[digits(rng)] for _ in range(16)]
+        optimiser.param_groups[0]["lr"] = lr * min((step + 1) / min(30, steps / 4), max(0.05, 1 - step / steps))
+        pairs = [known[digits(rng)] for _ in range(batch)]
         width = max(len(ids) for ids, _ in pairs)
         lengths = torch.tensor([len(ids) for ids, _ in pairs])
         loss = model(
@@ -123,20 +143,24 @@ def teach(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, rng: rand
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
-        if step % 50 == 0:
+        if step % 50 == 0 or steps < 50:
             print(f"step {step}: loss {loss.item():.4f}", file=sys.stderr)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
+    options.add_argument("--base", type=Path, help="folder of a real model to begin with")
     options.add_argument("--steps", type=int, default=250, help="supervised steps")
+    options.add_argument("--batch", type=int, default=16, help="conversations of a step")
+    options.add_argument("--lr", type=float, default=1.5e-3, help="highest learning rate")
     chosen = options.parse_args()
     torch.set_num_threads(1)
     rng = random.Random(0)
-    tokenizer = make_tokenizer(rng)
-    model = make_model(tokenizer)
-    teach(model, tokenizer, rng, chosen.steps)
+    tokenizer = base_tokenizer(chosen.base) if chosen.base else make_tokenizer(rng)
+    real: Any = AutoModelForCausalLM.from_pretrained
+    model = real(chosen.base, dtype=torch.float32) if chosen.base else make_model(tokenizer)
+    teach(model, tokenizer, rng, chosen.steps, chosen.batch, chosen.lr)
     model.save_pretrained(chosen.folder)
     tokenizer.save_pretrained(chosen.folder)
     print(json.dumps({"parameters": model.num_parameters(), "vocabulary": len(tokenizer)}))

@@ -6,7 +6,7 @@
 `multiply`: "What is a * b?" with an asynchronous tool, groups of 8, at most two rounds of calls, 96 tokens of
 completion. `continue`: one turn without tools after prompts of random words, for models that have learnt nothing.
 A step is all that happens between on_step_begin and on_step_end: rollout, rewards, gradient, optimiser; neither
-logging nor saving. The last line is JSON: seconds of every step, and what TRL says about the rollouts.
+logging nor saving. The last line is JSON: seconds and processor seconds of every step, and what TRL says of rollouts.
 """
 
 from __future__ import annotations
@@ -137,19 +137,22 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     cuda = torch.cuda.is_available()
     seconds: list[float] = []
+    cpu: list[float] = []
 
     class Clock(TrainerCallback):
         """Times the steps."""
 
         begun = 0.0
+        begun_cpu = 0.0
 
         def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-            self.begun = time.perf_counter()
+            self.begun, self.begun_cpu = time.perf_counter(), time.process_time()
 
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             if cuda:
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - self.begun)
+            cpu.append(time.process_time() - self.begun_cpu)
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(options.model, padding_side="left")
     own: dict[str, Any] = {"reward_funcs": parity}
@@ -166,7 +169,7 @@ def main() -> None:
         **own,
     )
     trainer.train()
-    print(json.dumps({"seconds": seconds, **said(trainer.state.log_history), "peak_bytes": peak(cuda)}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, **said(trainer.state.log_history), "peak_bytes": peak(cuda)}))
 
 
 def said(history: list[dict[str, Any]]) -> dict[str, float | None]:

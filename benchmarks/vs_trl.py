@@ -2,6 +2,7 @@
 
     python benchmarks/vs_trl.py --venv .trl-venv            # makes the environment, with pinned packages, on first use
     python benchmarks/vs_trl.py --trl-python PATH           # or an environment that has TRL already
+    python benchmarks/vs_trl.py --venv .trl-venv --model FOLDER --dtypes float32 --rollouts 16
 
 Both sides train the same tiny model folder on "What is a * b?" with the tool `multiply`: 64 episodes of two turns a
 step (8 questions x 8 samples), at most 96 tokens after the prompt, group advantages, token mean, no KL, learning rate
@@ -11,7 +12,14 @@ first two of each process are compared. What a step holds stands in peer_trl.py 
 The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
 (training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `outside %` is the
 share of a step in which neither engine nor learner computed, nor weights moved; `loop cpu %` the processor time of
-everything else, most of it beside the engine.
+everything else, most of it beside the engine. `cpu s/step` is the processor time of a step, which other work on the
+machine changes less than its seconds.
+
+--model FOLDER races on a real model instead, one whose turns end with `<|im_end|>`, as those of Qwen and SmolLM2 do.
+Both sides get the same copy of it, with TRL's Qwen2.5 template, taught by a few supervised steps to call the tool: a
+model that has never called one would play episodes of one turn. `calls` and `action tokens`, both per episode, show
+whether the two sides did the same. All groups are computed there, since a taught model is right so often that a step of
+few groups may leave nothing to learn.
 
 On Linux, pip's own torch brings gigabytes of CUDA; let pip find a CPU build first, for instance by PIP_FIND_LINKS.
 """
@@ -19,6 +27,7 @@ On Linux, pip's own torch brings gigabytes of CUDA; let pip find a CPU build fir
 from __future__ import annotations
 
 import argparse
+import hashlib
 import statistics
 import subprocess
 import sys
@@ -33,13 +42,15 @@ import report
 PINS = ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0")
 """Torch comes first and alone, so that the others do not decide which build of it."""
 SIDES = ("agent-r1", "agent-r1, all groups", "TRL")
+TEACHING = ("--steps", 4, "--batch", 4, "--lr", 1e-4)
+"""Of a real model: its loss falls from 0.7 to 0.1 in the first of these steps."""
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     options = report.parser(__doc__, "vs_trl")
     add_peer(options)
-    options.add_argument("--model", type=Path, help="folder of the tiny model, made if missing")
+    options.add_argument("--model", type=Path, help="folder of a real model; else the tiny one, made if missing")
     options.add_argument("--steps", type=int, default=8, help="training steps per process")
     options.add_argument("--repeats", type=int, default=3, help="processes per side")
     options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
@@ -74,14 +85,18 @@ def peer_python(options: argparse.Namespace) -> Path:
     return peer
 
 
+def at_peer(peer: Path, script: str, *arguments: Any) -> dict[str, Any]:
+    """What a script of this folder says in a fresh process of TRL's environment, which has nothing of ours."""
+    return report.fresh([peer, report.HOME / script, *arguments], {"PYTHONPATH": str(report.HOME)})
+
+
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
     """Run one process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
     common += ["--blocking"] if options.blocking else []
     if side == "TRL":
         precision = ["--bf16"] if dtype == "bfloat16" else []
-        alone = {"PYTHONPATH": str(report.HOME)}
-        return report.fresh([peer, report.HOME / "peer_trl.py", "multiply", *common, *precision], alone)
+        return at_peer(peer, "peer_trl.py", "multiply", *common, *precision)
     more = ["--keep-all"] if side.endswith("all groups") else []
     script = report.HOME / "ours_multiply.py"
     return report.fresh([sys.executable, script, *common, "--dtype", dtype, *more])
@@ -101,9 +116,12 @@ def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, A
     return {
         "side": side,
         "s/step": seconds,
+        "cpu s/step": median("cpu"),
         "episodes/s": rollouts / seconds,
         "TRL / side": None,
+        "TRL / side, cpu": None,
         "without spread": mean("without_spread"),
+        "calls": mean("calls") / (rollouts if ours else 1),
         "action tokens": mean("action_tokens"),
         "reward": mean("reward"),
         "rollout s": median("rollout") if ours else None,
@@ -125,9 +143,10 @@ def outside(runs: list[dict[str, Any]]) -> float:
 
 def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dict[str, Any]]:
     """The rows of one setting; ratios of medians."""
-    rows = [summary(side, runs[side], rollouts) for side in SIDES]
+    rows = [summary(side, runs[side], rollouts) for side in runs]
     for row in rows:
         row["TRL / side"] = rows[-1]["s/step"] / row["s/step"]
+        row["TRL / side, cpu"] = rows[-1]["cpu s/step"] / row["cpu s/step"]
     return rows
 
 
@@ -139,7 +158,7 @@ def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argpar
         for latency in options.latencies:
             if not latency or instant is None:
                 continue
-            for place, side in ((0, "agent-r1"), (2, "TRL")):
+            for place, side in ((0, "agent-r1"), (-1, "TRL")):
                 added = tables[title(dtype, latency)][place]["s/step"] - tables[title(dtype, 0.0)][place]["s/step"]
                 whole = tables[title(dtype, latency)][place]["s/step"]
                 beyond = 100 * (added - latency) / whole
@@ -147,6 +166,20 @@ def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argpar
                     {"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond}
                 )
     return rows
+
+
+def model_folder(base: Path | None, peer: Path) -> Path:
+    """The folder that both sides train, made if missing: the tiny model, or what teaching makes of a real one."""
+    folder, teaching = report.HOME / "results" / "multiply-model", list[Any]()
+    if base is not None:
+        if not (base / "config.json").is_file():
+            raise SystemExit(f"vs_trl.py: error: {base} holds no model; give a folder with config.json and weights")
+        folder = folder.with_name(f"multiply-{hashlib.sha256(str(base.resolve()).encode()).hexdigest()[:8]}")
+        teaching = ["--base", base.resolve(), *TEACHING]
+    if not (folder / "config.json").is_file():
+        print(f"making the model in {folder}", flush=True)
+        at_peer(peer, "peer_model.py", folder, *teaching)
+    return folder
 
 
 def title(dtype: str, latency: float) -> str:
@@ -157,15 +190,13 @@ def title(dtype: str, latency: float) -> str:
 def main() -> None:
     options = arguments()
     peer = peer_python(options)
-    model = (options.model or report.HOME / "results" / "multiply-model").absolute()
-    if not (model / "config.json").is_file():
-        print(f"making the tiny model in {model}", flush=True)
-        report.fresh([peer, report.HOME / "peer_model.py", model], {"PYTHONPATH": str(report.HOME)})
+    model = model_folder(options.model, peer)
+    sides = SIDES[1:] if options.model else SIDES
     settings = [(dtype, latency) for dtype in options.dtypes for latency in options.latencies]
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {title(*one): defaultdict(list) for one in settings}
     for repeat in range(options.repeats):
         for dtype, latency in settings:
-            for side in SIDES:
+            for side in sides:
                 found = measure(side, peer, model, options, dtype, latency)
                 runs[title(dtype, latency)][side].append(found)
                 median = statistics.median(report.warm(found["seconds"]))

@@ -140,6 +140,12 @@ def test_missing_questions_are_one_sentence(root: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, told)
 
 
+def test_a_race_on_a_folder_without_a_model_is_one_sentence(root: Path, tmp_path: Path) -> None:
+    done = run(root, "vs_trl", "--trl-python", sys.executable, "--model", tmp_path)
+    told = f"vs_trl.py: error: {tmp_path} holds no model; give a folder with config.json and weights"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, told)
+
+
 def test_the_recipe_of_the_comparison_resolves(root: Path) -> None:
     from agent_r1_core.config import load_config
     from agent_r1_core.plugins.trust import Trust
@@ -165,10 +171,14 @@ def test_each_algorithm_that_is_compared_with_trl_has_gradients_where_clips_act(
 ) -> None:
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
     import gradients
+    from demonstrations import played, write_conversations
+    from workload import make_folder
 
-    folders = gradients.weights(tmp_path, seed=0)
+    folders = gradients.weights(make_folder(tmp_path / "model", "tiny"), seed=0)
+    write_conversations(tmp_path / "conversations.jsonl", seed=0)
+    shown, _ = played(tmp_path / "conversations.jsonl", folders[0])
     for case in gradients.CASES:
-        groups = gradients.batch(0, case.batch == "tools")
+        groups = shown if case.batch == gradients.CONVERSATIONS else gradients.batch(0, case.batch == "tools")
         own = gradients.ours(case, groups, *folders)
         first = {name.replace("first", "second"): value for name, value in own.items() if name.startswith("first")}
         second = {name: value for name, value in own.items() if name.startswith("second")}
@@ -188,3 +198,34 @@ def test_trl_gets_the_batch_of_the_comparison_with_its_action_mask(root: Path, m
         assert row["reward"] == trajectory.total_reward
     assert {0, 1} == {bit for row in rows for bit in row["mask"]}
     assert len({len(row["completion"]) for row in rows}) > 10
+
+
+def test_both_sides_of_the_comparison_are_shown_where_they_train_other_tokens(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    from demonstrations import compare_tokens, played, write_conversations
+    from workload import make_folder
+
+    file = tmp_path / "conversations.jsonl"
+    write_conversations(file, seed=0)
+    groups, tokenizer = played(file, make_folder(tmp_path / "model", "tiny"))
+    said = [json.loads(line)["messages"] for line in file.read_text().splitlines()]
+    calls = [message.get("tool_calls", []) for messages in said for message in messages]
+    assert {len(one) for one in calls} == {0, 1, 2}
+    newline = tokenizer.encode("\n")
+    segments = [group.trajectories[0].segments[0] for group in groups]
+    theirs = [{"ids": [*one.ids, *newline], "mask": [*map(int, one.mask), 0]} for one in segments]
+    trained, ids = (sum(sum(row["mask"]) for row in theirs), sum(len(row["ids"]) - 1 for row in theirs))
+    same = {"ids": ids, "other ids": 0, "ids missing": 0, "ids behind the end": len(theirs), "trained by both": trained}
+    assert compare_tokens(groups, theirs, tokenizer) == same | {"by us alone": "", "by TRL alone": ""}
+    actions = [group.trajectories[0].turns for group in groups]
+    assert [len(turns) for turns in actions] == [sum(m["role"] == "assistant" for m in messages) for messages in said]
+
+    (first, *_), row = actions[0], theirs[0]
+    row["mask"][first.start - 1], row["mask"][first.stop - 1], row["mask"][-1] = 1, 0, 1
+    row["ids"][0] += 1
+    told = compare_tokens(groups, theirs, tokenizer)
+    assert (told["other ids"], told["trained by both"]) == (1, trained - 1)
+    assert told["by us alone"] == "1 x '<|im_end|>' of an action"
+    assert told["by TRL alone"] == "1 x '\\n' before an action, 1 x '\\n' after an action"
