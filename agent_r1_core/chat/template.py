@@ -7,6 +7,7 @@ cannot render is moved into messages that it can. A template that shows no plain
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -48,7 +49,8 @@ class ChatTemplate:
             raise ModelError(
                 f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
             )
-        if self._try([{"role": "user", "content": _PROBE}, _ACTION, _USER]).casefold().count(_PROBE.casefold()) != 2:
+        talk: list[Message] = [{"role": "user", "content": _PROBE}, _ACTION, _USER]
+        if all(self._try(talk, tools).casefold().count(_PROBE.casefold()) != 2 for tools in ([], [_TOOL_SCHEMA])):
             raise ModelError(
                 f"the chat template of {name} does not show what user and assistant say in plain text, as some for "
                 "images; set model.name to a model for text, or put a chat_template.jinja for text into its folder"
@@ -105,7 +107,7 @@ class ChatTemplate:
     def agrees_with(self, tool_format: ToolFormat) -> bool:
         """Whether the format reads the calls that the template writes, so that both mean the same syntax; also of a
         template that writes none."""
-        return _CALL.name not in self._written_call or _CALL in tool_format.parse(self._written_call).calls
+        return not self._written_calls or any(_CALL in tool_format.parse(one).calls for one in self._written_calls)
 
     @cached_property
     def has_system_role(self) -> bool:
@@ -114,10 +116,11 @@ class ChatTemplate:
 
     @cached_property
     def has_tool_role(self) -> bool:
-        """Whether a tool's message is rendered, after a second action as after the first. Where actions have no
-        `tool_calls`, some templates lose count."""
-        pieces = self._try([_USER, _ACTION, _RESULT, _ACTION, _RESULT]).split(_PROBE)
-        return len(pieces) == 5 and pieces[1] == pieces[3]
+        """Whether a tool's message is rendered: after a second action as after the first, and with the next action as
+        with the generation prompt, where a user's is. Where actions have no `tool_calls`, some templates lose count."""
+        pieces = self._try([*self._begun, *[_ACTION, _RESULT] * 2]).split(_PROBE)
+        steady = len(pieces) == 5 and pieces[1] == pieces[3]
+        return steady and self._goes_on_after(_RESULT) == self._goes_on_after({**_RESULT, "role": "user"})
 
     @cached_property
     def shows_tools(self) -> bool:
@@ -132,14 +135,30 @@ class ChatTemplate:
         return _PROBE in self._try([_USER, {"role": "user", "content": _PROBE}])
 
     @cached_property
-    def _written_call(self) -> str:
-        """A conversation with the probe's call as the template writes it, without a description of tools."""
-        written = ""
-        for arguments in (_CALL.arguments, json.dumps(_CALL.arguments)):  # templates want the one or the other
+    def _begun(self) -> list[Message]:
+        """How conversations begin; some templates count differently beside a system message."""
+        return [{"role": "system", "content": "hello"}, _USER] if self.has_system_role else [_USER]
+
+    def _goes_on_after(self, message: Message) -> list[str]:
+        """How the text after this message differs where the next action stands and where it is asked for."""
+        asked = self._try([*self._begun, _ACTION, message])
+        done = self._try([*self._begun, _ACTION, message, _ACTION, _USER]).rpartition(_PROBE)[0]
+        ends = ["".join(re.split("</?think>", text.rpartition(_PROBE)[2])).rstrip() for text in (asked, done)]
+        common = next(
+            (at for at, (one, other) in enumerate(zip(*ends, strict=False)) if one != other), min(map(len, ends))
+        )
+        return [end[common:] for end in ends]
+
+    @cached_property
+    def _written_calls(self) -> list[str]:
+        """A conversation that ends with the probe's call as the template writes it, without a description of tools.
+        Some templates want the arguments as an object, some as its text."""
+        written = []
+        for arguments in (_CALL.arguments, json.dumps(_CALL.arguments)):
             call = {"type": "function", "id": "Kq7call01", "function": {"name": _CALL.name, "arguments": arguments}}
             action: Any = {"role": "assistant", "content": "", "tool_calls": [call]}
-            written = written or self._try([_USER, action], generation_prompt=False)
-        return written
+            written.append(self._try([_USER, action], generation_prompt=False))
+        return [text for text in written if _CALL.name in text]
 
     def _render(self, messages: list[Message], schemas: list[dict[str, Any]], generation_prompt: bool) -> str:
         """Render within `_SECONDS`; a template that took longer once is not tried again."""

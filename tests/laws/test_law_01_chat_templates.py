@@ -84,6 +84,13 @@ SHAPES = {
         ),
         results=AS_USER,
     ),
+    "ends-only-the-last-result": Shape(
+        chatml(
+            result="{{- '<|im_start|>tool\n' + message.content -}}"
+            "{%- if loop.last -%}{{- '<|im_end|>\n' -}}{%- endif -%}"
+        ),
+        results=AS_USER,
+    ),
     "quotes-results": Shape(
         chatml(result="{{- '<|im_start|>tool\n' + message.content | tojson + '<|im_end|>\n' -}}"), results=AS_TOOL + '"'
     ),
