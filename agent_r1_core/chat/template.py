@@ -144,9 +144,8 @@ class ChatTemplate:
         asked = self._try([*self._begun, _ACTION, message])
         done = self._try([*self._begun, _ACTION, message, _ACTION, _USER]).rpartition(_PROBE)[0]
         ends = ["".join(re.split("</?think>", text.rpartition(_PROBE)[2])).rstrip() for text in (asked, done)]
-        common = next(
-            (at for at, (one, other) in enumerate(zip(*ends, strict=False)) if one != other), min(map(len, ends))
-        )
+        alike = [one == other for one, other in zip(*ends, strict=False)]
+        common = [*alike, False].index(False)
         return [end[common:] for end in ends]
 
     @cached_property
