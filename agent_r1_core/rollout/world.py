@@ -52,7 +52,8 @@ class ToolTexts:
         key = pickle.dumps(schemas)
         known, described = self._last
         if known != key:
-            schemas, form = self._tokenizer.control.protect_all(schemas), self._tool_format
+            schemas = self._tokenizer.control.protect_all(schemas)
+            form = self._tool_format
             text = plain(form.describe_tools(schemas)) if form is not None else ""
             described = schemas if form is None or self._tokenizer.template.agrees_with(form) else [], text
             self._last = key, described
