@@ -20,12 +20,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_r1_core.chat.text import opened_thought
 from agent_r1_core.chat.tokenizer import ChatTokenizer
 from agent_r1_core.trajectory import Message, Segment
 
 _QUICK_CHARACTERS = 20_000
 _Tools = tuple[list[dict[str, Any]], str]
-"""Function schemas for the template, and their description where it ignores them."""
+"""Function schemas for the template, and the description of tools where it gets or shows none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Conversation:
         Args:
             tokenizer: of the model that acts.
             schemas: function schemas for the template's `tools`.
-            tools_text: describes the same tools; it joins the system message where the template ignores `tools`.
+            tools_text: describes the tools; it joins the system message where the template gets or shows no `tools`.
         """
         self.segments: list[Segment] = []
         self._tokenizer = tokenizer
@@ -138,7 +139,7 @@ class Conversation:
         content = control.protect(control.sampled(spoken, text, self._tokenizer.decode))
         before = self._prefixes[0]
         self._prefixes = (before + content + closing, before + content)
-        self._messages.append({"role": "assistant", "content": content})
+        self._messages.append({"role": "assistant", "content": self._repeatable(before, content)})
         self._given.append({"role": "assistant", "content": text})
         return len(self.segments) - 1, start, stop, text
 
@@ -163,6 +164,12 @@ class Conversation:
             False, with nothing changed, if they do not fit or do not extend the conversation.
         """
         return self._append(messages, limit, new_context, continues, may_open=new_context and continues)
+
+    def _repeatable(self, before: str, content: str) -> str:
+        """An action as a message that the template writes again as it was: with the thought that the generation prompt
+        opened, and without the channel that the template names itself."""
+        opening, said = self._tokenizer.opening, opened_thought(before) + content
+        return said.rpartition(opening)[2] if opening else said
 
     def _append(
         self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
@@ -202,8 +209,8 @@ class Conversation:
         known = set() if found.opens else {id(message) for message in self._messages}
         rewritten = {id(one) for one in messages if id(one) not in known and control.is_rewritten(one, new)}
         schemas, tools_text = tools = self._tools
-        if found.opens and schemas:
-            told: Any = schemas if self._tokenizer.template.shows_tools else tools_text
+        if found.opens:
+            told: Any = schemas if schemas and self._tokenizer.template.shows_tools else tools_text
             tools = (control.spell(schemas), control.spell(tools_text)) if control.is_rewritten(told, new) else tools
         if not rewritten and tools is self._tools:
             return found

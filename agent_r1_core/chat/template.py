@@ -1,11 +1,13 @@
 """ChatTemplate: turns messages into text with the model's own template, with fallbacks for what the template lacks.
 
 Each ability is probed once: the roles `system` and `tool`, tool schemas, two user messages in a row. What the template
-cannot render is moved into messages that it can.
+cannot render is moved into messages that it can. A template that shows no plain text of user and assistant is refused.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,17 +15,21 @@ from itertools import groupby
 from typing import Any
 
 from agent_r1_core.chat.deadline import within
+from agent_r1_core.chat.text import without_thinking
+from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat
 from agent_r1_core.errors import ModelError
 from agent_r1_core.trajectory import Message
 
 _PROBE = "Kq7probe"
 _USER: Message = {"role": "user", "content": "hello"}
-_ASSISTANT: Message = {"role": "assistant", "content": "well"}
+_SYSTEM: Message = {"role": "system", "content": _PROBE}
+_ACTION: Message = {"role": "assistant", "content": _PROBE}
+_RESULT: Message = {"role": "tool", "name": "lookup", "content": _PROBE}
 _TOOL_SCHEMA = {
     "type": "function",
-    "function": {"name": _PROBE, "description": "A tool.", "parameters": {"type": "object", "properties": {}}},
+    "function": {"name": "Kq7tool", "description": "A tool.", "parameters": {"type": "object", "properties": {}}},
 }
-
+_CALL = ToolCall("Kq7tool", {"text": "hello"})
 
 _SECONDS = 5.0
 """Time for one rendering, which usually takes a thousandth of a second."""
@@ -43,6 +49,12 @@ class ChatTemplate:
             raise ModelError(
                 f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
             )
+        talk: list[Message] = [{"role": "user", "content": _PROBE}, _ACTION, _USER]
+        if all(self._try(talk, tools).casefold().count(_PROBE.casefold()) != 2 for tools in ([], [_TOOL_SCHEMA])):
+            raise ModelError(
+                f"the chat template of {name} does not show what user and assistant say in plain text, as some for "
+                "images; set model.name to a model for text, or put a chat_template.jinja for text into its folder"
+            )
 
     def render(
         self,
@@ -51,13 +63,14 @@ class ChatTemplate:
         tools_text: str = "",
         generation_prompt: bool = True,
     ) -> str:
-        """The conversation as text; `tools_text` joins the system message where the template ignores `schemas`.
+        """The conversation as text; `tools_text` joins the system message where the template gets or shows no schemas.
 
         Raises:
             ModelError: the template refuses the conversation, or takes too long.
         """
         adapted = list(messages)
-        if schemas and not self.shows_tools:
+        shown = list(schemas) if self.shows_tools else []
+        if not shown:
             adapted = _with_system(adapted, tools_text)
         if not self.has_tool_role:
             adapted = _tools_as_user(adapted)
@@ -66,7 +79,7 @@ class ChatTemplate:
         if not self.repeats_user:
             adapted = _merged_users(adapted)
         try:
-            return self._render(adapted, list(schemas) if self.shows_tools else [], generation_prompt)
+            return self._render(adapted, shown, generation_prompt)
         except ModelError:
             raise
         except Exception as error:
@@ -84,28 +97,67 @@ class ChatTemplate:
 
     def closing_text(self) -> str:
         """What the template writes after an assistant's message."""
-        rendered = self._try([_USER, {"role": "assistant", "content": _PROBE}], generation_prompt=False)
-        return rendered.partition(_PROBE)[2]
+        return self._try([_USER, _ACTION], generation_prompt=False).partition(_PROBE)[2]
+
+    def opening_text(self) -> str:
+        """What the template writes between the generation prompt and an assistant's message, without empty thoughts."""
+        prompt, (repeated, found, _) = self._try([_USER]), self._try([_USER, _ACTION], (), False).partition(_PROBE)
+        return without_thinking(repeated[len(prompt) :]) if found and repeated.startswith(prompt) else ""
+
+    def agrees_with(self, tool_format: ToolFormat) -> bool:
+        """Whether the format reads the calls that the template writes, so that both mean the same syntax; also of a
+        template that writes none."""
+        return not self._written_calls or any(_CALL in tool_format.parse(one).calls for one in self._written_calls)
 
     @cached_property
     def has_system_role(self) -> bool:
         """Whether a system message is rendered."""
-        return _PROBE in self._try([{"role": "system", "content": _PROBE}, _USER])
+        return _PROBE in self._try([_SYSTEM, _USER])
 
     @cached_property
     def has_tool_role(self) -> bool:
-        """Whether a tool's message is rendered."""
-        return _PROBE in self._try([_USER, _ASSISTANT, {"role": "tool", "name": "lookup", "content": _PROBE}])
+        """Whether a tool's message is rendered: after a second action as after the first, and with the next action as
+        with the generation prompt, where a user's is. Where actions have no `tool_calls`, some templates lose count."""
+        pieces = self._try([*self._begun, *[_ACTION, _RESULT] * 2]).split(_PROBE)
+        steady = len(pieces) == 5 and pieces[1] == pieces[3]
+        return steady and self._goes_on_after(_RESULT) == self._goes_on_after({**_RESULT, "role": "user"})
 
     @cached_property
     def shows_tools(self) -> bool:
-        """Whether tool schemas are rendered."""
-        return _PROBE in self._try([_USER], [_TOOL_SCHEMA])
+        """Whether tool schemas are rendered, without a system message and beside one."""
+        alone = self._try([_USER], [_TOOL_SCHEMA])
+        beside = self._try([_SYSTEM, _USER], [_TOOL_SCHEMA]) if self.has_system_role else alone + _PROBE
+        return _CALL.name in alone and _CALL.name in beside and _PROBE in beside
 
     @cached_property
     def repeats_user(self) -> bool:
         """Whether a user may speak twice in a row."""
         return _PROBE in self._try([_USER, {"role": "user", "content": _PROBE}])
+
+    @cached_property
+    def _begun(self) -> list[Message]:
+        """How conversations begin; some templates count differently beside a system message."""
+        return [{"role": "system", "content": "hello"}, _USER] if self.has_system_role else [_USER]
+
+    def _goes_on_after(self, message: Message) -> list[str]:
+        """How the text after this message differs where the next action stands and where it is asked for."""
+        asked = self._try([*self._begun, _ACTION, message])
+        done = self._try([*self._begun, _ACTION, message, _ACTION, _USER]).rpartition(_PROBE)[0]
+        ends = ["".join(re.split("</?think>", text.rpartition(_PROBE)[2])).rstrip() for text in (asked, done)]
+        alike = [one == other for one, other in zip(*ends, strict=False)]
+        common = [*alike, False].index(False)
+        return [end[common:] for end in ends]
+
+    @cached_property
+    def _written_calls(self) -> list[str]:
+        """A conversation that ends with the probe's call as the template writes it, without a description of tools.
+        Some templates want the arguments as an object, some as its text."""
+        written = []
+        for arguments in (_CALL.arguments, json.dumps(_CALL.arguments)):
+            call = {"type": "function", "id": "Kq7call01", "function": {"name": _CALL.name, "arguments": arguments}}
+            action: Any = {"role": "assistant", "content": "", "tool_calls": [call]}
+            written.append(self._try([_USER, action], generation_prompt=False))
+        return [text for text in written if _CALL.name in text]
 
     def _render(self, messages: list[Message], schemas: list[dict[str, Any]], generation_prompt: bool) -> str:
         """Render within `_SECONDS`; a template that took longer once is not tried again."""

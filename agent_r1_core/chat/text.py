@@ -29,6 +29,12 @@ def split_tagged(text: str, tag: str) -> tuple[list[str], str]:
     return contents, "".join((*rest, last))
 
 
+def opened_thought(text: str) -> str:
+    """The `<think>` that a text ends with, white space included; empty if it ends otherwise."""
+    _, opened, rest = text.rpartition("<think>")
+    return opened + rest if opened and not rest.strip() else ""
+
+
 def without_thinking(text: str) -> str:
     """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened."""
     start = text.find("</think>")

@@ -43,6 +43,9 @@ class ChatTokenizer:
         own = self.eos_ids[0] if raw.eos_token_id is None else int(raw.eos_token_id)
         self.end_id: int = min(closing, default=own)
         """Closes an action that nobody sampled, as the template closes an assistant's message."""
+        self.opening: str = self._opening()
+        """Ends what a policy samples before its message, as a channel's name, where the template, too, writes that
+        before a message that it repeats; else empty."""
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> ChatTokenizer:
@@ -116,10 +119,17 @@ class ChatTokenizer:
 
     def _closing_ids(self) -> set[int]:
         """The special token that the template writes after an assistant's message, if it writes one."""
-        ids = self.encode(self.template.closing_text())
+        return self._special_ids.intersection(self.encode(self.template.closing_text())[:1])
+
+    def _opening(self) -> str:
+        ids = self.encode(self.template.opening_text())
+        places = [place for place, index in enumerate(ids) if index in self._special_ids]
+        return self.decode(ids[places[-1] :]) if places else ""
+
+    @cached_property
+    def _special_ids(self) -> set[int]:
         added = getattr(self.raw, "added_tokens_decoder", {})
-        specials = set(self.raw.all_special_ids) | {index for index, token in added.items() if token.special}
-        return {ids[0]} if ids and ids[0] in specials else set()
+        return {*self.raw.all_special_ids, *(index for index, token in added.items() if token.special)}
 
 
 def _generation_eos(folder: Path) -> list[int]:

@@ -46,7 +46,7 @@ class Collector:
         self._threads = ThreadPool(settings.max_episodes * 2)
         self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
         self._guard = DriftGuard(settings.model, tokenizer)
-        self._tool_texts = ToolTexts(tokenizer.control.protect_all, settings.tool_format)
+        self._tool_texts = ToolTexts(tokenizer, settings.tool_format)
         self._told = CallCounts()
         """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None

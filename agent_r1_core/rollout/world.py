@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.errors import EpisodeError
@@ -30,14 +31,15 @@ Described = tuple[list[dict[str, Any]], str]
 class ToolTexts:
     """The tools of a rollout's environments as the policy reads them; the last are kept, since most have the same."""
 
-    def __init__(self, protect: Callable[[Any], Any], tool_format: ToolFormat | None) -> None:
-        """`protect` keeps control tokens in schemas from counting."""
-        self._protect = protect
+    def __init__(self, tokenizer: ChatTokenizer, tool_format: ToolFormat | None) -> None:
+        """Prepare; the tokenizer is that of the model that reads them."""
+        self._tokenizer = tokenizer
         self._tool_format = tool_format
         self._last: tuple[bytes, Described] = (b"", ([], ""))
 
     def describe(self, given: Any) -> Described:
-        """Schemas as data, and the text that describes them.
+        """Schemas as data, for the chat template, and the text that describes the tools where it shows none. A template
+        that teaches calls of another syntax than the format's gets no schemas.
 
         Raises:
             Unfit: they are no schemas.
@@ -50,8 +52,10 @@ class ToolTexts:
         key = pickle.dumps(schemas)
         known, described = self._last
         if known != key:
-            schemas = self._protect(schemas)
-            described = schemas, plain(self._tool_format.describe_tools(schemas)) if self._tool_format else ""
+            schemas = self._tokenizer.control.protect_all(schemas)
+            form = self._tool_format
+            text = plain(form.describe_tools(schemas)) if form is not None else ""
+            described = schemas if form is None or self._tokenizer.template.agrees_with(form) else [], text
             self._last = key, described
         return described
 

@@ -133,6 +133,7 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
         "CONTRIBUTING.md",
         "docs/demonstrations.md",
         "docs/evaluation.md",
+        "docs/formats.md",
         "docs/gpu.md",
         "docs/models.md",
         "docs/paper.md",

@@ -8,6 +8,7 @@ from agent_r1_core.chat import ChatTokenizer, deadline, template
 from agent_r1_core.chat.deadline import within
 from agent_r1_core.errors import ModelError
 from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.testing.tokenizer import CHAT_TEMPLATE
 
 LOOPS = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "x" + "{% endfor %}" * 3
 
@@ -16,8 +17,9 @@ def test_a_template_that_does_not_end_is_a_sentence_and_is_not_tried_again(monke
     monkeypatch.setattr(template, "_SECONDS", 0.25)
     with pytest.raises(ModelError, match=r"template of bomb did not end within 0\.25 seconds; use another model"):
         ChatTokenizer(tiny_tokenizer(LOOPS), name="bomb")
-    later = ChatTokenizer(tiny_tokenizer("{% if messages|length > 3 %}" + LOOPS + "{% endif %}done"), name="later")
-    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}] * 2
+    late = "{% if messages|length > 5 %}" + LOOPS + "{% endif %}" + CHAT_TEMPLATE
+    later = ChatTokenizer(tiny_tokenizer(late), name="later")
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}] * 3
     with pytest.raises(ModelError, match="did not end within"):
         later.template.render(talk)
     monkeypatch.setattr(template, "within", lambda *_: pytest.fail("it was tried again"))
@@ -55,3 +57,10 @@ def test_a_limit_does_not_outlive_its_code_though_the_time_is_up_at_its_end(monk
 def test_what_the_code_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         within(5, lambda: 1 // 0)
+
+
+def test_a_template_that_loses_what_is_said_is_refused() -> None:
+    parts = "{%- for part in message.content -%}{{- part.text -}}{%- endfor -%}"
+    raw = tiny_tokenizer("{%- for message in messages -%}" + parts + "{%- endfor -%}")
+    with pytest.raises(ModelError, match=r"of vision does not show what user and assistant say .*; set model\.name to"):
+        ChatTokenizer(raw, name="vision")

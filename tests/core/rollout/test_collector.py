@@ -616,6 +616,7 @@ def test_what_takes_long_to_render_does_not_hold_up_the_event_loop(
 
     monkeypatch.setattr(tokenizer.raw, "apply_chat_template", slow_render)
     tokenizer.template.render([{"role": "user", "content": "a first one"}])
+    tokenizer.template.agrees_with(Hermes())
     on_loop.clear()
     tasks = [Task("long", f"Where was Name0 born? {'x' * letters}", ("Tavelo",))]
     env = {"max_tokens": 200_000, "max_turns": 1}

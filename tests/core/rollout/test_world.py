@@ -11,10 +11,14 @@ import pytest
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import EnvConfig, EnvServices, ToolEnv
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.world import ToolTexts, World
+from agent_r1_core.testing import tiny_tokenizer
+
+TOKENIZER = ChatTokenizer(tiny_tokenizer())
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -41,7 +45,7 @@ def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool)
     async def give_up() -> None:
         world = World(RolloutSettings(make, make_timeout=0.05), ThreadPool(1), "e1")
         with pytest.raises(EpisodeError, match="making the environment took longer"):
-            await world.make(EnvServices(), ToolTexts(lambda schemas: schemas, None))
+            await world.make(EnvServices(), ToolTexts(TOKENIZER, None))
         await world.close()
 
     asyncio.run(give_up())
@@ -56,7 +60,7 @@ def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
         parameters = {"type": "object", "properties": {"on": {"default": default}}}
         return [{"type": "function", "function": {"name": "turn", "description": "Turns.", "parameters": parameters}}]
 
-    texts = ToolTexts(lambda schemas: schemas, Hermes())
+    texts = ToolTexts(TOKENIZER, Hermes())
     for default, said in ((1, "1"), (True, "true"), (True, "true"), (1.0, "1.0"), (1, "1")):  # equal in Python
         schemas, text = texts.describe(switch(default))
         assert f'"default": {said}' in json.dumps(schemas)
