@@ -145,9 +145,9 @@ def make_examples(resolved: ResolvedConfig) -> Examples | None:
     env = resolved.config.env.config
     if env.examples is None:
         return None
-    source = resolved.registry.load("tasks", "conversations").cls
+    conversations: Any = resolved.registry.load("tasks", "conversations").cls
     try:
-        tasks = source(source.Config(path=env.examples)).load()
+        tasks = conversations(conversations.Config(path=env.examples)).load()
     except TaskError as error:
         raise ConfigError(f"env.examples cannot be read: {error}") from None
     return Examples(env.examples, tuple(tasks), env.max_examples)
