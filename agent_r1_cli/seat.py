@@ -124,7 +124,7 @@ class Seat:
         await self._episode.start()
         self._request = self._episode.request()
         for message in self._episode.added:
-            self._tell(f"[example]{message_text(message)}")
+            self._tell(f"[example] {message_text(message)}")
 
     def expand(self, text: str) -> str:
         """The action of a line: `/TOOL ...` becomes a call in the environment's format, other text stays as it is.
