@@ -27,6 +27,7 @@ from agent_r1_core.rollout.written_conversation import conversation_of, line_of,
 from agent_r1_core.training.components import (
     make_context,
     make_env,
+    make_examples,
     make_rewards,
     make_tool_format,
     make_tool_rewards,
@@ -93,6 +94,7 @@ class Seat:
             tools=tools,
             tool_format=make_tool_format(resolved),
             context=make_context(resolved),
+            examples=make_examples(resolved),
             rewards=make_rewards(resolved),
             tool_rewards=make_tool_rewards(resolved),
             seed=resolved.config.seed,
@@ -121,6 +123,8 @@ class Seat:
         """Start the episode."""
         await self._episode.start()
         self._request = self._episode.request()
+        for message in self._episode.added:
+            self._tell(f"[example] {message_text(message)}")
 
     def expand(self, text: str) -> str:
         """The action of a line: `/TOOL ...` becomes a call in the environment's format, other text stays as it is.

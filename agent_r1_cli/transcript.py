@@ -104,7 +104,8 @@ def headline(trajectory: Trajectory) -> str:
     turns = f"{steps} turns, {summaries} summaries" if summaries else f"{steps} turns"
     sizes = f"{turns}, {trajectory.tokens} tokens, {trajectory.action_tokens} of them sampled"
     reason = trajectory.reason or "no reason given"
-    return f"episode {shown_in_line(trajectory.id)}: {trajectory.status} ({shown_in_line(reason)}), {sizes}"
+    shown = f", after {trajectory.examples} examples" * bool(trajectory.examples)
+    return f"episode {shown_in_line(trajectory.id)}: {trajectory.status} ({shown_in_line(reason)}), {sizes}{shown}"
 
 
 def turn_line(turn: Turn) -> str:
@@ -133,6 +134,7 @@ def episode_json(trajectory: Trajectory, decode: Decode) -> dict[str, Any]:
     return {
         "task": trajectory.task.id,
         "sample": trajectory.sample,
+        "examples": trajectory.examples,
         "status": str(trajectory.status),
         "reason": trajectory.reason,
         "answer": trajectory.answer,

@@ -196,6 +196,8 @@ class Trajectory:
     demonstrated: ObservationSource | None = None
     """Its actions are those of the task's demonstration: nobody sampled them, so that they have no log-probs and no
     version. It says where the observations came from. None: the policy sampled the actions."""
+    examples: int = 0
+    """How many examples stood before the task. Their ids are context; no turn's observation has them."""
 
     @property
     def id(self) -> str:

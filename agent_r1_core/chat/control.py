@@ -106,11 +106,11 @@ class ControlTokens:
             done = place
         return Markup(text, spans)
 
-    def spoken(self, text: str) -> str:
-        """The text of an action that was written and not sampled; its control tokens count but for the special ones,
-        which structure a conversation and are no part of what is said."""
+    def spoken(self, text: str) -> Markup:
+        """The text of an action that was written and not sampled; its control tokens are markup but for the special
+        ones, which structure a conversation and are no part of what is said."""
         found = self._spelled.finditer(text)
-        return self.protect(Markup(text, [one.span() for one in found if one.group() not in {*self._special, BREAK}]))
+        return Markup(text, [one.span() for one in found if one.group() not in {*self._special, BREAK}])
 
     def _cut(self, text: str, markup: Sequence[tuple[int, int]] = ()) -> str:
         """Markup is in order and does not overlap."""

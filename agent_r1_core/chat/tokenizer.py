@@ -111,7 +111,7 @@ class ChatTokenizer:
     def encode_action(self, text: str) -> list[int]:
         """Ids of an action as a policy would write it: tags of calls and thoughts are control ids; special tokens, such
         as the ends of turns, are spelled out."""
-        return self.encode(self.control.spoken(text))
+        return self.encode(self.control.protect(self.control.spoken(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""

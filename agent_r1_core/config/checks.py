@@ -90,6 +90,7 @@ def check_setup(setup: Setup) -> None:
     _duplicates(setup)
     _tools(setup)
     _context(setup)
+    _examples(setup)
     check_rewards(setup)
     _evaluation(setup)
     check_task_sets(setup)
@@ -162,6 +163,11 @@ def _context(setup: Setup) -> None:
         return
     for option, why in block.cls.conflicts(block.config, env.config).items():
         setup.problems.add((*block.key, option), why)
+
+
+def _examples(setup: Setup) -> None:
+    if setup.config.env.config.examples is None:
+        setup.idle(("env", "max_examples"), "env.examples names no file")
 
 
 def _evaluation(setup: Setup) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.tool_format import ToolCall
+
+if TYPE_CHECKING:
+    from agent_r1_core.trajectory import Message
 
 
 @dataclass
@@ -18,14 +21,19 @@ class DemonstratedAction:
     text: str
     calls: list[ToolCall] = field(default_factory=list)
     """The calls that the message has beside its text."""
-    answers: list[str] = field(default_factory=list)
-    """The texts of the tool messages that follow it."""
+    replies: list[Message] = field(default_factory=list)
+    """The messages that follow it, up to the next action, each with its role and its text."""
+
+    @property
+    def answers(self) -> list[str]:
+        """The texts of the tool messages among its replies."""
+        return [reply["content"] for reply in self.replies if reply["role"] == "tool"]
 
 
 def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[DemonstratedAction]:
     """The actions of a demonstration in order.
 
-    Messages of other roles than `assistant` and `tool` are what an environment said then; only its being there counts.
+    Messages of other roles than `assistant` and `tool` are what an environment said then.
 
     Raises:
         ValueError: the messages are no demonstration; the text says of which message, counted from 1, and why.
@@ -38,8 +46,8 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
                 actions.append(DemonstratedAction(text, _calls(message)))
             elif not actions:
                 raise ValueError(f"comes from the {role}, and a demonstration begins with an assistant message")
-            elif role == "tool":
-                actions[-1].answers.append(text)
+            else:
+                actions[-1].replies.append({"role": role, "content": text})
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"message {number} is not of the chat format: {_what(error)}") from None
         except ValueError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from agent_r1_core.contracts.component import Component, ComponentConfig
+from agent_r1_core.contracts.component import Component, ComponentConfig, DataPath
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Tool
@@ -33,6 +33,12 @@ class EnvConfig(ComponentConfig):
     timeout: float = Field(default=300.0, gt=0)
     """Seconds for making the environment, and for one reset or step, tool calls included; an episode fails when its
     environment takes longer."""
+    examples: DataPath | None = None
+    """A file of conversations, as the task source `conversations` reads it, that stand before every task as turns of
+    their own, behind the system message. They are context: never credited, and counted by `max_tokens`. One that asks
+    the task itself is left out."""
+    max_examples: int | None = Field(default=None, ge=1)
+    """Most examples before a task, the first of the file; null: all."""
 
 
 @dataclass

@@ -20,7 +20,7 @@ _INSIDE = ("segments", "turns", "closing", "rewards")
 """The fields that are packed: all that can be changed in place, so that what travels beside them stays true."""
 _BESIDE = (
     "sample", "status", "reason", "bootstrap", "answer", "reward", "seed", "policy_version", "attempts",
-    "seconds", "tool_seconds", "baseline", "demonstrated",
+    "seconds", "tool_seconds", "baseline", "demonstrated", "examples",
 )  # fmt: skip
 _beside = attrgetter(*_BESIDE)
 

@@ -30,6 +30,7 @@ from agent_r1_core.training.task_sets import unused_sets
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 
@@ -49,6 +50,7 @@ class WorkerSpec:
     learning: bool
     checkpoint: Checkpoint | None
     wrap_tool: Callable[[Tool], Tool] | None
+    examples: Examples | None
 
     @classmethod
     def of(cls, blueprint: Blueprint) -> WorkerSpec:
@@ -65,6 +67,7 @@ class WorkerSpec:
             learning=blueprint.learning,
             checkpoint=blueprint.checkpoint,
             wrap_tool=blueprint.wrap_tool,
+            examples=blueprint.examples,
         )
 
     def build(self) -> Blueprint:
@@ -104,6 +107,7 @@ class WorkerSpec:
             self.learning,
             self.checkpoint,
             wrap_tool=self.wrap_tool,
+            examples=self.examples,
         )
 
     def _model(self, name: str) -> ModelSource:

@@ -21,6 +21,31 @@ class BadDemonstration(EpisodeError):
     """A demonstration cannot be played; a retry would not help."""
 
 
+def written_action(
+    action: DemonstratedAction, tool_format: ToolFormat | None, where: str
+) -> tuple[str, list[ToolCall]]:
+    """An action in a tool format, which must read in it the calls that it shows; and the calls that it reads.
+
+    Args:
+        where: names the action in errors.
+
+    Raises:
+        BadDemonstration: the format reads other calls, or the environment has none.
+    """
+    if tool_format is None:
+        if action.calls:
+            raise BadDemonstration(f"{where} calls a tool, and the environment has no tool format")
+        return action.text, []
+    text = tool_format.render_action(action.text, action.calls)
+    parsed = tool_format.parse(text)
+    if action.calls and (parsed.errors or parsed.calls != action.calls):
+        raise BadDemonstration(
+            f"{where} makes other calls in the run's tool format than it shows; use another env.format, or mend the "
+            "calls"
+        )
+    return text, parsed.calls
+
+
 class Demonstration:
     """The demonstration of one episode.
 
@@ -93,21 +118,11 @@ class Demonstration:
 
     def _text(self, action: DemonstratedAction) -> str:
         """The action in the run's tool format, which must read in it the calls that it shows."""
-        if self._format is None:
-            if action.calls:
-                raise BadDemonstration(f"{self._where} calls a tool, and the environment has no tool format")
-            return action.text
-        text = self._format.render_action(action.text, action.calls)
-        parsed = self._format.parse(text)
-        if action.calls and (parsed.errors or parsed.calls != action.calls):
+        text, calls = written_action(action, self._format, self._where)
+        if self._recorded and len(action.answers) != len(calls):
             raise BadDemonstration(
-                f"{self._where} makes other calls in the run's tool format than it shows; use another env.format, or "
-                "mend the calls"
-            )
-        if self._recorded and len(action.answers) != len(parsed.calls):
-            raise BadDemonstration(
-                f"{self._where} makes {len(parsed.calls)} calls, and {len(action.answers)} tool messages follow; give "
-                "each call one, or set algorithm.observations=tools"
+                f"{self._where} makes {len(calls)} calls, and {len(action.answers)} tool messages follow; give each "
+                "call one, or set algorithm.observations=tools"
             )
         self._answers = action.answers
         return text

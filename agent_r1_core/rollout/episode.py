@@ -110,9 +110,11 @@ class Episode:
         self.trajectory.segments = self._conversation.segments
         self._context = EpisodeContext(self._conversation, settings.context, world.max_tokens, world.lane, world.call)
         observation = await world.reset(task)
+        examples = self._add_examples(observation)
         if not await self._context.show(observation):
+            more = f" with {examples} examples before it" if examples else ""
             raise PromptTooLong(
-                f"the prompt of task {task.id} does not fit into env.max_tokens={world.max_tokens}; raise it"
+                f"the prompt of task {task.id}{more} does not fit into env.max_tokens={world.max_tokens}; raise it"
             )
         self._started = True
 
@@ -171,7 +173,7 @@ class Episode:
 
     @property
     def added(self) -> list[Message]:
-        """What the policy reads next that no environment said: the prompt for a summary, or its summary."""
+        """What the policy reads next that no environment said: examples, the prompt for a summary, or its summary."""
         return self._context.added
 
     def fail(self, error: Exception) -> None:
@@ -186,6 +188,20 @@ class Episode:
         """Close the environment and record the episode's time."""
         self.trajectory.seconds = time.perf_counter() - self._begun
         await self._world.close()
+
+    def _add_examples(self, first: Observation) -> int:
+        """Put the examples of the run before the task; returns how many there are.
+
+        Raises:
+            ConfigError: one of them cannot be written in the run's tool format.
+        """
+        examples, trajectory = self._settings.examples, self.trajectory
+        if examples is not None:
+            chosen = examples.before(trajectory.task, first.messages)
+            control = self._shared.tokenizer.control
+            self._context.examples = examples.messages(chosen, self._settings.tool_format, control)
+            trajectory.examples = len(chosen)
+        return trajectory.examples
 
     async def _step(self, turn: Turn, generation: Generation) -> None:
         """Let the environment answer an action, score the turn, and go on or end."""

@@ -37,18 +37,20 @@ class EpisodeContext:
             call: calls a method of the strategy within the episode's time-out, and makes plain data of its answer.
         """
         self.conversation = conversation
+        self.examples: list[Message] = []
+        """Stand behind the system message wherever the conversation begins."""
         self.summary: SummaryRequest | None = None
         """The summary that the policy is to write now."""
         self.shown = Observation()
         """What is new to the policy since its last action."""
         self.added: list[Message] = []
-        """What of it the environment did not say: the prompt for a summary, or the summary."""
+        """What of it the environment did not say: the examples, the prompt for a summary, or the summary."""
         self._strategy = strategy
         self._max_tokens = max_tokens
         self._lane = lane
         self._call = call
         self._opening: int | None = None
-        """How many messages the first observation had."""
+        """How many messages the conversation began with: the first observation, and the examples."""
         self._state_key: str | None = None
         """Of the observation that a summary is to hold."""
 
@@ -81,17 +83,26 @@ class EpisodeContext:
 
     async def close_with(self, last: Observation, bootstrap: bool) -> None:
         """Append what follows the last action, if it fits."""
+        messages = self._behind_examples(last.messages) if last.new_context else last.messages
         close = partial(self.conversation.close_with, continues=bootstrap, new_context=last.new_context)
-        await self._run(partial(close, last.messages, self._max_tokens), last.messages)
+        await self._run(partial(close, messages, self._max_tokens), messages)
 
     async def _begin(self, seen: Observation) -> bool:
+        first = self._opening is None
+        begins = first or seen.new_context
+        messages = self._behind_examples(seen.messages) if begins else seen.messages
         observe = partial(self.conversation.observe, new_context=seen.new_context)
-        if not await self._run(partial(observe, seen.messages, self._max_tokens - 1), seen.messages):
+        if not await self._run(partial(observe, messages, self._max_tokens - 1), messages):
             return False
-        if seen.new_context or self._opening is None:
-            self._opening = len(seen.messages)
-        self.shown, self.added = seen, []
+        if begins:
+            self._opening = len(messages)
+        self.shown, self.added = seen, self.examples if first else []
         return True
+
+    def _behind_examples(self, messages: list[Message]) -> list[Message]:
+        """The messages that begin a conversation, with the examples behind their system message."""
+        system = next((n for n, one in enumerate(messages) if one["role"] != "system"), len(messages))
+        return [*messages[:system], *self.examples, *messages[system:]]
 
     async def _rewrite(self, messages: Sequence[Message], shown: Observation) -> bool:
         job = partial(self.conversation.rewrite, messages, self._max_tokens - 1)

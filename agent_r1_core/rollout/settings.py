@@ -12,6 +12,7 @@ from agent_r1_core.contracts.reward import SCORE_TIMEOUT, RewardFn
 from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.rollout.examples import Examples
 from agent_r1_core.rollout.tool_runner import ToolRunner
 
 
@@ -52,6 +53,8 @@ class RolloutSettings:
     tool_format: ToolFormat | None = None
     context: ContextStrategy | None = None
     """What the policy reads; None: everything."""
+    examples: Examples | None = None
+    """What stands before every task; None: nothing."""
     rewards: Sequence[WeightedReward] = ()
     tool_rewards: Mapping[str, ToolReward] = field(default_factory=dict)
     """By tool; a tool that is missing here counts as it is."""

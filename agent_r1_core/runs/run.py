@@ -7,6 +7,7 @@
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent; policy, trainer's state, place in the tasks
     evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
+    examples.json                            where the examples before every task come from, with their SHA-256
     evaluations/*.json, *.jsonl              score, n, interval, scorer, settings; what each episode was scored by
     evaluations/*.parquet                    the first episodes of each evaluation set, token by token
     model_files/                             tokenizer and whatever else belongs to the model, but weights
@@ -195,6 +196,12 @@ class Run(RunReader):
         """Record which tasks are evaluated and which are held out of training."""
         self._writable()
         write_json(self.path / "evaluation_tasks.json", tasks.to_json())
+
+    def write_examples(self, facts: Mapping[str, Any] | None) -> None:
+        """Record which examples stand before every task; nothing if there are none."""
+        self._writable()
+        if facts is not None:
+            write_json(self.path / "examples.json", dict(facts))
 
     def write_evaluation(
         self,

@@ -188,6 +188,11 @@ class RunReader:
         except (KeyError, TypeError, AttributeError) as error:
             raise damaged_file(path) from error
 
+    def examples(self) -> dict[str, Any] | None:
+        """Which examples stand before every task; None if there are none."""
+        path = self.path / "examples.json"
+        return _parsed(path, self._text(path.name), dict) if path.is_file() else None
+
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """All evaluations by name, ordered by step."""
         files = self.path.glob("evaluations/*.json")

@@ -34,7 +34,8 @@ def columns() -> dict[str, Any]:
         **dict.fromkeys(NUMBERS, pa.list_(real)),
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
-        "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "turn_count": small, "tool_errors": small,
+        "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "examples": small,
+        "turn_count": small, "tool_errors": small,
     }  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> d
     """
     task, segments = trajectory.task, trajectory.segments
     about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
-    row = {name: getattr(trajectory, name) for name in (*_PLAIN, "baseline", "demonstrated")} | {
+    row = {name: getattr(trajectory, name) for name in (*_PLAIN, "baseline", "demonstrated", "examples")} | {
         "step": step,
         "task_id": task.id,
         "status": trajectory.status.value,
@@ -110,6 +111,7 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         rewards=json.loads(row["rewards"]),
         baseline=bool(row.get("baseline")),  # files written before there were any lack it
         demonstrated=row.get("demonstrated"),  # likewise
+        examples=row.get("examples") or 0,
         **{name: row[name] for name in _PLAIN},
     )
 

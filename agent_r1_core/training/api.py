@@ -220,6 +220,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: 
             with recorder.recording(run, "started", 0):
                 run.keep_model_files(assembly.model.folder)
                 run.write_evaluation_tasks(assembly.evaluation_tasks)
+                run.write_examples(assembly.sampling.get("examples"))
                 run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
                 recorder.end(*fit_run(assembly, run, recorder, site))
         except Exception:
@@ -252,6 +253,7 @@ def _go_on(run: Run, resolved: ResolvedConfig, recorder: Recorder, site: Site) -
     assembly, done = reassemble(run, resolved, recorder, site)
     run.keep_model_files(assembly.model.folder)
     run.write_evaluation_tasks(assembly.evaluation_tasks)
+    run.write_examples(assembly.sampling.get("examples"))
     run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
     steps = assembly.config.training.steps
     if done < steps:

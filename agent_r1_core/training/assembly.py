@@ -15,6 +15,7 @@ from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.training.blueprint import Blueprint
 from agent_r1_core.training.checkpointing import load_task_order
+from agent_r1_core.training.components import make_examples
 from agent_r1_core.training.hardware import Hardware, apply
 from agent_r1_core.training.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.training.model_source import ModelSource, find_model, model_shape, refuse_code
@@ -27,6 +28,7 @@ from agent_r1_core.work import working
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
+    from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
     from agent_r1_core.trajectory import Task
@@ -57,6 +59,8 @@ class Assembly:
     trackers: list[Tracker]
     sets: dict[str, TaskSet]
     """The loaded task sets by name."""
+    examples: Examples | None
+    """What stands before every task."""
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
@@ -90,6 +94,11 @@ class Assembly:
         return [split for name, split in self.splits.items() if name != TRAIN]
 
     @property
+    def conditions(self) -> list[str]:
+        """What a reader of a score must know."""
+        return [] if self.examples is None else [self.examples.describe()]
+
+    @property
     def sampling(self) -> dict[str, Any]:
         """The sampling settings that a report states (LAW 12)."""
         env = self.config.env.config
@@ -98,6 +107,7 @@ class Assembly:
             "max_turns": env.max_turns,
             "max_tokens": env.max_tokens,
             "context": self.config.context.model_dump(),
+            **({} if self.examples is None else {"examples": self.examples.to_json()}),
             "seed": self.config.seed,
             "dtype": self.hardware.dtype,
             "deterministic": self.config.deterministic,
@@ -178,8 +188,11 @@ def assemble(
         _check_demonstrations(resolved, sets[TRAIN])
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
+    examples = make_examples(resolved)
+    if examples is not None:
+        note(examples.describe())
     rollouts, learner = site.make_roles(
-        Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool)
+        Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool, examples)
     )
     return Assembly(
         resolved=resolved,
@@ -191,6 +204,7 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         sets=sets,
+        examples=examples,
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
     )

@@ -9,6 +9,7 @@ from agent_r1_core.errors import LearnerLost, RunError
 from agent_r1_core.runs.call_log import CallLog
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.resume import (
+    check_examples,
     choose_checkpoint,
     hardware_choices,
     held_out_by,
@@ -108,6 +109,7 @@ def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Sit
         site=site,
         note=listener.note,
     )
+    check_examples(run, assembly.examples, done)
     tell_repeated(run, done, listener.note)
     run.truncate_after(done)  # only now is it sure that the checkpoint can be used
     return assembly, done

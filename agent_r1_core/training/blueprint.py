@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.training.hardware import Hardware
     from agent_r1_core.training.mixture import TaskSet
@@ -38,6 +39,8 @@ class Blueprint:
     """The task sets that are loaded already."""
     wrap_tool: Callable[[Tool], Tool] | None = None
     """Wraps every tool."""
+    examples: Examples | None = None
+    """What stands before every task."""
 
     @property
     def policy_folder(self) -> Path:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
+from agent_r1_core.errors import ConfigError, TaskError
 from agent_r1_core.rollout import ToolReward, ToolRunner, WeightedReward
+from agent_r1_core.rollout.examples import Examples
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -132,3 +134,20 @@ def make_context(resolved: ResolvedConfig) -> ContextStrategy:
     """The strategy that chooses what the policy reads."""
     strategy: ContextStrategy = resolved.make("context", resolved.config.context)
     return strategy
+
+
+def make_examples(resolved: ResolvedConfig) -> Examples | None:
+    """The examples that `env.examples` names; None if it names none.
+
+    Raises:
+        ConfigError: the file cannot be read as conversations.
+    """
+    env = resolved.config.env.config
+    if env.examples is None:
+        return None
+    conversations: Any = resolved.registry.load("tasks", "conversations").cls
+    try:
+        tasks = conversations(conversations.Config(path=env.examples)).load()
+    except TaskError as error:
+        raise ConfigError(f"env.examples cannot be read: {error}") from None
+    return Examples(env.examples, tuple(tasks), env.max_examples)

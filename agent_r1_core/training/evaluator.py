@@ -69,7 +69,8 @@ def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
         split.name: Prepared(
             split.tasks,
             assembly.rollouts.tools(split.name),
-            provenance=provenance_in_training(assembly, split, step),
+            assembly.conditions,
+            provenance_in_training(assembly, split, step),
         )
         for split in assembly.evaluation
     }
@@ -184,6 +185,8 @@ def _check(plan: EvaluationPlan) -> None:
 
 
 def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
+    """Without examples, too, which show how tools are called."""
+    resolved = resolved.replace({"env.examples": None, "env.max_examples": None})
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
 
 
@@ -195,7 +198,7 @@ async def _stated(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Pre
 
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
     """What the plan asks of a set."""
-    conditions = [*plan.conditions, *assembly.model.chosen_among(split.tasks)]
+    conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(split.tasks)]
     tools = assembly.rollouts.tools(split.name)
     if plan.baseline is None:
         return Prepared(split.tasks, tools, conditions)

@@ -49,7 +49,7 @@ def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     resolved, tokenizer = blueprint.resolved, blueprint.tokenizer
     engine = resolved.make("engine", resolved.config.engine)
     stages = {
-        name: make_stage(name, blueprint.sets, resolved, engine, tokenizer, blueprint.wrap_tool)
+        name: make_stage(name, blueprint.sets, resolved, engine, tokenizer, blueprint.wrap_tool, blueprint.examples)
         for name in blueprint.stages
     }
     return LocalRollouts(engine, stages, blueprint.engine_model())

@@ -25,6 +25,7 @@ from agent_r1_core.runs.run import Run
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.plugins import Registry
+    from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
 
 CHANGEABLE = (
@@ -179,6 +180,20 @@ def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Chec
             )
             return earlier
     return checkpoint
+
+
+def check_examples(run: Run, examples: Examples | None, done: int) -> None:
+    """Refuse to go on after step `done` with other examples than before.
+
+    Raises:
+        RunError: the file has changed since the run began.
+    """
+    recorded = run.examples() if done else None
+    if examples is not None and done and recorded != examples.to_json():
+        raise RunError(
+            f"{examples.file} (env.examples) holds other conversations than when run {run.path} began, as its "
+            "examples.json says; restore the file"
+        )
 
 
 def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> None:

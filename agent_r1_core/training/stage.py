@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.engine import Engine
+    from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.training.mixture import TaskSet
 
 
@@ -41,6 +42,7 @@ def make_stage(
     engine: Engine,
     tokenizer: ChatTokenizer,
     wrap_tool: Callable[[Tool], Tool] | None,
+    examples: Examples | None,
 ) -> Stage:
     """The stage of the task set `name`, with a collector over the shared engine.
 
@@ -55,6 +57,7 @@ def make_stage(
         tools=tools,
         tool_format=make_tool_format(resolved),
         context=make_context(resolved),
+        examples=examples,
         rewards=make_rewards(resolved),
         tool_rewards=make_tool_rewards(resolved),
         max_episodes=options.max_episodes,

@@ -12,6 +12,13 @@ Invoke = Callable[..., Any]
 Changed = Callable[..., list[str]]
 
 
+SHOWN = (
+    '{"messages": [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": null, "tool_calls": '
+    '[{"function": {"name": "calculator", "arguments": {"expression": "1+1"}}}]}]}\n'
+)
+NARRATION = ("tasks.eval is", "writing to ", "examples before every task: ")
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -41,6 +48,10 @@ def files(folder: Path) -> dict[str, bytes]:
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
         ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
         ("default", ["stray"], 2, "argument 'stray' is not an override; write KEY=VALUE"),
+        ("calculator", ["env.max_examples=2"], 2, "has no effect here: env.examples names no file; remove it"),
+        ("calculator", ["env.examples=gone.jsonl"], 2, "/gone.jsonl; give the path of an existing file"),
+        ("calculator", ["env.examples=cut.jsonl"], 2, "line 2 of "),
+        ("calculator", ["env.examples=shown.jsonl"], 2, "makes 1 calls, and 0 tool messages follow; give"),
         ("ppo", [], 2, "ppo.yaml, line 13) is 2 and must be below training.steps=2; change one of them"),
     ],
 )  # fmt: skip
@@ -48,12 +59,14 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
     agent_r1: Invoke, changed: Changed, tmp_path: Path, recipe: str, overrides: list[str], code: int, sentence: str
 ) -> None:
     (tmp_path / "empty.json").write_text("[]")
+    (tmp_path / "shown.jsonl").write_text(SHOWN)
+    (tmp_path / "cut.jsonl").write_text(SHOWN + SHOWN[:60])
     (tmp_path / "broken.py").write_text("import no_such_module")
     before = files(tmp_path)
     drop = ("tasks.eval.size",) if recipe == "hotpotqa-tiny" else ()
     done = agent_r1("train", recipe, *changed(*overrides, drop=drop))
     assert done.exit_code == code, done.stderr
-    errors = [line for line in done.stderr.splitlines() if not line.startswith(("tasks.eval is", "writing to "))]
+    errors = [line for line in done.stderr.splitlines() if not line.startswith(NARRATION)]
     assert len(errors) == 1, done.stderr
     assert errors[0].startswith("error: ")
     assert sentence in errors[0]

@@ -108,6 +108,21 @@ def test_a_question_of_ones_own(agent_r1: Command) -> None:
     assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
 
 
+def test_a_player_reads_the_examples_that_the_policy_would_read(agent_r1: Command, tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
+    said = "/calculator 6 * 7\n<answer>42</answer>\n"
+    assert agent_r1(*asked, input=said).exit_code == 0
+    assert "[example]" not in agent_r1(*asked, f"env.examples={file}", input=said).stdout
+    asked[3] = "What is 7 * 6?"
+    done = agent_r1(*asked, f"env.examples={file}", "env.max_examples=1", input=said)
+    assert done.exit_code == 0, done.stderr
+    assert "[example] [user] What is 6 * 7?\n[example] [assistant] <tool_call>" in done.stdout
+    assert "[example] [tool calculator] 42\n[example] [assistant] <answer>42</answer>\n" in done.stdout
+    assert "as conversation 3" in done.stderr
+    assert "6 * 7" not in json.loads(file.read_text().splitlines()[2])["messages"][0]["content"]
+
+
 def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, tmp_path: Path) -> None:
     file = tmp_path / "shown.jsonl"
     file.write_text('{"messages": []}')  # somebody's own line, without an end

@@ -27,6 +27,7 @@ EPISODE = "agent_r1_core/rollout/episode.py"
 CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
 DEMONSTRATION = "agent_r1_core/rollout/demonstration.py"
+EXAMPLES = "agent_r1_core/rollout/examples.py"
 WRITTEN = "agent_r1_core/rollout/written_conversation.py"
 PLAN = "agent_r1_core/rollout/plan.py"
 WORLD = "agent_r1_core/rollout/world.py"
@@ -209,6 +210,32 @@ MUTATIONS: tuple[Mutation, ...] = (
         "return self.action_mask & ~self.demonstrated[:, None]",
         "return self.action_mask",
         "nobody_pretends",
+    ),
+    Mutation(
+        1,
+        "examples-are-credited",
+        CONTEXT,
+        "            self._opening = len(messages)\n",
+        "            self._opening = len(messages)\n"
+        "            opened = self.conversation.segments[-1]\n"
+        "            opened.mask = [int(bool(self.examples))] * len(opened.ids)\n",
+        "a_prompt_of_the_same_messages",
+    ),
+    Mutation(
+        1,
+        "examples-forge-control-ids",
+        EXAMPLES,
+        'yield {"role": "user", "content": task.prompt}',
+        'yield {"role": "user", "content": control.spoken(task.prompt)}',
+        "a_prompt_of_the_same_messages",
+    ),
+    Mutation(
+        1,
+        "examples-give-their-task-away",
+        EXAMPLES,
+        "if not _same(one, task, seen)]",
+        "if True]",
+        "no_example_asks",
     ),
     Mutation(
         1,

@@ -43,13 +43,16 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def spec(tmp_path: Path, file: Path) -> WorkerSpec:
     site = Watched()
-    assemble(load_config("default", overrides(tmp_path, 1), plugins=[file]), site=site)
+    (file.parent / "shown.jsonl").write_text('{"messages": [{"role": "user", "content": "0?"}, {"role": "assistant"}]}')
+    changed = {"env__examples": file.parent / "shown.jsonl"}
+    assemble(load_config("default", overrides(tmp_path, 1, **changed), plugins=[file]), site=site)
     sent: WorkerSpec = pickle.loads(pickle.dumps(WorkerSpec.of(site.blueprint)))
     return sent
 
 
 def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file: Path) -> None:
-    file.unlink()  # the other machine has no such file
+    file.unlink()  # the other machine has no such files
+    (file.parent / "shown.jsonl").unlink()
     blueprint = spec.build()
     changed = {**spec.config, "plugins": blueprint.resolved.dump()["plugins"]}
     assert blueprint.resolved.dump() | {"sources": {}} == changed | {"sources": {}}
@@ -57,6 +60,7 @@ def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file
     assert placed != file
     assert placed.read_text() == REWARD
     assert blueprint.stages == ("train", "eval")
+    assert [task.prompt for task in blueprint.examples.tasks] == ["0?"]
     assert blueprint.resolved.make("reward", blueprint.resolved.config.rewards[0]).name == "vowels"
 
 
