@@ -41,7 +41,8 @@ def _obey(process: int, seconds: float) -> None:
     """End the process when the training process says so or is gone, which the process notices, too, and may close."""
     if not os.read(0, 1):
         time.sleep(seconds)
-    os.kill(process, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+        os.kill(process, signal.SIGKILL)
 
 
 def _end_all(process: int) -> None:
