@@ -101,7 +101,7 @@ class Seat:
         )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
         scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        texts = ToolTexts(tokenizer.control.protect_all, settings.tool_format)
+        texts = ToolTexts(tokenizer, settings.tool_format)
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads, texts)
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
         episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
