@@ -12,9 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from agent_r1_core.contracts.engine import Request
 
+_BLOCK, _SMALL = 128, 4096
+"""Ids of a block; largest vocabulary that is searched as a whole."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -66,27 +69,43 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
     if any(temperature not in (0.0, 1.0) for temperature in temperatures):
         divisors = torch.tensor([temperature or 1.0 for temperature in temperatures], device=logits.device)
         logits = logits / divisors[:, None]
-    logits = logits - logits.amax(-1, keepdim=True)
-    normaliser = logits.logsumexp(-1)
+    probabilities = logits.softmax(-1)
+    total = probabilities.sum(-1)  # 1 but for rounding: softmax adds up a large vocabulary less exactly
     greedy = [temperature == 0.0 for temperature in temperatures]
     if all(greedy):
         chosen = logits.argmax(-1)
     else:
-        chosen = _draw(logits, normaliser, requests, positions)
+        chosen = _draw(probabilities, requests, positions)
         if any(greedy):
             chosen = torch.where(torch.tensor(greedy, device=logits.device), logits.argmax(-1), chosen)
-    logprobs = logits.gather(1, chosen[:, None])[:, 0] - normaliser
+    logprobs = (probabilities.gather(1, chosen[:, None])[:, 0] / total).log()
     return chosen.tolist(), logprobs.tolist()
 
 
-def _draw(logits: Tensor, normaliser: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> Tensor:
-    """Ids [rows] by inversion of the cumulative distribution, summed in float64."""
-    probabilities = (logits - normaliser[:, None]).exp()
+def _draw(probabilities: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> Tensor:
+    """Ids [rows] by inversion of the cumulative distribution, summed in float64: in a large vocabulary first of blocks
+    of ids, then within one block."""
     for row, request in enumerate(requests):
         sampling = request.sampling
         if sampling.top_k > 0 or sampling.top_p < 1.0:
             probabilities[row] = keep_likely(probabilities[row], sampling.top_k, sampling.top_p)
-    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
-    numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions)).to(logits.device)
+    numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions)).to(probabilities.device)
+    rows, vocabulary = probabilities.shape
+    if vocabulary <= _SMALL:
+        return _invert(probabilities.double(), numbers)[0]
+    short = -vocabulary % _BLOCK
+    blocks = (pad(probabilities, (0, short)) if short else probabilities).view(rows, -1, _BLOCK)
+    block, rest = _invert(blocks.sum(-1).double(), numbers)
+    place, _ = _invert(blocks[torch.arange(rows, device=block.device), block].double(), rest)
+    return (block * _BLOCK + place).clamp_(max=vocabulary - 1)
+
+
+def _invert(weights: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """For numbers [rows] in [0, 1): where the cumulative sum of the weights [rows, n] passes that share of their total,
+    and which share of the weight there is below it, again in [0, 1)."""
+    cumulative = weights.cumsum(-1)
     targets = numbers[:, None] * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp_(max=logits.shape[1] - 1)
+    places = torch.searchsorted(cumulative, targets, right=True).clamp_(max=weights.shape[1] - 1)
+    own = weights.gather(1, places)
+    below = targets - (cumulative.gather(1, places) - own)
+    return places[:, 0], (below / own).clamp_(0.0, 1.0 - 2.0**-48)[:, 0]

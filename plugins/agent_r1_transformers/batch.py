@@ -183,6 +183,7 @@ class RunningBatch:
 
     def renew(self, version: int) -> None:
         """After a change of weights: drop all caches and read the running rows' contexts again."""
+        self._decoder.renew()
         self.parking.clear()
         rows, self.rows = self.rows, []
         self._prefixes = Prefixes()

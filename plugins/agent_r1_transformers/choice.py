@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +13,7 @@ from agent_r1_core.engines.module import vocabulary_size
 from agent_r1_transformers.decoder import Decoder, SlotDecoder, WholeDecoder, last_logits
 from agent_r1_transformers.hugging import CachedDecoder, layer_shapes
 from agent_r1_transformers.lean import LeanDecoder, suits
+from agent_r1_transformers.linear import packs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,7 +33,8 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
     if shapes is not None:
         factories: list[Callable[[], SlotDecoder]] = [lambda: CachedDecoder(module, shapes)]
         if suits(module) and len(set(shapes)) == 1:
-            factories.insert(0, lambda: LeanDecoder(module, shapes))
+            packed = [True, False] if packs(module) else [False]
+            factories = [*(partial(LeanDecoder, module, shapes, packed=one) for one in packed), *factories]
         for make_decoder in factories:
             try:
                 decoder = make_decoder()

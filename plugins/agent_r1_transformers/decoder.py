@@ -34,6 +34,9 @@ class Decoder:
         first `trunk` ids, not the last one, are the same in all contexts."""
         raise NotImplementedError
 
+    def renew(self) -> None:
+        """The module's weights have changed; keys and values in the cache are void."""
+
 
 class SlotDecoder(Decoder):
     """Base of decoders that keep keys and values: prepares ids, positions and mask for one forward pass."""

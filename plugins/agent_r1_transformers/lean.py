@@ -1,8 +1,8 @@
 """Computes Llama-like models (Llama, Qwen2, Qwen3) directly, in few large operations, so that small models are fast.
 
-The module's own parameters become views of fused matrices, so nothing is stored twice and new weights copied into the
-module take effect here at once. Attention folds the query heads that share a key head into rows, which avoids repeating
-keys. Formulas and precision are those of the transformers modules; the engine checks the agreement at start.
+The module's own parameters become views of fused matrices (linear.py). Attention folds the query heads that share a key
+head into rows, which avoids repeating keys. Formulas and precision are those of the transformers modules; the engine
+checks the agreement at start.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
+from agent_r1_transformers.linear import Linear
 from agent_r1_transformers.trunk import attend_along_trunk, trunk_pays
 
 if TYPE_CHECKING:
@@ -37,63 +38,55 @@ def suits(module: PreTrainedModel) -> bool:
     )
 
 
-def fuse(layers: list[nn.Linear]) -> tuple[Tensor, Tensor | None]:
-    """One weight and bias for several linear layers with one input; the layers' parameters become views of them."""
-    weight = torch.cat([layer.weight.data for layer in layers])
-    biases = [layer.bias for layer in layers]
-    bias = None if biases[0] is None else torch.cat([layer_bias.data for layer_bias in biases])
-    start = 0
-    for layer in layers:
-        stop = start + layer.out_features
-        layer.weight.data = weight[start:stop]
-        if bias is not None:
-            layer.bias.data = bias[start:stop]
-        start = stop
-    return weight, bias
-
-
 @dataclass(frozen=True)
 class _Layer:
     norm: nn.Module
-    qkv: tuple[Tensor, Tensor | None]
+    qkv: Linear
     query_norm: nn.Module | None
     key_norm: nn.Module | None
-    out: nn.Linear
+    out: Linear
     mlp_norm: nn.Module
-    gate_up: tuple[Tensor, Tensor | None]
-    down: nn.Linear
+    gate_up: Linear
+    down: Linear
 
 
 class LeanDecoder(SlotDecoder):
     """Computes the model from its parameters."""
 
-    def __init__(self, module: PreTrainedModel, shapes: list[LayerShape]) -> None:
+    def __init__(self, module: PreTrainedModel, shapes: list[LayerShape], packed: bool) -> None:
+        """`packed`: hold the weights in oneDNN's layout as well."""
         super().__init__(module.device)
         self.cache = RowCache(shapes, module.dtype, module.device)
         model: Any = module.model
         self._embed = model.embed_tokens
         self._rotary = model.rotary_emb
         self._norm = model.norm
-        self._head: Any = module.get_output_embeddings()
+        self._head = Linear(module.get_output_embeddings(), packed=packed)
         self._key_heads = shapes[0].heads
         self._width = shapes[0].key_width
         self._heads = module.config.num_attention_heads
-        self._layers = [self._layer(layer) for layer in model.layers]
+        self._layers = [self._layer(layer, packed) for layer in model.layers]
         self._cos = self._sin = torch.empty(0, self._width, dtype=module.dtype, device=module.device)
 
     @staticmethod
-    def _layer(layer: Any) -> _Layer:
+    def _layer(layer: Any, packed: bool) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
         return _Layer(
             norm=layer.input_layernorm,
-            qkv=fuse([attention.q_proj, attention.k_proj, attention.v_proj]),
+            qkv=Linear(attention.q_proj, attention.k_proj, attention.v_proj, packed=packed),
             query_norm=getattr(attention, "q_norm", None),
             key_norm=getattr(attention, "k_norm", None),
-            out=attention.o_proj,
+            out=Linear(attention.o_proj, packed=packed),
             mlp_norm=layer.post_attention_layernorm,
-            gate_up=fuse([mlp.gate_proj, mlp.up_proj]),
-            down=mlp.down_proj,
+            gate_up=Linear(mlp.gate_proj, mlp.up_proj, packed=packed),
+            down=Linear(mlp.down_proj, packed=packed),
         )
+
+    def renew(self) -> None:
+        for layer in self._layers:
+            for linear in (layer.qkv, layer.out, layer.gate_up, layer.down):
+                linear.renew()
+        self._head.renew()
 
     def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
         hidden = self._embed(ids)
@@ -107,7 +100,7 @@ class LeanDecoder(SlotDecoder):
                 self._store(index, layer, normed, cos, sin)
                 return None
             hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen, trunk)
-            gate, up = F.linear(layer.mlp_norm(hidden), *layer.gate_up).chunk(2, -1)
+            gate, up = layer.gate_up(layer.mlp_norm(hidden)).chunk(2, -1)
             hidden = hidden + layer.down(F.silu(gate) * up)
         return self._head(self._norm(hidden[:, -1]))
 
@@ -118,10 +111,7 @@ class LeanDecoder(SlotDecoder):
         return unseen.repeat(1, 1, self._heads // self._key_heads, 1)
 
     def _store(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor) -> None:
-        weight, bias = layer.qkv
-        start = self._heads * self._width
-        mixed = F.linear(x, weight[start:], None if bias is None else bias[start:])
-        key, value = mixed.view(*x.shape[:2], 2 * self._key_heads, self._width).chunk(2, 2)
+        _, key, value = self._qkv(layer, x)
         key = _rotate(key if layer.key_norm is None else layer.key_norm(key), cos, sin)
         self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
 
@@ -130,8 +120,7 @@ class LeanDecoder(SlotDecoder):
     ) -> Tensor:
         rows, new, _ = x.shape
         heads, key_heads = self._heads, self._key_heads
-        mixed = F.linear(x, *layer.qkv).view(rows, new, heads + 2 * key_heads, self._width)
-        query, key, value = mixed.split([heads, key_heads, key_heads], 2)
+        query, key, value = self._qkv(layer, x)
         if layer.query_norm is not None and layer.key_norm is not None:
             query, key = layer.query_norm(query), layer.key_norm(key)
         query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
@@ -143,6 +132,13 @@ class LeanDecoder(SlotDecoder):
             mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
+
+    def _qkv(self, layer: _Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values [rows, new, heads, width] each."""
+        heads, key_heads = self._heads, self._key_heads
+        mixed = layer.qkv(x).view(*x.shape[:2], heads + 2 * key_heads, self._width)
+        query, key, value = mixed.split([heads, key_heads, key_heads], 2)
+        return query, key, value
 
     def _angles(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines [rows, new, 1, width] of the rotary embedding."""

@@ -16,6 +16,7 @@ import pytest
 SCRIPTS = (
     "vs_trl",
     "rollout",
+    "real_model",
     "learner",
     "tool_calls",
     "startup",
@@ -41,6 +42,7 @@ SCRIPTS = (
 )
 QUICK = {
     "rollout": ("engines", "transformers", "turns"),
+    "real_model": ("update",),
     "learner": ("memory",),
     "tool_calls": ("tool_calls",),
     "startup": ("startup",),

@@ -304,7 +304,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "engine-computes-with-a-copy",
-        "plugins/agent_r1_transformers/lean.py",
+        "plugins/agent_r1_transformers/linear.py",
         "        layer.weight.data = weight[start:stop]\n",
         "",
         "gap_is_nothing",
@@ -313,9 +313,17 @@ MUTATIONS: tuple[Mutation, ...] = (
         2,
         "tied-output-weights-not-sent",
         "plugins/agent_r1_transformers/lean.py",
-        "        self._head: Any = module.get_output_embeddings()",
-        "        from copy import deepcopy\n\n        self._head: Any = deepcopy(module.get_output_embeddings())",
+        "Linear(module.get_output_embeddings(), packed=packed)",
+        "Linear(__import__('copy').deepcopy(module.get_output_embeddings()), packed=packed)",
         "gap_is_nothing",
+    ),
+    Mutation(
+        2,
+        "second-copy-of-the-weights-stays-old",
+        "plugins/agent_r1_transformers/batch.py",
+        "        self._decoder.renew()\n",
+        "",
+        "weights_stand_twice",
     ),
     Mutation(
         2,

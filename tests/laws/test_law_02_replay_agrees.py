@@ -94,6 +94,17 @@ def test_the_gap_is_nothing_before_and_after_an_update(
     assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
 
 
+@pytest.mark.parametrize("tie", [True, False])
+def test_the_gap_is_nothing_where_the_weights_stand_twice(
+    tmp_path: Path, tie: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of models of a real size do on a CPU, in an order of their own."""
+    monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
+    for metrics in asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), 0.7, 2)):
+        assert metrics["logprob_gap"] < 1e-4
+        assert metrics["prob_gap"] < 1e-4
+
+
 def test_the_gap_is_nothing_where_episodes_begin_alike(tmp_path: Path) -> None:
     """What they have in common is read once, and looked at once in a step."""
     first, second = asyncio.run(gaps(tiny_model_folder(tmp_path), 1.0, 1, samples=20, common=160))

@@ -32,6 +32,21 @@ def test_frequencies_follow_the_softmax_of_the_scaled_logits():
     assert logprobs[:50] == pytest.approx([float(expected[token]) for token in ids[:50]], abs=1e-6)
 
 
+def test_in_a_large_vocabulary_an_id_is_where_the_number_falls_in_the_cumulative_distribution():
+    """And never one that top-k excludes, though most blocks of ids are then empty."""
+    logits = 4 * torch.randn(64, 50_001, generator=torch.Generator().manual_seed(0))
+    exact = torch.log_softmax(logits.double(), -1)
+    cumulative = exact.exp().cumsum(-1)
+    numbers = torch.from_numpy(uniforms(range(64), [3] * 64))
+    expected = torch.searchsorted(cumulative, numbers[:, None] * cumulative[:, -1:], right=True)
+    ids, logprobs = choose(logits, [request(seed=seed) for seed in range(64)], [3] * 64)
+    assert ids == expected[:, 0].tolist()
+    assert logprobs == pytest.approx(exact.gather(1, expected)[:, 0].tolist(), abs=3e-6)
+    few, _ = choose(logits, [request(seed=seed, top_k=2) for seed in range(64)], [3] * 64)
+    likeliest = logits.topk(2).indices
+    assert all(token in two for token, two in zip(few, likeliest.tolist(), strict=True))
+
+
 def test_temperature_zero_takes_the_likeliest_and_reports_temperature_one():
     logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 0.0, 0.0]])
     ids, logprobs = choose(logits, [request(temperature=0.0), request(temperature=0.0)], [0, 0])

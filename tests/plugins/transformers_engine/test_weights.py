@@ -24,8 +24,12 @@ def changed(module):
     return other, {name: parameter.detach() for name, parameter in other.named_parameters()}
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", ["qwen2", "qwen2_untied", "llama", "gpt_neox", "mamba"])
-def test_log_probs_are_those_of_the_new_weights(kind, model, serving, prompts, logprobs_of):
+def test_log_probs_are_those_of_the_new_weights(kind, packed, model, serving, prompts, logprobs_of, monkeypatch):
+    """Also where the engine holds a second copy of them, as of models of a real size."""
+    if packed:
+        monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
     module, folder = model(kind)
     other, weights = changed(module)
 

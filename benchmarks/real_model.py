@@ -1,0 +1,249 @@
+"""How near is a real model's speed on this CPU to what the machine can do, in rollouts and updates?
+
+    python benchmarks/real_model.py MODEL_FOLDER
+    python benchmarks/real_model.py MODEL_FOLDER --llama-python PYTHON --gguf FILE
+
+Two tables. `rollout`: sampled tokens a second of each engine by episodes at once, in groups of 8 that share a random
+prompt of 150 ids; every episode samples 64 ids at temperature 1, whatever they are. `update`: the learner's forward and
+backward passes and step, on 8 groups of 8 with two turns; `tokens/s` counts all tokens of the episodes, shared or not.
+
+`limit` is what the machine could do: for each step the longer of two times, its products at the rate that torch reaches
+on large matrices, and the weights at the rate at which torch reads memory; contexts are read once for a group. Both
+rates are measured with the same threads between the other measurements, since all take turns. Limits and shares of them
+are in processor seconds, of all threads, which other work on the machine disturbs less than seconds; medians.
+
+llama.cpp runs where options name a Python with llama-cpp-python and a GGUF file of the same model. An engine that
+cannot start here is left out, and says why. Without a folder the bundled model is measured. A full run of a model with
+135 M parameters takes about half an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import report
+from peer_llama import Peer
+
+if TYPE_CHECKING:
+    from agent_r1_core.training.model_size import ModelSize
+
+for name, value in report.CALM.items():
+    os.environ.setdefault(name, value)
+
+GROUP, PROMPT, ACTION, OBSERVATION = 8, 150, 25, 40
+Times = dict[str, list[tuple[float, float]]]
+"""By what was measured: seconds, and processor seconds."""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    options = report.parser(__doc__, "real_model")
+    options.add_argument("model", nargs="?", type=Path, help="a Hugging Face folder of a Llama, Qwen2 or Qwen3")
+    options.add_argument("--only", choices=["rollout", "update"])
+    options.add_argument("--engines", nargs="+", default=["transformers", "vllm"])
+    options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--repeats", type=int, default=5, help="measurements in turn; medians are reported")
+    options.add_argument("--episodes", type=int, nargs="+", default=[1, 8, 32, 64])
+    options.add_argument("--new-tokens", type=int, default=64)
+    options.add_argument("--groups", type=int, default=8, help="groups of 8 episodes of the update")
+    options.add_argument("--llama-python", help="a Python with llama-cpp-python")
+    options.add_argument("--gguf", type=Path, help="the model as a GGUF file in float16 or float32")
+    options.set_defaults(device="cpu")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.engines, chosen.repeats, chosen.episodes, chosen.new_tokens = ["transformers"], 2, [1, 16], 8
+        chosen.groups = 2
+    if bool(chosen.llama_python) != bool(chosen.gguf):
+        options.error("llama.cpp needs both --llama-python PYTHON and --gguf FILE")
+    return chosen
+
+
+def prompts(episodes: int, seed: int, vocabulary: int) -> list[list[int]]:
+    """Random ids, the same for each episode of a group."""
+    rng = random.Random(seed)
+    own = [[rng.randrange(vocabulary) for _ in range(PROMPT)] for _ in range(-(-episodes // GROUP))]
+    return [own[episode // GROUP] for episode in range(episodes)]
+
+
+def timed(times: Times, what: str, work: Callable[[], object]) -> None:
+    """Add how long the work takes in this process."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    work()
+    times.setdefault(what, []).append((time.perf_counter() - begun, time.process_time() - cpu))
+
+
+@dataclass
+class Machine:
+    """What torch can do here, in work of a fixed size."""
+
+    dtype: str
+    bytes_read: int = 2**28
+    side: int = 1024
+    products: int = 8
+
+    def measure(self, times: Times) -> None:
+        """Time reading memory, and a product of large matrices."""
+        import torch
+
+        read = torch.ones(self.bytes_read // 4)
+        left, right = (torch.ones(self.side, self.side, dtype=getattr(torch, self.dtype)) for _ in range(2))
+        with torch.inference_mode():
+            timed(times, "reading", lambda: read.amax())
+            timed(times, "products", lambda: [left @ right for _ in range(self.products)])
+
+    def rates(self, times: Times) -> list[tuple[float, float]]:
+        """Bytes and FLOPs a processor second, measurement by measurement."""
+        flops = 2 * self.side**3 * self.products
+        pairs = zip(times["reading"], times["products"], strict=True)
+        return [(self.bytes_read / read, flops / product) for (_, read), (_, product) in pairs]
+
+
+def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, rates: tuple[float, float]) -> float:
+    """Processor seconds."""
+    bandwidth, rate = rates
+    weights = size.parameters - size.root + size.head
+    attention = 4 * size.layers * size.heads * size.head_size
+    step = episodes * (2 * weights + attention * (PROMPT + options.new_tokens / 2))
+    read = weights * (4 if options.dtype == "float32" else 2)
+    context = PROMPT * (2 * (size.parameters - size.root) + attention * PROMPT / 2) * -(-episodes // GROUP)
+    return context / rate + options.new_tokens * max(step / rate, read / bandwidth)
+
+
+def update_flops(size: ModelSize, groups: int) -> float:
+    """Of forward and backward passes, each token computed once: a group shares its prompt."""
+    own = 2 * ACTION + OBSERVATION
+    tokens, actions = groups * (PROMPT + GROUP * own), groups * GROUP * 2 * ACTION
+    seen = groups * (PROMPT**2 / 2 + GROUP * own * (PROMPT + own / 2))
+    attention = 4 * size.layers * size.heads * size.head_size * seen
+    return 3.0 * (2 * (size.parameters - size.root) * tokens + 2 * size.head * actions + attention)
+
+
+async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
+    """The table of the engines."""
+    from agent_r1_core import Request, Sampling
+    from agent_r1_core.contracts.engine import EngineModel
+    from agent_r1_core.errors import AgentR1Error
+    from agent_r1_core.plugins import Registry
+
+    machine, times, sampling = Machine(options.dtype), Times(), Sampling(max_new_tokens=options.new_tokens)
+    engines: dict[str, Any] = {}
+    for name in options.engines:
+        engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)}, "engine")
+        try:
+            await engine.start(EngineModel(folder=str(options.model), dtype=options.dtype))
+            engines[name] = engine
+        except AgentR1Error as error:
+            print(f"{name} is left out: {error}", flush=True)
+    llama = None
+    if options.gguf:
+        room = max(options.episodes), PROMPT + options.new_tokens
+        llama = Peer(options.llama_python, options.gguf, *room, options.threads)
+    for repeat in range(options.repeats + 1):
+        if repeat == 1:
+            times.clear()  # the first warms up
+        machine.measure(times)
+        for episodes in options.episodes:
+            contexts = prompts(episodes, 1000 * repeat + episodes, vocabulary)
+            requests = [Request(tuple(ids), sampling, seed=number) for number, ids in enumerate(contexts)]
+            for name, engine in engines.items():
+                begun, cpu = time.perf_counter(), time.process_time()
+                await engine.generate_batch(requests)
+                took = time.perf_counter() - begun, time.process_time() - cpu
+                times.setdefault(f"{name}/{episodes}", []).append(took)
+            if llama is not None:
+                times.setdefault(f"llama.cpp/{episodes}", []).append(llama.generate(contexts, options.new_tokens))
+    for engine in engines.values():
+        await engine.close()
+    if llama is not None:
+        llama.close()
+    rows: list[dict[str, Any]] = []
+    for episodes in options.episodes:
+        limits = [rollout_limit(size, episodes, options, rates) for rates in machine.rates(times)]
+        sampled = float(episodes * options.new_tokens)
+        row: dict[str, Any] = {"episodes": episodes, "limit tokens/cpu s": sampled / statistics.median(limits)}
+        for name in (*engines, *(["llama.cpp"] if llama else [])):
+            own = times[f"{name}/{episodes}"]
+            row[f"{name} tokens/s"] = sampled / statistics.median(wall for wall, _ in own)
+            row[f"{name} tokens/cpu s"] = sampled / statistics.median(cpu for _, cpu in own)
+            row[f"{name} share"] = _share(limits, own)
+        rows.append(row)
+    return rows
+
+
+def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
+    """The table of the learner."""
+    from rollout import make_learner
+
+    from agent_r1_core import Group
+    from agent_r1_core.testing import make_task, make_trajectory
+
+    rng, groups = random.Random(0), []
+    for number, prompt in enumerate(prompts(GROUP * options.groups, 0, vocabulary)[::GROUP]):
+        task, own = make_task(f"task-{number}"), []
+        for sample in range(GROUP):
+            first, seen, second = (rng.choices(range(vocabulary), k=k) for k in (ACTION, OBSERVATION, ACTION))
+            pairs = [(prompt, first), (seen, second)]
+            own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
+        groups.append(Group(task, own))
+    learner = make_learner(options.model, options)
+    machine, times = Machine(options.dtype), Times()
+    for repeat in range(options.repeats + 1):
+        if repeat == 1:
+            times.clear()
+        machine.measure(times)
+        timed(times, "update", lambda: learner.update(groups, 1))
+    flops, own_times = update_flops(size, options.groups), times["update"]
+    limits = [flops / rate for _, rate in machine.rates(times)]
+    seconds = statistics.median(wall for wall, _ in own_times)
+    tokens = GROUP * options.groups * (PROMPT + 2 * ACTION + OBSERVATION)
+    return [
+        {
+            "tokens": tokens,
+            "s": seconds,
+            "tokens/s": tokens / seconds,
+            "GFLOP/cpu s": flops / statistics.median(cpu for _, cpu in own_times) / 1e9,
+            "limit GFLOP/cpu s": flops / statistics.median(limits) / 1e9,
+            "share": _share(limits, own_times),
+        }
+    ]
+
+
+def _share(limits: list[float], times: list[tuple[float, float]]) -> float:
+    return statistics.median(limit / cpu for limit, (_, cpu) in zip(limits, times, strict=True))
+
+
+def main() -> None:
+    options = arguments()
+    import torch
+
+    from agent_r1_core.training.model_size import ModelSize
+    from agent_r1_core.training.model_source import BUNDLED, model_shape
+
+    options.model = options.model or BUNDLED / "tiny"
+    size = ModelSize.of_folder(options.model)
+    if size is None:
+        raise SystemExit(f"{options.model} holds no weights in safetensors files; name a folder that does")
+    torch.set_num_threads(options.threads)
+    tables: dict[str, Any] = {}
+    vocabulary = int(model_shape(options.model)["vocab_size"])
+    if options.only != "update":
+        tables["rollout"] = asyncio.run(rollouts(options, size, vocabulary))
+        report.show(f"Sampled tokens a second, {options.dtype}", tables["rollout"])
+    if options.only != "rollout":
+        tables["update"] = updates(options, size, vocabulary)
+        report.show(f"Update of the learner, {options.dtype}", tables["update"])
+    report.save(options.out, options, tables)
+
+
+if __name__ == "__main__":
+    main()
