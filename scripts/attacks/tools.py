@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import re
@@ -68,7 +69,13 @@ class Attack:
 
 def call_in_threads(plan: Plan) -> Outcome:
     """Calls in threads of the same process."""
-    return _call(Outcome("threads"), plan, [*RETURNS, *QUIET], "thread")
+    environment = dict(os.environ)
+    try:
+        return _call(Outcome("threads"), plan, [*RETURNS, *QUIET], "thread")
+    finally:  # a tool's changes to these stay, and other parts need them
+        os.environ.clear()
+        os.environ.update(environment)
+        gc.enable()
 
 
 def call_in_processes(plan: Plan) -> Outcome:
