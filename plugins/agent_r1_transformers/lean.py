@@ -111,7 +111,8 @@ class LeanDecoder(SlotDecoder):
         return unseen.repeat(1, 1, self._heads // self._key_heads, 1)
 
     def _store(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor) -> None:
-        _, key, value = self._qkv(layer, x)
+        mixed = layer.qkv.after(self._heads * self._width, x)
+        key, value = mixed.view(*x.shape[:2], 2 * self._key_heads, self._width).chunk(2, 2)
         key = _rotate(key if layer.key_norm is None else layer.key_norm(key), cos, sin)
         self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
 
@@ -120,7 +121,8 @@ class LeanDecoder(SlotDecoder):
     ) -> Tensor:
         rows, new, _ = x.shape
         heads, key_heads = self._heads, self._key_heads
-        query, key, value = self._qkv(layer, x)
+        mixed = layer.qkv(x).view(rows, new, heads + 2 * key_heads, self._width)
+        query, key, value = mixed.split([heads, key_heads, key_heads], 2)
         if layer.query_norm is not None and layer.key_norm is not None:
             query, key = layer.query_norm(query), layer.key_norm(key)
         query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
@@ -132,13 +134,6 @@ class LeanDecoder(SlotDecoder):
             mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
-
-    def _qkv(self, layer: _Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values [rows, new, heads, width] each."""
-        heads, key_heads = self._heads, self._key_heads
-        mixed = layer.qkv(x).view(*x.shape[:2], heads + 2 * key_heads, self._width)
-        query, key, value = mixed.split([heads, key_heads, key_heads], 2)
-        return query, key, value
 
     def _angles(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines [rows, new, 1, width] of the rotary embedding."""

@@ -51,6 +51,10 @@ class Linear:
         result: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, self._packed, self._bias, "none", [], "")
         return result
 
+    def after(self, start: int, x: Tensor) -> Tensor:
+        """The outputs from place `start` on."""
+        return F.linear(x, self._weight[start:], None if self._bias is None else self._bias[start:])
+
 
 def _fused(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor | None]:
     """One matrix and bias of several linear layers, whose parameters become views of it."""
