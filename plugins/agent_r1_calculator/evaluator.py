@@ -43,8 +43,8 @@ def evaluate(expression: str, most_numbers: int | None = None) -> Number:
     """The expression's value.
 
     Args:
-        expression: it.
-        most_numbers: that it may hold; None: any number of them.
+        expression: as people and models write it.
+        most_numbers: most numbers in it; None: any.
 
     Raises:
         ToolError: one sentence that tells the model what is wrong.
