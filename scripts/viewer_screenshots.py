@@ -1,4 +1,4 @@
-"""Takes the pictures of the viewer in the README: the page of a run, and an episode token by token.
+"""Takes the pictures of the viewer in the docs: the page of a run, and an episode token by token.
 
     python scripts/viewer_screenshots.py --home runs/screenshots --out docs
 

@@ -25,7 +25,7 @@ from agent_r1_core.training.resume import (
     finished_run,
     recorded_plugins,
 )
-from agent_r1_core.training.running import run_async, termination_interrupts
+from agent_r1_core.training.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -201,9 +201,12 @@ def train_resolved(
         listener.note(f"{finished.path} has completed all its {steps} steps; set training.steps for more")
         return finished
     recorder = Recorder(listener)
-    with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note, recorder.fail) as site:
-        begin = _resume_run if resume else _start_run
-        return begin(resolved, force, recorder, site)
+    try:
+        with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note, recorder.fail) as site:
+            begin = _resume_run if resume else _start_run
+            return begin(resolved, force, recorder, site)
+    finally:
+        trim_memory()
 
 
 def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:

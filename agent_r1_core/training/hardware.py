@@ -1,7 +1,8 @@
 """Chooses device, precision and threads by measuring for about two seconds what is fastest on this machine.
 
 A machine measures a model once and keeps the choice in the cache folder, so that the same command always chooses the
-same; the run's configuration records it. Deterministic mode measures nothing: one thread, float32.
+same; the run's configuration records it. A choice that was measured beside other work counts for an hour.
+Deterministic mode measures nothing: one thread, float32.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ def apply(hardware: Hardware, deterministic: bool) -> None:
 
 def _thread_counts() -> list[int]:
     """1, 2, 4, ... up to the cores that this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return [2**power for power in range(cores.bit_length())]
+    return [2**power for power in range(_cores().bit_length())]
 
 
 def _cpu_dtypes() -> list[str]:
@@ -101,18 +101,31 @@ def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]
         return choices[0]
     file = cache_dir() / "hardware" / f"{_fingerprint(folder, choices)}.json"
     try:
-        threads, dtype = read_json(file)
-        if (threads, dtype) in choices:
+        threads, dtype, until = read_json(file)
+        if (threads, dtype) in choices and (until is None or time.time() < until):
             return threads, dtype
     except (OSError, ValueError, TypeError):
         pass  # not measured yet, or not readable
+    until = time.time() + 3600 if _loaded() else None
     choice = _fastest(folder, choices)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps(choice))
+        write_text(file, json.dumps([*choice, until]))
     except (OSError, RunError):
         pass  # without a cache folder every run measures
     return choice
+
+
+def _loaded() -> bool:
+    """Whether other work takes a quarter of the cores or more, which makes several threads look slow."""
+    try:
+        return os.getloadavg()[0] >= _cores() / 4
+    except (OSError, AttributeError):  # not known here
+        return False
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:

@@ -13,6 +13,7 @@ from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.training.components import make_learner
+from agent_r1_core.training.running import trim_memory
 from agent_r1_core.training.stage import make_stage
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from agent_r1_core.training.blueprint import Blueprint
     from agent_r1_core.training.stage import Stage
     from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
+
+_LARGE = 2**26
+"""Bytes of a policy from which freed memory is given back after each update: 6 GB of 13 in runs of 135 M parameters.
+That takes a tenth of a step of the bundled model, which holds little."""
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
@@ -144,6 +149,7 @@ class LocalLearner:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
+        self._large = sum(parameter.nbytes for parameter in learner.policy.module.parameters()) >= _LARGE
         self._lane = ThreadPool(1).lane()
         self._idle = threading.Event()
         self._idle.set()
@@ -211,4 +217,6 @@ class LocalLearner:
         try:
             return self.learner.update(groups, step, stopped=self._stopped.is_set)
         finally:
+            if self._large:
+                trim_memory()
             self._idle.set()

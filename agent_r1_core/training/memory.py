@@ -17,7 +17,8 @@ root are the parameters of the largest layer and of what stands outside the laye
 
 A, what a layer keeps beside its feed-forward part, is 16 in bfloat16, where norms and hidden states between layers stay
 in float32, and 9 in float32. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA
-context, buffers of NCCL and the fragments of the allocator; leave a tenth of a card free for them.
+context, buffers of NCCL and the fragments of the allocator (leave a tenth of a card free for them), and on a CPU the
+second copy of a real model's weights, in oneDNN's layout, with which the embedded engine decodes.
 """
 
 from __future__ import annotations

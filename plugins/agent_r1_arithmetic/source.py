@@ -6,6 +6,7 @@ share numbers, so a model may learn to add without the tool.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -16,6 +17,7 @@ from pydantic import Field
 from agent_r1_core import ComponentConfig, Task, TaskError, TaskSource
 
 _EVAL_SHARE = 0.2
+_WORDS = {"+": "Add {}.", "-": "Subtract {}.", "*": "Multiply by {}.", "/": "Divide by {}."}
 _ATTEMPTS_PER_SUM = 500
 
 
@@ -29,6 +31,8 @@ class Arithmetic(TaskSource):
         """The largest number in a sum; the smallest is 0."""
         terms: int = Field(2, ge=2, le=10)
         """Numbers in a sum."""
+        wording: Literal["signs", "words"] = "signs"
+        """`words` asks for one operation after the other: `Start with 12. Add 7. Multiply by 3. What do you get?`"""
         size: int = Field(1000, ge=1)
         """Number of different sums."""
         split: Literal["train", "eval"] = "train"
@@ -50,9 +54,10 @@ class Arithmetic(TaskSource):
                 break
             numbers = [rng.randint(0, config.max_value) for _ in range(config.terms)]
             signs = [rng.choice(config.operations) for _ in range(config.terms - 1)]
-            value = _value(numbers, signs)
+            words = config.wording == "words"
+            value = (_in_turn if words else _value)(numbers, signs)
             if value is not None and _split(numbers, signs) == config.split:
-                task = _task(numbers, signs, value)
+                task = (_told if words else _task)(numbers, signs, value)
                 tasks[task.id] = task
         if len(tasks) < config.size:
             raise TaskError(
@@ -74,11 +79,31 @@ def _task(numbers: list[int], signs: list[str], value: int) -> Task:
     )
 
 
+def _told(numbers: list[int], signs: list[str], value: int) -> Task:
+    steps = [_WORDS[sign].format(number) for sign, number in zip(signs, numbers[1:], strict=True)]
+    pairs = zip(signs, numbers[1:], strict=True)
+    expression = functools.reduce(lambda left, pair: f"({left} {pair[0]} {pair[1]})", pairs, str(numbers[0]))
+    return Task(
+        id=f"steps.{expression.replace(' ', '')}",
+        prompt=" ".join([f"Start with {numbers[0]}.", *steps, "What do you get?"]),
+        answers=(str(value),),
+        metadata={"expression": expression.removeprefix("(").removesuffix(")")},
+    )
+
+
 def _split(numbers: list[int], signs: list[str]) -> str:
     """The same for every order of the same numbers and signs."""
     key = f"{sorted(numbers)} {sorted(signs)}".encode()
     share = int.from_bytes(blake2b(key, digest_size=8).digest()) / 2**64
     return "eval" if share < _EVAL_SHARE else "train"
+
+
+def _in_turn(numbers: list[int], signs: list[str]) -> int | None:
+    """The value of one operation after the other, or None if a division leaves a remainder."""
+    value: int | None = numbers[0]
+    for sign, number in zip(signs, numbers[1:], strict=True):
+        value = None if value is None else _value([value, number], [sign])
+    return value
 
 
 def _value(numbers: list[int], signs: list[str]) -> int | None:

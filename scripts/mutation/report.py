@@ -1,4 +1,4 @@
-"""The report: docs/mutants.md."""
+"""The report: docs/notes/mutants.md."""
 
 from __future__ import annotations
 

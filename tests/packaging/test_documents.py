@@ -1,4 +1,4 @@
-"""Every command and every file that README and CONTRIBUTING show works as it is written."""
+"""Every command and every file that README, CONTRIBUTING and the guides show works as it is written."""
 
 from __future__ import annotations
 
@@ -90,10 +90,13 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
 DOCUMENTS = [
     "README.md",
     "docs/algorithms.md",
+    "docs/components.md",
     "docs/demonstrations.md",
     "docs/evaluation.md",
     "docs/paper.md",
     "docs/questions.md",
+    "docs/recipes.md",
+    "docs/runs.md",
     "docs/search.md",
     "docs/viewer.md",
     "docs/worlds.md",
@@ -126,27 +129,24 @@ def test_every_make_target_that_a_document_names_exists(document: str, root: Pat
     assert named <= set(MAKE_TARGET.findall((root / "Makefile").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "docs/demonstrations.md",
-        "docs/evaluation.md",
-        "docs/formats.md",
-        "docs/gpu.md",
-        "docs/models.md",
-        "docs/paper.md",
-        "docs/questions.md",
-        "docs/scaling.md",
-        "docs/search.md",
-        "docs/viewer.md",
-        "docs/worlds.md",
-    ],
-)
-def test_every_page_and_picture_that_a_document_links_to_is_there(document: str, root: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", (root / document).read_text(encoding="utf-8"))
-    assert [link for link in links if not ((root / document).parent / link).exists()] == []
+def test_every_page_picture_and_heading_that_a_document_links_to_is_there(root: Path) -> None:
+    documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), root / "benchmarks" / "README.md"]
+    assert len(documents) > 20
+    assert [f"{document.name}: {link}" for document in documents for link in _dead_links(document)] == []
+
+
+def _dead_links(document: Path) -> Iterator[str]:
+    for link in re.findall(r"\]\(([^):\s]*)\)", document.read_text(encoding="utf-8")):
+        file, _, anchor = link.partition("#")
+        target = document.parent / file if file else document
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            yield link
+
+
+def _anchors(document: Path) -> set[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_table_of_algorithms_has_a_row_of_each_with_the_options_that_its_name_sets(root: Path) -> None:
@@ -162,7 +162,9 @@ def test_the_table_of_algorithms_has_a_row_of_each_with_the_options_that_its_nam
 def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> None:
     from agent_r1_core.config import load_config
 
-    recipe = next(block for block in blocks(root / "README.md") if block.language == "yaml" and block.file is None)
+    recipe = next(
+        block for block in blocks(root / "docs" / "gpu.md") if block.language == "yaml" and block.file is None
+    )
     (tmp_path / "real.yaml").write_text(recipe.text)
     resolved = load_config(tmp_path / "real.yaml")
     assert resolved.config.env.config.system_prompt is None, "a real model needs the default system prompt"

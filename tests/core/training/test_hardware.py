@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from agent_r1_core.training.probe import Probe
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is remembered yet, every precision is possible, and torch's threads stay as they were."""
+    """A quiet machine: nothing is remembered yet, every precision is possible, torch's threads stay as they were."""
     monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(hardware, "_cpu_dtypes", lambda: ["float32", "bfloat16"])
     before = torch.get_num_threads()
     yield
@@ -79,6 +81,23 @@ def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
     for file in (tmp_path / "cache" / "hardware").iterdir():
         file.write_text("{")
     assert choose_hardware("cpu", "auto", "auto", False, tmp_path / "model").dtype == "float32", "unreadable"
+
+
+def test_a_choice_measured_beside_other_work_counts_for_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    loaded = {"float32_1": 1.0, "bfloat16_1": 2.0, "float32_2": 1.0, "bfloat16_2": 2.0}
+    quiet = loaded | {"float32_2": 0.6}
+    assert chosen(tmp_path, monkeypatch, **loaded).threads == 1
+    assert chosen(tmp_path, monkeypatch, **quiet).threads == 1
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 3700)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    assert chosen(tmp_path, monkeypatch, **quiet).threads == 2
+    monkeypatch.setattr("time.time", lambda: now + 10**9)
+    assert chosen(tmp_path, monkeypatch, **loaded).threads == 2, "measured alone, it stays"
 
 
 def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -22,6 +23,18 @@ def test_every_answer_is_the_value_of_its_expression(options: dict[str, Any]) ->
     for task in tasks:
         assert task.prompt == f"What is {task.metadata['expression']}?"
         assert float(task.answers[0]) == eval(task.metadata["expression"])
+
+
+def test_words_ask_for_one_operation_after_the_other() -> None:
+    operations = {"Add": operator.add, "Subtract": operator.sub, "Multiply": operator.mul, "Divide": operator.floordiv}
+    for task in sums(size=100, terms=4, max_value=20, operations=("+", "-", "*", "/"), wording="words"):
+        start, *steps, question = task.prompt.split(". ")
+        value = int(start.removeprefix("Start with "))
+        for step in steps:
+            value = operations[step.split()[0]](value, int(step.split()[-1]))
+        assert question == "What do you get?"
+        assert task.answers == (str(value),)
+        assert eval(task.metadata["expression"]) == value
 
 
 def test_the_same_configuration_gives_the_same_tasks_and_another_seed_others() -> None:
