@@ -44,7 +44,7 @@ class Checkpoint:
     competitors: int
     """Checkpoints up to this one, itself included, for which the metric was measured; deleted ones count."""
     checksums: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
-    """By file; empty in a checkpoint of an agent-r1 that wrote none."""
+    """By file."""
 
     @property
     def policy(self) -> Path:
@@ -57,13 +57,8 @@ class Checkpoint:
         return self.path / "trainer"
 
     @property
-    def trainer_file(self) -> Path:
-        """The state as an agent-r1 wrote it that knew no ranks: a `torch.save` file; else it is not there."""
-        return self.path / "trainer.pt"
-
-    @property
     def task_order(self) -> Path:
-        """Where the run stands in its tasks; a checkpoint of an agent-r1 that wrote none lacks it."""
+        """Where the run stands in its tasks."""
         return self.path / TASK_ORDER
 
     def lock(self) -> FileLock | None:
@@ -106,14 +101,14 @@ def inspect(path: Path) -> Checkpoint | str:
     """
     try:
         record = read_json(path / STATE)
-        own = record.pop(_OWN, None)
+        own = record.pop(_OWN)
         sizes = dict(record["files"])
         found = _checkpoint(path, record)
     except (FileNotFoundError, NotADirectoryError, *_MALFORMED):
         return f"{STATE} is missing or damaged"
     except OSError as error:
         raise unreadable(path, STATE, error) from error
-    if own is not None and own != _checksum_of_state(record):
+    if own != _checksum_of_state(record):
         return f"{STATE} has other bytes than were written"
     if found.step != step_of(path):
         return f"{STATE} is that of another step"
@@ -132,12 +127,12 @@ def inspect(path: Path) -> Checkpoint | str:
 def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
     """The checkpoint of a record; raises one of `_MALFORMED` if somebody else wrote it."""
     step, metric, value, competitors = (record[key] for key in ("step", "metric", "value", "competitors"))
-    checksums = dict(record.get("crc32", {}))
+    checksums = dict(record["crc32"])
     if not (type(step) is type(competitors) is int and isinstance(metric, str | None)):
         raise TypeError("a value has another type than was written")
     if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
         raise ValueError("the value is no number")
-    if checksums and checksums.keys() != record["files"].keys():
+    if checksums.keys() != record["files"].keys():
         raise ValueError("the checksums are those of other files")
     check_names(record["files"])
     return Checkpoint(path, step, metric, None if value is None else float(value), competitors, checksums)

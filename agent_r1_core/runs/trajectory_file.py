@@ -9,9 +9,7 @@ are NaN at its actions. `examples` counts the examples before the task: their id
 has the episode alone.
 
 Numbers in lists are float32. What varies between environments is JSON text; values that JSON lacks are written as their
-`str`. The data of every page has a checksum, which readers compare; headers and footer have none. Files of versions 1
-to 3 can be read too: what a turn of version 1 kept in `info` becomes the fields of today, no turn before version 3 is a
-summary, and before version 4 there are no columns for the learner's log-probs, values, turns and errors of tools.
+`str`. The data of every page has a checksum, which readers compare; headers and footer have none.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ from agent_r1_core.runs.trajectory_row import NUMBERS, columns, json_text, row_o
 from agent_r1_core.trajectory import EndStatus, Task, Trajectory
 
 SCHEMA = b"4"
-READABLE = (b"1", b"2", b"3", SCHEMA)
 _KEY = b"agent_r1_trajectories"
 _ROWS, _TOKENS = 1024, 2**19
 """Trajectories, and their tokens, that are in memory as rows at once: a row group, which readers of one row read."""
@@ -116,7 +113,7 @@ def read_token_numbers(path: Path, dropped: bool = True) -> list[dict[str, list[
         RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
-        return [{name: row.get(name) for name in NUMBERS} for row in _rows(path, list(NUMBERS), dropped)]
+        return [{name: row[name] for name in NUMBERS} for row in _rows(path, list(NUMBERS), dropped)]
 
 
 def read_task_keys(path: Path) -> set[str]:
@@ -141,15 +138,10 @@ def _key(name: str, prompt: Any, seed: int | None) -> str:
 
 
 def _rows(path: Path, names: list[str] | None, dropped: bool) -> list[dict[str, Any]]:
-    """The rows of a file, with these columns, as far as it has them; None: all."""
-    rows = _read(path, names if names is None else [*names, "status"])
-    return rows if dropped else [row for row in rows if row["status"] != EndStatus.FAILED]
-
-
-def _read(path: Path, names: list[str] | None) -> list[dict[str, Any]]:
+    """The rows of a file, with these columns; None: all."""
     with parquet_file(path) as file:
-        known = None if names is None else [name for name in names if name in file.names]
-        return list(file.read(known).to_pylist())
+        rows = file.read(names if names is None else [*names, "status"]).to_pylist()
+    return rows if dropped else [row for row in rows if row["status"] != EndStatus.FAILED]
 
 
 @contextmanager
@@ -161,10 +153,10 @@ def parquet_file(path: Path) -> Iterator[BoundedParquet]:
     """
     with open_parquet(path, page_checksum_verification=True) as file:
         version = file.about.get(_KEY, b"")
-        if version not in READABLE:
+        if version != SCHEMA:
             raise RunError(
                 f"{path} holds trajectories of version {version.decode() if version.isdigit() else 'none'}, and this "
-                f"agent-r1 reads the versions {b', '.join(READABLE).decode()}; use the agent-r1 that wrote it"
+                f"agent-r1 reads version {SCHEMA.decode()}; use the agent-r1 that wrote it"
             )
         yield file
 

@@ -12,13 +12,14 @@ from agent_r1_core.trajectory import CallRecord, EndStatus, Message, Segment, Ta
 
 NUMBERS = ("advantages", "learner_logprobs", "values")
 """Columns of what an update knew of tokens: the fields of `TokenNumbers`."""
-_PLAIN = ("sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds")
+_PLAIN = (
+    "sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds",
+    "baseline", "demonstrated", "examples",
+)  # fmt: skip
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
     "errors", "success", "tool_seconds", "info", "purpose",
 )  # fmt: skip
-_ONCE_INFO = ("calls", "errors", "success", "tool_seconds")
-"""Fields of a turn that version 1 kept in `info`."""
 
 
 def columns() -> dict[str, Any]:
@@ -47,7 +48,7 @@ def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> d
     """
     task, segments = trajectory.task, trajectory.segments
     about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
-    row = {name: getattr(trajectory, name) for name in (*_PLAIN, "baseline", "demonstrated", "examples")} | {
+    row = {name: getattr(trajectory, name) for name in _PLAIN} | {
         "step": step,
         "task_id": task.id,
         "status": trajectory.status.value,
@@ -109,9 +110,6 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         closing=messages,
         answer=row["answer"],
         rewards=json.loads(row["rewards"]),
-        baseline=bool(row.get("baseline")),  # files written before there were any lack it
-        demonstrated=row.get("demonstrated"),  # likewise
-        examples=row.get("examples") or 0,
         **{name: row[name] for name in _PLAIN},
     )
 
@@ -124,12 +122,8 @@ def _of_text(messages: list[Message]) -> list[Message]:
 
 
 def _turn(entry: dict[str, Any], observation: list[Message], text: str) -> Turn:
-    info = entry["info"]
-    if "calls" not in entry:
-        entry |= {name: info.pop(name) for name in _ONCE_INFO if name in info}
-        info.pop("answer", None)
-    entry["calls"] = [CallRecord(**call) for call in entry.get("calls", ())]
-    entry["versions"] = tuple((version, count) for version, count in entry.get("versions", ()))
+    entry["calls"] = [CallRecord(**call) for call in entry["calls"]]
+    entry["versions"] = tuple((version, count) for version, count in entry["versions"])
     return Turn(observation=observation, text=text, **entry)
 
 

@@ -229,7 +229,7 @@ def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
 
 def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:
     first = training_order(config, train)
-    return first if checkpoint is None else load_task_order(first, checkpoint, config.training.tasks_per_step)
+    return first if checkpoint is None else load_task_order(first, checkpoint)
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:

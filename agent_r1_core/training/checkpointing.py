@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, RunError, message_of
-from agent_r1_core.opening import check_regular, read_json
+from agent_r1_core.opening import read_json
 from agent_r1_core.runs.checkpoint import TASK_ORDER
 from agent_r1_core.runs.files import write_json
-from agent_r1_core.training.task_order import after
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from agent_r1_core.config.models import CheckpointConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoint import Checkpoint
@@ -94,10 +91,7 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
     from agent_r1_core.learning.state_folder import read_state
 
     try:
-        if checkpoint.trainer_file.exists():
-            learner.state.load(_from_one_file(learner, checkpoint.trainer_file))
-        else:
-            learner.state.load(read_state(checkpoint.trainer, learner.state.room))
+        learner.state.load(read_state(checkpoint.trainer, learner.state.room))
     except AgentR1Error:
         raise
     except Exception as error:  # what somebody else wrote makes torch raise almost anything
@@ -107,35 +101,12 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
         ) from error
 
 
-def _from_one_file(learner: Learner, file: Path) -> dict[str, Tensor]:
-    """The state in its old form: one process wrote all of it, and moments had numbers for names. Every rank reads the
-    whole file and keeps its shares."""
-    import torch
-
-    from agent_r1_core.learning.sharding import dealt
-
-    check_regular(file)
-    old = torch.load(file, map_location="cpu", weights_only=True)
-    state = {f"policy/{name}": tensor for name, tensor in old["policy"].get("adapters", {}).items()}
-    for part, tensors in old.get("critic", {}).items():
-        state |= {f"critic/{part}.{name}": tensor for name, tensor in tensors.items()}
-    for part, optimiser in (("optimiser", learner.optimiser), ("critic_optimiser", learner.critic_optimiser)):
-        names = list(optimiser.by_name) if optimiser is not None else []
-        for number, moments in old.get(part, {"state": {}})["state"].items():
-            state |= {f"{part}/{names[number]}/{kind}": tensor for kind, tensor in moments.items()}
-    room = learner.state.room(state)
-    return {name: dealt(tensor, room[name]) for name, tensor in state.items()}
-
-
-def load_task_order(order: Order, checkpoint: Checkpoint, per_step: int) -> Order:
-    """The place in the order of tasks behind a checkpoint. One of an agent-r1 that wrote none has steps of `per_step`
-    tasks behind it.
+def load_task_order(order: Order, checkpoint: Checkpoint) -> Order:
+    """The place in the order of tasks behind a checkpoint.
 
     Raises:
         RunError: the file cannot be read, or is of another number of tasks.
     """
-    if not checkpoint.task_order.exists():
-        return after(order, checkpoint.step, per_step)
     try:
         return order.at(read_json(checkpoint.task_order))
     except (OSError, ValueError, LookupError, TypeError) as error:

@@ -100,13 +100,6 @@ def _shuffled(tasks: int, seed: int | str, epoch: int) -> list[int]:
     return order
 
 
-def after(order: Order, steps: int, per_step: int) -> Order:
-    """The place behind so many further steps without extra rollouts."""
-    for _ in range(steps):
-        _, order = order.draw(per_step)
-    return order
-
-
 def hold_out(tasks: Sequence[T], size: int, seed: int | str) -> tuple[list[T], list[T]]:
     """Split tasks into (train, eval): the seed chooses at most `size` tasks, and at most a tenth, to hold out."""
     count = max(1, min(size, len(tasks) // 10)) if len(tasks) > 1 else 0

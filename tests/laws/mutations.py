@@ -1254,7 +1254,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "place-in-the-tasks-not-kept",
         "agent_r1_core/training/checkpointing.py",
         "        return order.at(read_json(checkpoint.task_order))\n",
-        "        return after(order, checkpoint.step, per_step)\n",
+        "        return order\n",
         "its_place_in_the_tasks",
     ),
     Mutation(

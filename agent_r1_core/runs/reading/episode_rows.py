@@ -1,13 +1,10 @@
-"""EpisodeRow: an episode in a table; its file's columns are read without the ids and messages of the others.
-
-Files before version 4 have no columns for turns and errors of tools: both are then counted in the column `turns`.
-"""
+"""EpisodeRow: an episode in a table; its file's columns are read without the ids and messages of the others."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 PLACES = ("task_id", "sample", "status", "baseline")
 """What says where groups begin and end."""
-_PLAIN = ("sample", "status", "reward", "action_tokens", "seconds")
+_PLAIN = ("sample", "status", "reward", "action_tokens", "tool_errors", "seconds", "baseline")
 
 
 @dataclass(frozen=True)
@@ -93,12 +90,8 @@ def read_places(path: Path) -> list[EpisodeGroup]:
 
 
 def read_columns(file: BoundedParquet, names: Iterable[str]) -> Any:
-    """Columns of an open file as an Arrow table. Where it lacks one of `COUNTED`, `turns` comes instead."""
-    there = set(file.names)
-    wanted = [name for name in names if name in there]
-    if any(name in COUNTED and name not in there for name in names):
-        wanted += [name for name in ("turns",) if name not in wanted]
-    return file.read(wanted, use_threads=False)
+    """Columns of an open file as an Arrow table."""
+    return file.read(list(names), use_threads=False)
 
 
 def rows_of(table: Any, rows: Sequence[int]) -> list[EpisodeRow]:
@@ -116,21 +109,12 @@ def taken(table: Any, rows: Sequence[int]) -> Any:
     return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
 
 
-def counted(table: Any) -> Iterator[tuple[int, int]]:
-    """The turns and the errors of tools of every row of a table."""
-    if all(name in table.column_names for name in COUNTED):
-        yield from zip(*(table.column(name).to_pylist() for name in COUNTED), strict=True)
-    else:
-        yield from (_count(json.loads(text)) for text in table.column("turns").to_pylist())
-
-
 def groups_of(table: Any) -> list[EpisodeGroup]:
-    """The groups of a table with the columns `PLACES`; old files have no `baseline`.
+    """The groups of a table with the columns `PLACES`.
 
     A group's samples are neighbours, in ascending order; episodes that were dropped are in none.
     """
-    tasks, samples, statuses = (table.column(name).to_pylist() for name in ("task_id", "sample", "status"))
-    greedy = table.column("baseline").to_pylist() if "baseline" in table.column_names else [False] * len(tasks)
+    tasks, samples, statuses, greedy = (table.column(name).to_pylist() for name in PLACES)
     groups: list[list[int]] = []
     baselines: dict[str, list[int]] = {}
     before: tuple[str, int] | None = None
@@ -155,9 +139,6 @@ def groups_of(table: Any) -> list[EpisodeGroup]:
 
 
 def _row(place: int, values: dict[str, Any]) -> EpisodeRow:
-    turns = values.get("turn_count"), values.get("tool_errors")
-    if None in turns:
-        turns = _count(json.loads(values["turns"]))
     answer = values["answer"]
     return EpisodeRow(
         row=place,
@@ -166,18 +147,10 @@ def _row(place: int, values: dict[str, Any]) -> EpisodeRow:
         answer=None if answer is None else answer[:LONGEST],
         total=values["return"],
         rewards=json.loads(values["rewards"]),
-        turns=int(turns[0] or 0),
+        turns=values["turn_count"],
         tokens=sum(values["segment_lengths"]),
-        tool_errors=int(turns[1] or 0),
-        baseline=bool(values.get("baseline")),
         **{name: values[name] for name in _PLAIN},
     )
-
-
-def _count(turns: list[dict[str, Any]]) -> tuple[int, int]:
-    calls = [call for turn in turns for call in turn.get("calls", turn["info"].get("calls", ()))]
-    steps = sum(turn.get("purpose", "action") == "action" for turn in turns)
-    return steps, sum(call.get("error") is not None for call in calls)
 
 
 def _checked(path: Path, rows: Sequence[int], count: int) -> Sequence[int]:

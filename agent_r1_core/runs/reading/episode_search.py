@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.reading.episode_rows import COLUMNS, COUNTED, EpisodeRow, counted, read_columns, rows_of, taken
+from agent_r1_core.runs.reading.episode_rows import COLUMNS, COUNTED, EpisodeRow, read_columns, rows_of, taken
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 
 READERS = 2
@@ -152,8 +152,8 @@ def _fitting(file: Any, filters: Filters) -> Sequence[int]:
     ends = zip(table.column("status").to_pylist(), table.column("return").to_pylist(), strict=True)
     rows = [row for row, end in enumerate(ends) if _end_fits(*end, filters)]
     if counts and rows:
-        found = list(counted(table))
-        rows = [row for row in rows if _counts_fit(*found[row], filters)]
+        turns, errors = (table.column(name).to_pylist() for name in COUNTED)
+        rows = [row for row in rows if _counts_fit(turns[row], errors[row], filters)]
     return rows
 
 

@@ -170,14 +170,6 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000002"]
 
 
-def test_a_checkpoint_without_checksums_is_as_whole_as_its_sizes_say(tmp_path: Path) -> None:
-    saved = Checkpoints(tmp_path).save(1, writer(1))
-    record = json.loads((saved.path / "state.json").read_text())
-    del record["crc32"], record["state_crc32"]
-    (saved.path / "state.json").write_text(json.dumps(record))
-    assert Checkpoints(tmp_path).newest_whole() == (saved, {})
-
-
 def test_a_file_with_the_name_of_a_checkpoint_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / "step_000009").write_text("notes")
     checkpoints = Checkpoints(tmp_path)

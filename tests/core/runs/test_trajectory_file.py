@@ -71,41 +71,6 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     assert {field.name for field in dataclasses.fields(Trajectory)} == set(vars(written[0]))
 
 
-def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
-    """What stood in `info` then becomes the fields that took its place; what is still free stays there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    trajectory = make_trajectory([((1, 2), (3,))], texts=["look"])
-    write_trajectories(tmp_path / "new", 1, [trajectory])
-    call = {"name": "wiki_search", "arguments": {"query": "Rome"}, "error": None}
-    info = {"calls": [call], "errors": ["no answer"], "success": True, "tool_seconds": 0.5, "answer": "Rome", "left": 3}
-    place = {"index": 0, "segment": 0, "start": 2, "stop": 3, "finish": "stop", "observed": 1}
-    turn = place | {"reward": 0.0, "rewards": {}, "state_key": None, "info": info}
-    table = pq.read_table(tmp_path / "new")
-    table = table.drop_columns(["baseline", "demonstrated"])
-    table = table.set_column(table.schema.get_field_index("turns"), "turns", pa.array([json.dumps([turn])]))
-    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "1"}), tmp_path / "old")
-    (expected,) = trajectory.turns
-    expected.calls, expected.errors = [CallRecord("wiki_search", {"query": "Rome"})], ["no answer"]
-    expected.success, expected.tool_seconds, expected.info = True, 0.5, {"left": 3}
-    assert read_trajectories(tmp_path / "old") == [trajectory]
-
-
-def test_no_turn_of_version_2_is_a_summary(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    trajectory = make_trajectory()
-    write_trajectories(tmp_path / "new", 1, [trajectory])
-    table = pq.read_table(tmp_path / "new")
-    turns = json.loads(table["turns"][0].as_py())
-    assert [turn.pop("purpose") for turn in turns] == ["action", "action"]
-    table = table.set_column(table.schema.get_field_index("turns"), "turns", pa.array([json.dumps(turns)]))
-    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "2"}), tmp_path / "old")
-    assert read_trajectories(tmp_path / "old") == [trajectory]
-
-
 def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
     written = make_trajectory(task=dataclasses.replace(make_task(), prompt=messages))
@@ -146,19 +111,6 @@ def test_a_task_of_dropped_episodes_alone_is_none_that_was_trained_on(tmp_path: 
     assert read_task_keys(tmp_path / "file") == {task_key(played)}
     others = (make_task("other"), make_task(prompt="Why?"), make_task(seed=7), make_task(seed=8))
     assert len({task_key(task) for task in (make_task(), make_task(answers=["3"]), *others)}) == 5
-
-
-def test_a_file_of_version_3_is_read(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    advantages = floats([0.5] * 13)
-    write_trajectories(tmp_path / "new", 1, [rich_trajectory()], TokenNumbers({"wiki-7/3": (0, 13)}, advantages))
-    table = pq.read_table(tmp_path / "new").drop_columns(["learner_logprobs", "values", "turn_count", "tool_errors"])
-    pq.write_table(table.replace_schema_metadata({"agent_r1_trajectories": "3"}), tmp_path / "old")
-    assert read_trajectories(tmp_path / "old") == [rich_trajectory()]
-    assert read_token_numbers(tmp_path / "old") == [
-        {"advantages": [0.5] * 13, "learner_logprobs": None, "values": None}
-    ]
 
 
 def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
@@ -213,7 +165,7 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a whole file of trajectories; restore it from a copy"):
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
-    with pytest.raises(RunError, match="version none, and this agent-r1 reads the versions 1, 2, 3, 4"):
+    with pytest.raises(RunError, match="version none, and this agent-r1 reads version 4"):
         read_advantages(tmp_path / "foreign")
 
 

@@ -4,8 +4,6 @@ leaves the one before it."""
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +14,6 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
-from torch import distributed as dist
-from torch.distributed.tensor import DTensor
 
 from agent_r1_core.config.models import CheckpointConfig
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
@@ -25,7 +21,6 @@ from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.sharding import whole
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
@@ -92,43 +87,6 @@ def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, 
     learn(resumed, 1)
     load_trainer_state(resumed, checkpoint)
     assert resumed.state.tensors() == {}
-
-
-@pytest.mark.parametrize("kind", ["plain", "critic", "lora"])
-def test_a_state_of_an_agent_r1_that_wrote_one_file_is_read(tmp_path: Path, model: Path, kind: str) -> None:
-    """By one process, and by several ranks."""
-    learner = learner_of(model, kind)
-    learn(learner, 1)
-    state = learner.state.tensors()
-    adapters = {name[7:]: tensor for name, tensor in state.items() if name.startswith("policy/")}
-    old: dict[str, Any] = {"policy": {"adapters": adapters} if adapters else {}}
-    old |= {"optimiser": learner.optimiser.adamw.state_dict()}
-    if learner.critic is not None and learner.critic_optimiser is not None:
-        old |= {"critic": {"decoder": learner.critic.decoder.module.state_dict()}}
-        old["critic"] |= {"head": learner.critic.head.state_dict()}
-        old |= {"critic_optimiser": learner.critic_optimiser.adamw.state_dict()}
-    checkpoint = Checkpoints(tmp_path).save(1, lambda folder: torch.save(old, folder / "trainer.pt"))
-    resumed = learner_of(model, kind)
-    load_trainer_state(resumed, checkpoint)
-    assert same(resumed.state.tensors(), state)
-
-    def read(rank: int) -> None:
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-        torch.set_num_threads(1)
-        dist.init_process_group("gloo", f"file://{tmp_path}/meeting", rank=rank, world_size=2)
-        resumed = learner_of(model, kind, Ranks.of_group())
-        load_trainer_state(resumed, checkpoint)
-        assert any(isinstance(tensor, DTensor) for tensor in resumed.state.tensors().values())
-        assert same({name: whole(tensor) for name, tensor in resumed.state.tensors().items()}, state)
-        dist.destroy_process_group()
-
-    ranks = [multiprocessing.get_context("fork").Process(target=read, args=(rank,)) for rank in range(2)]
-    for one in ranks:
-        one.start()
-    for one in ranks:
-        one.join(60)
-        one.kill()
-    assert [one.exitcode for one in ranks] == [0, 0]
 
 
 @pytest.mark.parametrize("state", [{}, [], {"policy": {}, "optimiser": 3}])

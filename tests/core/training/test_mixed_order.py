@@ -112,4 +112,4 @@ def checkpoint(folder: Path, state: Any) -> Checkpoint:
 )
 def test_a_place_in_another_mixture_is_refused(tmp_path: Path, state: Any, said: str) -> None:
     with pytest.raises(RunError, match=rf"task_order.json does not say where the run stands .*{said}.*; give the run"):
-        load_task_order(mixture({"hotpot": 1, "wiki": 1}), checkpoint(tmp_path, state), 4)
+        load_task_order(mixture({"hotpot": 1, "wiki": 1}), checkpoint(tmp_path, state))

@@ -11,7 +11,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.training.checkpointing import load_task_order
-from agent_r1_core.training.task_order import TaskOrder, after, hold_out
+from agent_r1_core.training.task_order import TaskOrder, hold_out
 
 FIRST = TaskOrder(10, seed=3, shuffle=True)
 
@@ -68,21 +68,15 @@ def test_a_place_that_was_kept_goes_on_exactly_there(steps: int) -> None:
     kept = json.loads(json.dumps(order.state()))
     assert FIRST.at(kept) == order
     assert steps_of(FIRST.at(kept), *sizes[steps:])[0] == whole[steps:]
-    assert after(FIRST, steps, 4) == steps_of(FIRST, *[4] * steps)[1]
 
 
 def checkpoint(folder: Path, state: Any) -> Checkpoint:
-    """A checkpoint of step 3 with this place in the tasks; without the file if it is None."""
+    """A checkpoint of step 3 with this place in the tasks."""
 
     def write(folder: Path) -> None:
-        if state is not None:
-            (folder / "task_order.json").write_text(json.dumps(state))
+        (folder / "task_order.json").write_text(json.dumps(state))
 
     return Checkpoints(folder).save(3, write)
-
-
-def test_a_checkpoint_without_a_place_is_behind_equal_steps(tmp_path: Path) -> None:
-    assert load_task_order(FIRST, checkpoint(tmp_path, None), 4) == after(FIRST, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +94,13 @@ def test_a_checkpoint_without_a_place_is_behind_equal_steps(tmp_path: Path) -> N
 def test_a_place_in_other_tasks_is_refused(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     saved = checkpoint(tmp_path, FIRST.state() | wrong)
     with pytest.raises(RunError, match=rf"task_order.json does not say where the run stands .*{said}.*; give the run"):
-        load_task_order(FIRST, saved, 4)
+        load_task_order(FIRST, saved)
 
 
 @pytest.mark.parametrize("state", [[], {}, "3"])
 def test_a_place_that_is_none_is_refused(tmp_path: Path, state: Any) -> None:
     with pytest.raises(RunError, match=r"task_order.json does not say"):
-        load_task_order(FIRST, checkpoint(tmp_path, state), 4)
+        load_task_order(FIRST, checkpoint(tmp_path, state))
 
 
 def test_another_seed_is_another_order_and_another_held_out_part() -> None:

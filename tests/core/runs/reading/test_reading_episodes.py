@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +24,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def stored_anew(file: Path, change: Any = lambda table: table, version: str = "4", **options: Any) -> None:
+def stored_anew(file: Path, change: Any = lambda table: table, **options: Any) -> None:
     import pyarrow.parquet as pq
 
-    table = change(pq.read_table(file)).replace_schema_metadata({"agent_r1_trajectories": version})
+    table = change(pq.read_table(file)).replace_schema_metadata({"agent_r1_trajectories": "4"})
     pq.write_table(table, file, **options)
-
-
-def as_version_one(table: Any) -> Any:
-    """Turns as the first version kept them: calls in `info`, and no purpose."""
-    import pyarrow as pa
-
-    texts = []
-    for text in table.column("turns").to_pylist():
-        turns = json.loads(text)
-        for turn in turns:
-            turn["info"] = {"calls": turn.pop("calls")}
-            del turn["purpose"]
-        texts.append(json.dumps(turns))
-    return table.set_column(table.schema.get_field_index("turns"), "turns", pa.array(texts))
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
@@ -89,32 +74,6 @@ def test_groups_are_cut_where_the_task_changes_or_its_samples_begin_anew(tmp_pat
         ("a", (0, 1), None), ("b", (2, 3), 6), ("b", (4, 5), 7)
     ]  # fmt: skip
     assert [read_episode(tmp_path / "file", row).group for row in range(8)] == [0, 0, 1, 1, 2, 2, 1, 2]
-
-
-def test_files_of_versions_before_are_counted_from_their_turns(file: Path) -> None:
-    rows, (groups, dropped) = read_rows(file), read_groups(file)
-
-    def without(*names: str) -> Any:
-        return lambda table: table.drop_columns(list(names))
-
-    stored_anew(file, without("turn_count", "tool_errors", "learner_logprobs", "values"), "3")
-    assert (read_rows(file), read_groups(file)) == (rows, (groups, dropped))
-    found = read_episode(file, 0)
-    assert (found.learner_logprobs, found.values, found.advantages is None) == (None, None, False)
-    hits = [
-        hit for hit in search([(1, file)], Filters(tool_error=True, turns_low=2, turns_high=2)) if isinstance(hit, Hit)
-    ]
-    assert [hit.episode for hit in hits] == rows
-    stored_anew(file, without("baseline"), "1")
-    assert [row.baseline for row in read_rows(file)] == [False] * 8
-    stored_anew(file, as_version_one, "1")
-    assert [(row.turns, row.tool_errors) for row in read_rows(file)] == [(row.turns, row.tool_errors) for row in rows]
-    assert {(row.turns, row.tool_errors) for row in rows} == {(2, 1)}
-    stored_anew(file, version="9")
-    with pytest.raises(
-        RunError, match="holds trajectories of version 9, and this agent-r1 reads the versions 1, 2, 3, 4"
-    ):
-        read_rows(file)
 
 
 def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
