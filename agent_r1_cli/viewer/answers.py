@@ -28,7 +28,7 @@ _PART = 2**16
 
 
 class NotFound(RunError):
-    """There is nothing at an address."""
+    """An address leads nowhere."""
 
 
 @dataclass(frozen=True)

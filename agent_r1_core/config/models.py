@@ -36,7 +36,7 @@ class ModelConfig(Section):
     """`tiny` and `tiny-worlds` are bundled; else a name on the Hugging Face hub, a folder, a run, or a GGUF file."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
-    supports it and on a CPU where it is half as fast again, which is measured once; evaluations of a run use its
+    supports it, and on a CPU where one measurement finds it 1.5 times as fast as float32; evaluations of a run use its
     choice."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: a CUDA GPU if there is one."""

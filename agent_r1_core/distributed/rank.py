@@ -58,7 +58,7 @@ class LearnerActor:
 
     @ray.method(concurrency_group="beat")
     def beat(self) -> None:
-        """It lives."""
+        """Answer, which shows that the process lives."""
 
     def meeting(self) -> tuple[str, int]:
         """Address and port of this machine where the ranks can meet from now on."""

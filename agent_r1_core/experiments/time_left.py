@@ -19,8 +19,8 @@ class TimeLeft:
     def seconds(self) -> float | None:
         """The time of the cells that have not finished, one after the other; None: nothing tells it.
 
-        A cell takes as long as those of its row, else as those that train too, or do not; else as is estimated, and
-        longer or shorter as the estimates of those that have finished were off.
+        A cell takes as long as finished cells of its row; else as finished cells that also train, or also do not; else
+        as its estimate, scaled by how far the estimates of finished cells were off.
         """
         cells = self._matrix.cells()
         records = [(cell, self._store.record(cell)) for cell in cells]

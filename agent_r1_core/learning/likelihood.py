@@ -24,11 +24,11 @@ class MaximumLikelihood(Algorithm):
     )
 
     def compares_samples(self) -> bool:
-        """No."""
+        """False: every episode has the same advantage."""
         return False
 
     def needs_spread(self) -> bool:
-        """No: no return is compared with another."""
+        """False: no return is compared with another."""
         return False
 
     def advantages(self, batch: Batch) -> Advantages:

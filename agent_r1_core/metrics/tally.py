@@ -1,7 +1,7 @@
 """Tally: all that the metrics of a rollout count in one episode.
 
-It is counted from an episode's turns and tokens. One that was played in another process may bring its tally along, so
-that nobody has to look into it (`tally.register`).
+It is counted from an episode's turns and tokens. An episode of another process brings its tally along and stays packed
+(`tally.register`).
 """
 
 from __future__ import annotations

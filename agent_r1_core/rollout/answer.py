@@ -1,4 +1,4 @@
-"""Answer: what a tool call gave, as text and numbers; whoever has it runs no more of the author's code."""
+"""Answer: what a tool call gave, as text and numbers. Reading it runs none of the author's code."""
 
 from __future__ import annotations
 

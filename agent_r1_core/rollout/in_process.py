@@ -33,11 +33,11 @@ class NoLog:
     """Records nothing."""
 
     def begin(self, tool: str, episode: str, turn: int) -> int:
-        """Ignored."""
+        """Record nothing."""
         return 0
 
     def end(self, place: int) -> None:
-        """Ignored."""
+        """Record nothing."""
 
 
 class InProcessTools:

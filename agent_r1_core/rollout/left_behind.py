@@ -20,7 +20,7 @@ MOST_LEFT = 32
 MOST_LOOPS = 4
 """Calls among them that may compute."""
 LOOP_SECONDS = 1.0
-"""Processor time since it was given up that makes a call a loop."""
+"""A call that has used so much processor time since it was given up is a loop."""
 LEFT_SECONDS = 60.0
 """How long a call waits until fewer are left, before the rollout ends."""
 _POLL_SECONDS = 0.05

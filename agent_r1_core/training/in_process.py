@@ -131,7 +131,7 @@ class LocalRollouts:
         write_trajectories(file, step, trajectories, numbers)
 
     async def written(self) -> None:
-        """They are."""
+        """Wait for nothing: `write` returns when the file is there."""
 
     async def close(self) -> None:
         """Close the engine and the tools."""
@@ -156,7 +156,7 @@ class LocalLearner:
         self._stopped = threading.Event()
 
     async def start(self) -> None:
-        """It is ready."""
+        """Do nothing: the learner was made ready."""
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups that the algorithm wants to learn from."""
@@ -211,7 +211,7 @@ class LocalLearner:
         return captured
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Release nothing."""
 
     def _update(self, groups: Sequence[Group], step: int) -> Update:
         try:

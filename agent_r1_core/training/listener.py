@@ -40,16 +40,16 @@ class Silence:
     """A listener that shows nothing."""
 
     def begin(self, done: int, steps: int) -> None:
-        """Ignored."""
+        """Show nothing."""
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Ignored."""
+        """Show nothing."""
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Ignored."""
+        """Show nothing."""
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Ignored."""
+        """Show nothing."""
 
     def note(self, text: str) -> None:
-        """Ignored."""
+        """Show nothing."""

@@ -149,8 +149,8 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
 def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Checkpoint | None:
     """The checkpoint after which a run goes on: the newest without damage; None if the run has none yet.
 
-    If the metrics end before that checkpoint, it is the one that a run killed there would have gone on from, so that
-    the steps without a line are repeated; if that one is gone, they can only be told.
+    If the metrics end before that checkpoint, the run goes back to a checkpoint before their end and repeats the steps
+    that lack a line; if there is none, a note names these steps.
 
     Args:
         every: a run writes a checkpoint at least as often.

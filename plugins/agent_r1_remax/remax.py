@@ -65,11 +65,11 @@ class ReMax(Algorithm):
         return [group for group in groups if group.baseline is not None]
 
     def needs_greedy_baseline(self) -> bool:
-        """Yes."""
+        """True: the greedy episode is the baseline."""
         return True
 
     def compares_samples(self) -> bool:
-        """No: each sample is compared with the greedy episode."""
+        """False: each sample is compared with the greedy episode."""
         return False
 
     def credits_turns(self) -> bool:

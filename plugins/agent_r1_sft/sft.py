@@ -29,6 +29,6 @@ class SFT(MaximumLikelihood):
         return super().idle_options(config) | {"filter": "a demonstration has no others to be compared with"}
 
     def demonstrations(self) -> ObservationSource | None:
-        """Yes."""
+        """The recipe's `observations`: demonstrations are all that this algorithm learns from."""
         observations: ObservationSource = self.config.observations
         return observations
