@@ -68,7 +68,7 @@ wheel: $(DEV)
 	$(BIN)/python -m build --wheel --outdir dist .
 
 docs: $(DEV)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 torture: $(DEV)
 	$(BIN)/python scripts/torture.py $(ARGS)
