@@ -24,6 +24,9 @@ def print_page(answer: dict[str, Any]) -> None:
     if answer["doc"]:
         show(f"\n{_prose(answer['doc'])}")
     show()
+    if answer["kind"] == "command":
+        show(f"Its arguments: agent-r1 {answer['name']} --help")
+        return
     if answer["options"]:
         _print_entries("options:", [_option(option) for option in answer["options"]])
     else:
@@ -49,7 +52,7 @@ def _facts(answer: dict[str, Any]) -> dict[str, str]:
         "source": f"{answer['source']}:{answer['line']}" if answer["source"] else "",
         "alias of": answer["alias_of"] or "",
         "preset of": f"{answer['preset_of']}, with {_settings(answer['preset'])}" if answer["preset_of"] else "",
-        "aliases": ", ".join(answer["aliases"]),
+        "aliases": ", ".join(answer.get("aliases", ())),
     }
     if answer["kind"] == "reward":
         method = "score_turn(turn, trajectory)" if answer["scope"] == "turn" else "score(trajectory)"

@@ -1,4 +1,4 @@
-"""The `agent-r1` command, with one entry per subcommand; subcommands import what they need when they run."""
+"""The `agent-r1` command, with one entry per own subcommand; they import what they need when they run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from agent_r1_cli import (
     compare_command,
@@ -29,6 +30,7 @@ from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_cli.leaving import leave_in_time
 from agent_r1_cli.output import show_logged_warnings
+from agent_r1_cli.plugin_commands import Commands
 from agent_r1_core import __version__
 
 EPILOG = """\b
@@ -64,7 +66,7 @@ def options(
 
 def build_app() -> typer.Typer:
     """The Typer app."""
-    app = _group(options.__doc__ or "", completion=True)
+    app = _group(options.__doc__ or "", completion=True, cls=Commands)
     app.callback(epilog=EPILOG)(options)
     _add(app, "train", train_command.train)
     _add(app, "eval", eval_command.score)
@@ -84,8 +86,9 @@ def build_app() -> typer.Typer:
     return app
 
 
-def _group(about: str, completion: bool = False) -> typer.Typer:
+def _group(about: str, completion: bool = False, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     return typer.Typer(
+        cls=cls,
         help=about,
         no_args_is_help=True,
         add_completion=completion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,13 +47,19 @@ def list_plugins(
             say(f"not loaded: {_line(record)}")
 
 
-def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: DisabledPlugins = None) -> None:
+def doctor(
+    ctx: typer.Context,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+    disable_plugin: DisabledPlugins = None,
+) -> None:
     """Check every plugin.
 
     Imports each component and names what is wrong with it; the exit code is 1 if anything is.
     """
     registry = find_plugins(plugin, disable_plugin, anew=True)
-    reports = list(zip(registry.plugins, _examined(registry), strict=True))
+    own = ctx.find_root().command.commands  # type: ignore[attr-defined]
+    reports = list(zip(registry.plugins, _examined(registry, own), strict=True))
     healthy = not any(findings.problems for _, findings in reports)
     if as_json:
         answers = [_without_components(record) | vars(findings) for record, findings in reports]
@@ -65,7 +72,7 @@ def doctor(as_json: AsJson = False, plugin: PluginFiles = None, disable_plugin: 
         raise typer.Exit(1)
 
 
-def _examined(registry: Registry) -> list[Findings]:
+def _examined(registry: Registry, own: Container[str]) -> list[Findings]:
     """What is wrong with each plugin; those of other distributions are checked in processes of their own."""
     from agent_r1_core.plugins.checks import Findings, check_plugin
     from agent_r1_core.plugins.elsewhere import check_elsewhere
@@ -80,17 +87,19 @@ def _examined(registry: Registry) -> list[Findings]:
                 reports.append(Findings([] if record.status == "disabled" else [record.reason], []))
             else:
                 findings = check_plugin(registry, record) if record.is_expected else next(elsewhere)
-                reports.append(Findings([*findings.problems, *_ambiguous(registry, record)], findings.unavailable))
+                reports.append(Findings([*findings.problems, *_hidden(registry, record, own)], findings.unavailable))
             work.advance()
     return reports
 
 
-def _ambiguous(registry: Registry, plugin: PluginRecord) -> list[str]:
-    """The names that other plugins offer as well."""
+def _hidden(registry: Registry, plugin: PluginRecord, own: Container[str]) -> list[str]:
+    """The names that other plugins, or agent-r1's own commands, have as well."""
     from agent_r1_core.errors import AmbiguousComponent
 
     sentences = []
     for record in plugin.components:
+        if record.kind == "command" and record.name.partition(" ")[0] in own:
+            sentences.append(f"command {record.name!r} cannot be called: agent-r1 has one of its own; rename it")
         try:
             registry.find(record.kind, record.name)
         except AmbiguousComponent as error:

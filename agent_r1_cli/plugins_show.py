@@ -44,7 +44,10 @@ def show(
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     record = _find(registry, name, kind)
-    answer = _describe(registry, registry.load(record.kind, record.qualified))
+    if record.kind == "command":
+        answer = _facts(registry, record, registry.command(record.qualified))
+    else:
+        answer = _describe(registry, registry.load(record.kind, record.qualified))
     if as_json:
         print_json(answer)
     else:
@@ -70,21 +73,13 @@ def _find(registry: Registry, name: str, kind: str | None) -> ComponentRecord:
 
 
 def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
-    record, plugin = loaded.record, registry.plugin_of(loaded.record)
-    file, line = _source(loaded.cls)
-    answer = record.to_json() | {
-        "plugin": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "plugin_source": plugin.value,
-        "source": file,
-        "line": line,
+    record = loaded.record
+    answer = _facts(registry, record, loaded.cls) | {
         "aliases": list(record.spec.aliases),
         "presets": [
             {"name": preset.name, "summary": preset.summary, "config": dict(preset.config)}
             for preset in record.spec.presets
         ],
-        "doc": inspect.cleandoc(loaded.cls.__doc__ or ""),
         "options": _options(loaded),
         "recipe_options": _recipe_options(record.kind),
         "metrics": _metrics(loaded),
@@ -101,7 +96,21 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
     return answer
 
 
-def _source(cls: type) -> tuple[str | None, int | None]:
+def _facts(registry: Registry, record: ComponentRecord, target: Any) -> dict[str, Any]:
+    """What there is to say of every component and command."""
+    plugin, (file, line) = registry.plugin_of(record), _source(target)
+    return record.to_json() | {
+        "plugin": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "plugin_source": plugin.value,
+        "source": file,
+        "line": line,
+        "doc": inspect.cleandoc(target.__doc__ or ""),
+    }
+
+
+def _source(cls: Any) -> tuple[str | None, int | None]:
     """File and first line of a component; for a function tool, of its function."""
     target = getattr(cls, "function", cls)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_r1_core import __version__
 from agent_r1_core.errors import ConfigError
 
-KINDS = ("tool", "env", "reward", "algorithm", "tasks", "context")
+KINDS = ("tool", "env", "reward", "algorithm", "tasks", "context", "command")
 """Kinds that have a template."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

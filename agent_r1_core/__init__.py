@@ -17,6 +17,7 @@ _HOMES = {
     "AlgorithmConfig": "contracts.algorithm",
     "AlgorithmSpec": "specs",
     "CallRecord": "trajectory",
+    "CommandSpec": "specs",
     "ComponentConfig": "contracts.component",
     "ComponentLoadError": "errors",
     "ConfigError": "errors",

@@ -8,6 +8,7 @@ import pluggy
 
 from agent_r1_core.specs import (
     AlgorithmSpec,
+    CommandSpec,
     ContextSpec,
     EngineSpec,
     EnvSpec,
@@ -71,3 +72,8 @@ def register_tool_formats() -> Iterable[ToolFormatSpec]:  # type: ignore[empty-b
 @hookspec
 def register_contexts() -> Iterable[ContextSpec]:  # type: ignore[empty-body]
     """Context strategies."""
+
+
+@hookspec
+def register_commands() -> Iterable[CommandSpec]:  # type: ignore[empty-body]
+    """Commands of `agent-r1`."""

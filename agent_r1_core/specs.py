@@ -84,3 +84,13 @@ class ContextSpec(ComponentSpec):
     """Declares a ContextStrategy."""
 
     kind = "context"
+
+
+class CommandSpec(ComponentSpec):
+    """Declares a command of `agent-r1`; its target is a function, which Typer reads.
+
+    The name is what is typed, one word or a group and a word (`wiki build`), with `-`, too. There are no aliases and
+    presets.
+    """
+
+    kind = "command"

@@ -42,7 +42,7 @@ from owned_memory import Memory, watching
 PARTS = ("words", "vectors", "encoding")
 LARGER = (21, 36)
 """Millions of passages to extrapolate to."""
-BUILD = (sys.executable, "-m", "agent_r1_wiki_search", "build")
+BUILD = (sys.executable, "-m", "agent_r1_cli", "wiki", "build")
 
 
 def arguments() -> argparse.Namespace:

@@ -3,7 +3,7 @@
     python benchmarks/search_service.py --corpus CORPUS
 
 Clients each send one query after the other over a connection of their own (closed loop) to
-`python -m agent_r1_wiki_search serve`, which runs in a process beside them. The last row asks through the tool's
+`agent-r1 wiki serve`, which runs in a process beside them. The last row asks through the tool's
 backend `remote` from as many threads. Queries are the titles and first words of the corpus's passages. Without a
 corpus, the passages are generated.
 """
@@ -73,7 +73,7 @@ def generated(folder: Path) -> Path:
 @contextlib.contextmanager
 def service(index: Path, *options: str) -> Iterator[str]:
     """The URL of a service."""
-    command = [sys.executable, "-m", "agent_r1_wiki_search", "serve", str(index), "--port", "0", *options]
+    command = [sys.executable, "-m", "agent_r1_cli", "wiki", "serve", str(index), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **report.CALM}, text=True)
     assert process.stdout is not None
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,8 @@ def check_component(kind: str, cls: Any) -> list[str]:
 def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
+        if record.kind == "command":
+            return check_command(registry.command(record.qualified))
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -94,8 +97,18 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     return [f"preset option {problem}" for problem in problems if problem.key not in required]
 
 
+def check_command(function: Callable[..., Any]) -> list[str]:
+    """What is wrong with a function as a command: one sentence per problem."""
+    problems = [] if inspect.getdoc(function) else ["it has no docstring, which is its help"]
+    parameters = inspect.signature(function).parameters.values()
+    bare = [parameter.name for parameter in parameters if parameter.annotation is parameter.empty]
+    return problems + [f"its parameter {name} has no annotation, by which Typer reads it" for name in bare]
+
+
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     """Why a valid component cannot be used on this machine with its default options; None if it can."""
+    if record.kind == "command":
+        return None
     loaded = registry.load(record.kind, record.qualified)
     config, problems = validate(loaded.cls.Config, loaded.preset_config)
     return None if problems else loaded.cls.unavailable(config)

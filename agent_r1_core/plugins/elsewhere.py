@@ -41,7 +41,7 @@ Stamps = dict[str, list[int]]
 
 def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[Candidate, Reading]:
     """What each plugin offers; `anew` forgets what is remembered."""
-    places = {candidate: _files(candidate.value) for candidate in candidates}
+    places = {candidate: files_of(candidate.value) for candidate in candidates}
     readings = {} if anew else {item: found for item, files in places.items() if (found := _remembered(item, files))}
     unread = [candidate for candidate in candidates if candidate not in readings]
     for candidate, answer in zip(unread, _answers(unread, check=False), strict=True):
@@ -116,7 +116,7 @@ class _Reader:
             self._process.wait()
 
 
-def _files(value: str) -> list[str]:
+def files_of(value: str) -> list[str]:
     """The files that importing a plugin's module runs first, its packages' and its own, found without importing any.
 
     Empty if they are not found; such a plugin is read every time.

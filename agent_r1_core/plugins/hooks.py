@@ -21,6 +21,8 @@ from agent_r1_core.specs import ComponentSpec, Preset
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_+]*")
 """The form of names of components, presets and aliases."""
+COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*( [a-z][a-z0-9_-]*)?")
+"""The form of what is typed for a command."""
 
 
 class IncompatiblePlugin(Exception):
@@ -120,6 +122,29 @@ def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
 
 
 def _check_spec(spec: ComponentSpec, local: bool) -> None:
+    if spec.kind == "command":
+        _check_command(spec)
+    else:
+        _check_names(spec)
+    module, colon, attribute = spec.target.partition(":")
+    dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
+    if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
+        what = "function" if spec.kind == "command" else "Class"
+        forms = f"'package.module:{what}'" + (f" or ':{what}' for this file" if local else "")
+        raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
+
+
+def _check_command(spec: ComponentSpec) -> None:
+    if not isinstance(spec.name, str) or not COMMAND_NAME.fullmatch(spec.name):
+        raise BrokenPlugin(
+            f"command {spec.name!r} cannot be typed; use a word of lower case letters, digits, - and _, or a group and "
+            "a word"
+        )
+    if spec.aliases or spec.presets:
+        raise BrokenPlugin(f"command {spec.name!r} has aliases or presets, which commands do not have; remove them")
+
+
+def _check_names(spec: ComponentSpec) -> None:
     names = (spec.name, *spec.aliases, *(getattr(preset, "name", None) for preset in spec.presets))
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -136,11 +161,6 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
                 f"preset {preset.name!r} of {spec.kind} {spec.name!r} has options that JSON cannot hold; use numbers, "
                 "text, lists and mappings"
             ) from None
-    module, colon, attribute = spec.target.partition(":")
-    dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
-    if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
-        forms = "'package.module:Class'" + (" or ':Class' for this file" if local else "")
-        raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
 
 
 def named(spec: ComponentSpec, plugin: str) -> Iterator[ComponentRecord]:

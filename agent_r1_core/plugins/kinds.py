@@ -1,4 +1,4 @@
-"""The nine kinds of component: each with its hook, its spec and the class that its components subclass."""
+"""The ten kinds of component: each with its hook, its spec and the class that its components subclass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kind:
     hook: str
     spec: type[specs.ComponentSpec]
     home: str
-    """`module:Class` of the contract; imported when a component is."""
+    """`module:Class` of the contract, imported when a component is; empty: its components are functions."""
 
     def base(self) -> type[Component]:
         """The class that components of this kind subclass (imports it)."""
@@ -40,6 +40,7 @@ _ALL = (
     Kind("engine", "engines", "register_engines", specs.EngineSpec, "engine:Engine"),
     Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
     Kind("context", "context strategies", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
+    Kind("command", "commands", "register_commands", specs.CommandSpec, ""),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -7,7 +7,7 @@ and the local files that the user named come before plugins that are merely inst
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from agent_r1_core.plugins.discovery import Admit, discover
 from agent_r1_core.plugins.kinds import KINDS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus
-from agent_r1_core.plugins.targets import import_target
+from agent_r1_core.plugins.targets import import_command, import_target
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
@@ -105,6 +105,16 @@ class Registry:
             cls = import_target(record, self.plugin_of(record))
             self._loaded[key] = LoadedComponent(record, cls, dict(record.preset.config) if record.preset else {})
         return self._loaded[key]
+
+    def command(self, name: str) -> Callable[..., Any]:
+        """Import the function of a command.
+
+        Raises:
+            UnknownComponent, AmbiguousComponent: as `find`.
+            ComponentLoadError: its target cannot be imported or is no function.
+        """
+        record = self.find("command", name)
+        return import_command(record, self.plugin_of(record))
 
     def configure(
         self, kind: str, block: Mapping[str, Any] | str, where: str = ""

@@ -1,8 +1,9 @@
-"""Imports the class that a spec's target names."""
+"""Imports what a spec's target names: the class of a component, or the function of a command."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,19 +23,40 @@ def import_target(record: ComponentRecord, plugin: PluginRecord) -> type[Compone
     Raises:
         ComponentLoadError: the module cannot be imported, lacks the name, or the name is not a class of the kind.
     """
-    who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
-    module_name, _, path = record.spec.target.partition(":")
-    value: Any = _module(module_name, plugin, who)
-    for part in path.split("."):
-        if not hasattr(value, part):
-            hint = did_you_mean(part, dir(value))
-            raise ComponentLoadError(f"{who} cannot be loaded: {record.spec.target!r} has no {part!r}{hint}")
-        value = getattr(value, part)
+    value, who, path = _value(record, plugin), _who(record, plugin), record.spec.target.partition(":")[2]
     base = KINDS[record.kind].base()
     if inspect.isfunction(value) and record.kind == "tool":
         raise ComponentLoadError(f"{who} is a plain function; put @tool (from agent_r1_core) above {path}")
     if not (isinstance(value, type) and issubclass(value, base)):
         raise ComponentLoadError(f"{who} is not a {base.__name__}; make {path} a class that subclasses it")
+    return value
+
+
+def import_command(record: ComponentRecord, plugin: PluginRecord) -> Callable[..., Any]:
+    """Import the function of a command.
+
+    Raises:
+        ComponentLoadError: the module cannot be imported, lacks the name, or the name is no function.
+    """
+    value: Any = _value(record, plugin)
+    if not inspect.isfunction(value):
+        raise ComponentLoadError(f"{_who(record, plugin)} is not a function; name the function that runs it")
+    return value
+
+
+def _who(record: ComponentRecord, plugin: PluginRecord) -> str:
+    return f"{record.kind} {record.qualified!r} ({plugin.origin})"
+
+
+def _value(record: ComponentRecord, plugin: PluginRecord) -> Any:
+    who = _who(record, plugin)
+    module, _, path = record.spec.target.partition(":")
+    value: Any = _module(module, plugin, who)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            hint = did_you_mean(part, dir(value))
+            raise ComponentLoadError(f"{who} cannot be loaded: {record.spec.target!r} has no {part!r}{hint}")
+        value = getattr(value, part)
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 _HOMES = {
     "AlgorithmContract": "contracts.algorithm",
     "CHAT_TEMPLATE": "tokenizer",
+    "CommandContract": "contracts.command",
     "ContextContract": "contracts.context",
     "Cue": "scripted",
     "EngineContract": "contracts.engine",

@@ -1,4 +1,4 @@
-"""Options that several commands of `python -m agent_r1_wiki_search` have."""
+"""Options that several commands of `agent-r1 wiki` have."""
 
 from __future__ import annotations
 

@@ -1,53 +1,34 @@
-"""`python -m agent_r1_wiki_search`: builds, serves, queries and measures indexes for the tool `wiki_search`."""
+"""`agent-r1 wiki build|query|bench`: builds, queries and measures indexes for the tool `wiki_search`."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from agent_r1_core import AgentR1Error, WorkDisplay
+from agent_r1_core import WorkDisplay
 from agent_r1_wiki_search.command_options import Backend, Device, Effort, How, Model
-from agent_r1_wiki_search.serve_command import serve
 from agent_r1_wiki_search.vectors import Kind
 
-INTERRUPTED = 130
-
-
-Index = Annotated[Path, typer.Argument(help="An index folder.", show_default=False)]
+Index = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.", show_default=False)]
 TopK = Annotated[int, typer.Option(min=1, max=1000, help="Passages per query.")]
-
-
-def build_app() -> typer.Typer:
-    """The Typer app."""
-    app = typer.Typer(
-        help=__doc__,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    for command in (build, serve, query, bench):
-        app.command()(guarded(command))
-    return app
 
 
 def build(
     corpus: Annotated[
         Path,
         typer.Argument(
-            help="A .json, .jsonl, .jsonl.gz, .parquet or .csv file, or a folder of such.", show_default=False
+            metavar="CORPUS",
+            help="A .json, .jsonl, .jsonl.gz, .parquet or .csv file, or a folder of such.",
+            show_default=False,
         ),
     ],
-    index: Annotated[Path, typer.Argument(help="The folder to build; it must not exist.", show_default=False)],
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="The folder to build; it must not exist.", show_default=False)
+    ],
     backend: Annotated[Backend, typer.Option(help="How the index will be searched.")] = Backend.TANTIVY,
     stemmer: Annotated[
         bool, typer.Option("--stemmer", help="tantivy and hybrid: match English words by their stems.")
@@ -106,7 +87,7 @@ def build(
 
 def query(
     index: Index,
-    question: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.", show_default=False)],
     backend: How = None,
     top_k: TopK = 5,
     model: Model = None,
@@ -129,7 +110,7 @@ def query(
     elif hits:
         print("\n\n".join(f"{hit.score:.3f}  {hit.passage.title}\n{hit.passage.text}" for hit in hits))
     else:
-        say("no passage found")
+        print("no passage found", file=sys.stderr)
     searcher.close()
 
 
@@ -155,32 +136,3 @@ def bench(
     for name, value in measured.items():
         print(f"{name:<36} {value}")
     searcher.close()
-
-
-def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command so that an expected failure prints one sentence; with AGENT_R1_DEBUG=1 the traceback, too."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except (AgentR1Error, KeyboardInterrupt) as error:
-            if os.environ.get("AGENT_R1_DEBUG", "") not in ("", "0"):
-                traceback.print_exc()
-            if isinstance(error, KeyboardInterrupt):
-                say("interrupted")
-                raise typer.Exit(INTERRUPTED) from None
-            say(f"error: {error}")
-            raise typer.Exit(error.exit_code) from None
-
-    return run
-
-
-def say(text: str) -> None:
-    """Tell the user on stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def main() -> None:
-    """Run the command line."""
-    build_app()(prog_name="python -m agent_r1_wiki_search")

@@ -40,7 +40,7 @@ class WikiSearchConfig(ComponentConfig):
     """How it searches: `bm25` in memory; `tantivy`, BM25 on disk; `dense`, by the vectors of an encoder; `hybrid`,
     both, fused; `remote` through the service at `url`."""
     index: DataPath | None = None
-    """A folder that `python -m agent_r1_wiki_search build` made; null: the index of the corpus, made when the tool
+    """A folder that `agent-r1 wiki build` made; null: the index of the corpus, made when the tool
     first opens and kept in the cache, for small corpora."""
     corpus: DataPath | None = None
     """A .json, .jsonl, .jsonl.gz, .parquet or .csv file of passages with `title` and `text`, or a folder of such; null:
@@ -75,7 +75,7 @@ class WikiSearchConfig(ComponentConfig):
     max_tokens: int | None = Field(None, ge=1)
     """Instead: most tokens of a passage's text, as the policy's tokenizer counts them; null: no such limit."""
     url: Annotated[str, AfterValidator(_service_url)] | None = None
-    """The service that `python -m agent_r1_wiki_search serve` runs, as http://HOST:PORT."""
+    """The service that `agent-r1 wiki serve` runs, as http://HOST:PORT."""
     serves: str | None = None
     """The index that the service must serve, by what its /health calls `index`; null: whichever it serves when the
     tool opens. What it answers for another one is withheld."""

@@ -18,7 +18,7 @@ from agent_r1_core.opening import open_to_read, read_json
 
 FILE = "manifest.json"
 FORMAT = 1
-_BUILD = "python -m agent_r1_wiki_search build"
+_BUILD = "agent-r1 wiki build"
 _WHOLE = 1 << 24
 _SAMPLES, _SAMPLE = 64, 1 << 16
 

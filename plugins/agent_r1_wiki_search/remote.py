@@ -1,4 +1,4 @@
-"""RemoteSearcher: searches through the service that `python -m agent_r1_wiki_search serve` runs.
+"""RemoteSearcher: searches through the service that `agent-r1 wiki serve` runs.
 
 A search may be repeated, so one that fails on the way is, within the call's deadline. After a call that found the
 service away, others try once, until one is answered. What another index than that of the start answers is withheld.
@@ -110,7 +110,7 @@ class RemoteSearcher:
             except NoAnswer as error:
                 raise ToolError(
                     f"the search service at {self.url} does not answer ({error}); start it with "
-                    "`python -m agent_r1_wiki_search serve`, or correct the option url"
+                    "`agent-r1 wiki serve`, or correct the option url"
                 ) from None
             if health.status == 403:
                 raise ToolError(f"the search service at {self.url} refuses: {health.error}")

@@ -22,7 +22,10 @@ _PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
 def serve(
     index: Annotated[
-        Path, typer.Argument(help="An index folder, or a file of passages to search in memory.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="INDEX", help="An index folder, or a file of passages to search in memory.", show_default=False
+        ),
     ],
     backend: How = None,
     model: Model = None,
@@ -63,7 +66,7 @@ def serve(
     if not index.exists():
         raise TaskError(
             f"there is neither an index nor a corpus at {index}; give a folder that "
-            "`python -m agent_r1_wiki_search build` made, or a file of passages"
+            "`agent-r1 wiki build` made, or a file of passages"
         )
     options = {"backend": backend, "model": model, "device": device, "effort": effort}
     idle = [f"--{name}" for name, value in options.items() if value is not None]

@@ -51,7 +51,10 @@ COMMANDS: dict[str, Callable[[Names], list[str]]] = {
 WRITING = ("train --resume", "eval")
 SLOW = ("train --resume", "eval", "rollout", "play", "view --export")
 """These try one disguise of every file, each file the next one."""
-WITHOUT_RUNS = ("metrics", "new", "plugins list", "plugins show", "plugins doctor")
+WITHOUT_RUNS = (
+    *("metrics", "new", "plugins list", "plugins show", "plugins doctor"),
+    *("wiki build", "wiki serve", "wiki query", "wiki bench"),
+)
 """Commands that take no run."""
 
 BOMB = "3 GB in kilobytes"

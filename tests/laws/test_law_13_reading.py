@@ -50,8 +50,8 @@ def commands(group: Any, names: tuple[str, ...] = ()) -> Iterator[str]:
     if not hasattr(group, "commands"):
         yield " ".join(names)
         return
-    for name, command in group.commands.items():
-        yield from commands(command, (*names, name))
+    for name in group.list_commands(None):
+        yield from commands(group.get_command(None, name), (*names, name))
 
 
 def test_every_command_is_tried_that_takes_a_run() -> None:

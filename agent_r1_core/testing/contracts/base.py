@@ -12,15 +12,14 @@ from typing import Any, ClassVar
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.errors import ComponentLoadError
 from agent_r1_core.plugins import (
-    ComponentRecord,
     LoadedComponent,
     PluginRecord,
     PluginStatus,
     Registry,
     check_component,
 )
+from agent_r1_core.plugins.checks import check_registered
 from agent_r1_core.plugins.hooks import read_api, read_components
-from agent_r1_core.plugins.targets import import_target
 
 
 class ComponentContract:
@@ -83,7 +82,7 @@ class PluginContract:
         assert components, "the plugin's hooks return no component; return a spec for each"
         record = PluginRecord("under_test", "under-test", "0", "", PluginStatus.OK, api=api, components=components)
         for component in components:
-            problems = _problems(component, record)
+            problems = check_registered(Registry([record]), component)
             assert not problems, f"{component.kind} {component.name!r}: {'; '.join(problems)}"
 
 
@@ -94,10 +93,6 @@ def _load_local(path: Path, kind: str, name: str) -> LoadedComponent:
     if plugin.status != PluginStatus.OK:
         raise ComponentLoadError(f"{path} cannot be loaded as a plugin: {plugin.reason}")
     return registry.load(kind, f"{plugin.name}/{name}")
-
-
-def _problems(component: ComponentRecord, plugin: PluginRecord) -> list[str]:
-    return check_component(component.kind, import_target(component, plugin))
 
 
 async def settle(value: Any) -> Any:

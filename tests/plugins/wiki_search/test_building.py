@@ -253,9 +253,7 @@ def test_damage_to_any_file_is_seen_when_the_index_is_opened(write_corpus: Any) 
 
 
 def test_what_is_no_index_or_of_another_format_is_named(tmp_path: Path, write_corpus: Any) -> None:
-    with pytest.raises(
-        TaskError, match=r"there is no index in .*; build one with `python -m agent_r1_wiki_search build`"
-    ):
+    with pytest.raises(TaskError, match=r"there is no index in .*; build one with `agent-r1 wiki build`"):
         open_folder(tmp_path, "tantivy")
     folder, _ = built(write_corpus(numbered(3)))
     with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):

@@ -10,18 +10,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_wiki_search.commands import bench, build, query
+from agent_r1_wiki_search.serve_command import serve
 
 from agent_r1_core import Passage
+from agent_r1_core.testing import CommandContract
 
-pytestmark = pytest.mark.usefixtures("_tantivy")
+
+class TestBuild(CommandContract):
+    component = build
+
+
+class TestServe(CommandContract):
+    component = serve
+
+
+class TestQuery(CommandContract):
+    component = query
+
+
+class TestBench(CommandContract):
+    component = bench
 
 
 def command(*words: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    line = [sys.executable, "-m", "agent_r1_wiki_search", *map(str, words)]
+    line = [sys.executable, "-m", "agent_r1_cli", "wiki", *map(str, words)]
     return subprocess.run(line, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.usefixtures("_tantivy")
 def test_an_index_is_built_queried_and_measured(tmp_path: Path, write_corpus: Any) -> None:
     corpus = write_corpus([Passage("Oslo", "The capital of Norway."), Passage("Lyon", "A city.")])
     done = command("build", corpus, tmp_path / "index")
@@ -37,6 +55,7 @@ def test_an_index_is_built_queried_and_measured(tmp_path: Path, write_corpus: An
     assert "own passage among the first 10       100.0%" in measured
 
 
+@pytest.mark.usefixtures("_tantivy")
 def test_failures_are_one_sentence_and_an_exit_code(tmp_path: Path, write_corpus: Any) -> None:
     for name in ("broken.jsonl", "broken.csv.gz"):
         (tmp_path / name).write_text("{")
@@ -48,7 +67,7 @@ def test_failures_are_one_sentence_and_an_exit_code(tmp_path: Path, write_corpus
             1,
             "broken.jsonl is a file, not an index folder; if it is a corpus,",
         ),
-        (("bench", tmp_path / "broken.jsonl"), 1, f"search build {tmp_path}/broken.jsonl INDEX`, and give that"),
+        (("bench", tmp_path / "broken.jsonl"), 1, f"wiki build {tmp_path}/broken.jsonl INDEX`, and give that"),
         (("build", tmp_path / "broken.csv.gz", tmp_path / "index"), 1, "is not one of .json, .jsonl, .jsonl.gz, .parq"),
         (("build", tmp_path / "broken.jsonl", "x", "--backend", "dense", "--model", "./no"), 1, "no encoder at ./no"),
         (("query", tmp_path / "index", " "), 2, "the question is empty"),

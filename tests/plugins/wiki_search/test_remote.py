@@ -155,7 +155,7 @@ def test_what_is_not_the_service_is_one_sentence(connect, service: Scripted, hea
 def test_a_service_that_is_not_there_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(ToolError, match=rf"{url} does not answer \(ConnectError: .*\); start it with `python -m"):
+    with pytest.raises(ToolError, match=rf"{url} does not answer \(ConnectError: .*\); start it with `agent-r1 w"):
         RemoteSearcher(url, retries=1)
 
 

@@ -17,7 +17,7 @@ from agent_r1_core.metrics.means import mean_of_sum
 from agent_r1_core.rollout import ToolRunner
 from agent_r1_core.testing import ToolContract
 
-SERVE = ("-m", "agent_r1_wiki_search", "serve")
+SERVE = ("-m", "agent_r1_cli", "wiki", "serve")
 AWAY = "Error: the search service does not answer; go on without it, or try again later"
 CLIENTS = 64
 TITLES = 768

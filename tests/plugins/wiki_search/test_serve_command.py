@@ -13,7 +13,7 @@ import pytest
 from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.corpus import read_corpus
 
-SERVE = ("-m", "agent_r1_wiki_search", "serve")
+SERVE = ("-m", "agent_r1_cli", "wiki", "serve")
 
 
 def local(corpus: Path, cache: Path) -> Any:
@@ -43,7 +43,7 @@ def test_it_answers_what_the_searcher_answers_and_says_what_it_searches(start, c
 
 @pytest.mark.usefixtures("_tantivy")
 def test_an_index_folder_is_served(start, corpus: Path, tmp_path: Path) -> None:
-    built = subprocess.run([sys.executable, *SERVE[:2], "build", corpus, tmp_path / "index"], check=False)
+    built = subprocess.run([sys.executable, *SERVE[:3], "build", corpus, tmp_path / "index"], check=False)
     assert built.returncode == 0
     service = start(*SERVE, tmp_path / "index", "--backend", "tantivy", "--port", 0)
     assert service.post("demon").json()["results"][0][0]["title"] == "Alû"
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_said_before_it_listens(tmp_path: Path, options: tu
         1,
         [
             f"error: there is neither an index nor a corpus at {tmp_path}/none; give a folder that "
-            "`python -m agent_r1_wiki_search build` made, or a file of passages"
+            "`agent-r1 wiki build` made, or a file of passages"
         ],
     )
 
