@@ -1,10 +1,11 @@
 """Draws learning curves: every recipe with every seed, from real runs.
 
     python scripts/learning_curves.py --home runs/curves --out docs/learning_curves.png
+    python scripts/learning_curves.py --panel "calculator=runs/a,runs/b" --panel "search=runs/c" --out curves.png
 
-Trains the runs that are missing under --home, one after the other, and only reads finished ones. The picture shows the
-exact match of sampled training episodes (line: mean over seeds, band: range) and of greedy evaluations on unseen worlds
-(dots).
+Trains the runs that are missing under --home, one after the other, and only reads finished ones; with --panel it trains
+none and draws those that are named. The picture shows the exact match of sampled training episodes (line: mean over
+seeds, band: range) and of greedy evaluations on unseen tasks (dots).
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ def evaluations(run: Run) -> list[tuple[int, float, float, float]]:
     return [(step, score["mean"], score["low"], score["high"]) for step, score in scores]
 
 
-def report(recipe: str, seed: int, run: Run) -> None:
+def report(title: str, run: Run) -> None:
     """Print one line of the table that accompanies the picture."""
     scores = evaluations(run)
     minutes = sum(line["time/step"] for line in run.metrics()) / 60
     first, last = scores[0], scores[-1]
     print(
-        f"{RECIPES[recipe]:12} seed {seed}  before {first[1]:.3f} [{first[2]:.3f}, {first[3]:.3f}]  "
+        f"{title:12} seed {run.config()['seed']}  before {first[1]:.3f} [{first[2]:.3f}, {first[3]:.3f}]  "
         f"after {last[0]} steps {last[1]:.3f} [{last[2]:.3f}, {last[3]:.3f}]  {minutes:.1f} minutes"
     )
 
@@ -63,7 +64,7 @@ def draw(axes: Any, title: str, runs: list[Run]) -> None:
     for run in runs:
         points = evaluations(run)
         axes.plot([point[0] for point in points], [point[1] for point in points], "o", color="black", markersize=3.5)
-    axes.plot([], [], "o", color="black", markersize=3.5, label="unseen worlds, greedy")
+    axes.plot([], [], "o", color="black", markersize=3.5, label="unseen tasks, greedy")
     axes.set(title=title, xlabel="step", ylim=(0, 1.02))
     axes.grid(alpha=0.3)
 
@@ -73,6 +74,9 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=Path("runs/curves"), help="the folder of the runs")
     parser.add_argument("--out", type=Path, default=Path("docs/learning_curves.png"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--panel", action="append", metavar="TITLE=RUN,RUN", help="runs of a recipe to draw; repeatable"
+    )
     options = parser.parse_args()
 
     import matplotlib
@@ -80,14 +84,21 @@ def main() -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    runs = {recipe: [finished_run(options.home, recipe, seed) for seed in options.seeds] for recipe in RECIPES}
-    figure, panels = pyplot.subplots(1, len(RECIPES), figsize=(11, 3.4), sharey=True, layout="constrained")
-    for axes, (recipe, title) in zip(panels, RECIPES.items(), strict=True):
-        draw(axes, title, runs[recipe])
-        for seed, run in zip(options.seeds, runs[recipe], strict=True):
-            report(recipe, seed, run)
-    panels[0].set_ylabel("exact match, 2-hop questions")
-    panels[0].legend(loc="lower right", fontsize=8)
+    if options.panel:
+        named = (text.partition("=") for text in options.panel)
+        runs = {title: [Run.open(Path(path)) for path in paths.split(",")] for title, _, paths in named}
+    else:
+        runs = {
+            title: [finished_run(options.home, recipe, seed) for seed in options.seeds]
+            for recipe, title in RECIPES.items()
+        }
+    figure, panels = pyplot.subplots(1, len(runs), figsize=(11, 3.4), sharey=True, layout="constrained", squeeze=False)
+    for axes, (title, of_title) in zip(panels[0], runs.items(), strict=True):
+        draw(axes, title, of_title)
+        for run in of_title:
+            report(title, run)
+    panels[0][0].set_ylabel("exact match")
+    panels[0][0].legend(loc="lower right", fontsize=8)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.out, dpi=110)
 

@@ -1,10 +1,11 @@
 """Takes the pictures of the viewer in the docs: the page of a run, and an episode token by token.
 
-    python scripts/viewer_screenshots.py --home runs/screenshots --out docs
+    python scripts/smollm2.py search
+    python scripts/viewer_screenshots.py runs/smollm2-search-1 --out docs
 
-Trains the run if it is missing under --home, serves it as `agent-r1 view` does, and opens both pages in a headless
-Chromium. The episode is the first that earned less than another one of its group; the token that the policy was least
-sure of is chosen, so that the picture shows what is known of a token.
+Serves the run as `agent-r1 view` does, and opens both pages in a headless Chromium. The episode is the first that
+earned less than another one of its group; the token that the policy was least sure of is chosen, so that the picture
+shows what is known of a token.
 """
 
 from __future__ import annotations
@@ -16,24 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_cli.viewer.serving import HOST, Viewer, listen
-from agent_r1_core import train
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 
-NAME = "default-recipe"
-KEYS = ["training.tasks_per_step=8", "evaluation.every=5", "evaluation.size=50", "trackers=[]"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 1280
 SHARPNESS = 1.25
 """Pixels of a picture for one of the page."""
-
-
-def finished_run(home: Path) -> Run:
-    """The run that is shown, trained now if it is missing."""
-    if not (home / NAME / "model").is_dir():
-        print(f"training {NAME}", flush=True)
-        train("default", [*KEYS, f"run.dir={home}", f"run.name={NAME}"], force=True)
-    return Run.open(home / NAME)
 
 
 def telling_episode(run: Run) -> tuple[int, int, int]:
@@ -81,22 +71,22 @@ def take(page: Any, start: str, run: Run, out: Path) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--home", type=Path, default=Path("runs/screenshots"))
+    parser.add_argument("run", type=Path, help="the folder of the run")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     arguments = parser.parse_args()
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         raise SystemExit(f"there is no browser; install one of {', '.join(BROWSERS)}")
-    run = finished_run(arguments.home)
+    run = Run.open(arguments.run)
 
     from playwright.sync_api import sync_playwright
 
     opened, ready, token = listen(None), threading.Event(), "pictures"
-    viewer = Viewer(FoundRuns([str(arguments.home)]), token, ready.set)
+    viewer = Viewer(FoundRuns([str(run.path)]), token, ready.set)
     thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]})
     thread.start()
     ready.wait()
-    start = f"http://{HOST}:{opened.getsockname()[1]}/?token={token}#/runs/{NAME}"
+    start = f"http://{HOST}:{opened.getsockname()[1]}/?token={token}#/runs/{run.name}"
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -144,7 +144,7 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         Kind(checkpoint.path / STATE, lambda _: (opened.checkpoints.all(), opened.policy())),
         Kind(checkpoint.path / STATE, state, vouched=True),
         Kind(next(checkpoint.trainer.iterdir()), lambda _: load_trainer_state(learner, checkpoint)),
-        Kind(checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint, 2)),
+        Kind(checkpoint.task_order, lambda _: load_task_order(TaskOrder(7, 0, True), checkpoint)),
     ]
     models = [run.model / "config.json", run.model / MODEL_CHECKSUMS, *sorted((folder / "model").iterdir())]
     return found + [Kind(path, model) for path in models]
