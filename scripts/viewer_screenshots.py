@@ -57,8 +57,8 @@ def save(page: Any, out: Path) -> None:
 def take(page: Any, start: str, run: Run, out: Path) -> None:
     """Take both pictures of the run that is shown at `start`."""
     show(page, f"{start}?smooth=0.6", ".chart canvas", height=800)
-    # When the run was made and where it lies tells a reader nothing.
-    for fact in ("begun", "changed", "folder"):
+    # When the run was made and where it and its model lie tells a reader nothing.
+    for fact in ("begun", "changed", "folder", "model"):
         page.locator("dl.facts > div").filter(has_text=fact).evaluate("(fact) => fact.remove()")
     save(page, out / "viewer_run.png")
     step, row, token = telling_episode(run)
