@@ -42,7 +42,11 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
         AgentR1Error: a component cannot be made, or the model cannot be loaded.
     """
     rollouts = local_rollouts(blueprint)
-    return rollouts, LocalLearner(make_learner(blueprint)) if blueprint.learning else None
+    if not blueprint.learning:
+        return rollouts, None
+    learner = make_learner(blueprint)
+    weights = sum(parameter.nbytes for parameter in learner.policy.module.parameters())
+    return rollouts, LocalLearner(learner, trims=weights >= _LARGE)
 
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
@@ -145,11 +149,15 @@ class LocalRollouts:
 
 
 class LocalLearner:
-    """A learner that computes in its own thread, so that the event loop stays free."""
+    """A learner that computes in its own thread, so that the event loop stays free.
 
-    def __init__(self, learner: Learner) -> None:
+    Args:
+        trims: gives freed memory back to the system after each update.
+    """
+
+    def __init__(self, learner: Learner, trims: bool = False) -> None:
         self.learner = learner
-        self._large = sum(parameter.nbytes for parameter in learner.policy.module.parameters()) >= _LARGE
+        self._trims = trims
         self._lane = ThreadPool(1).lane()
         self._idle = threading.Event()
         self._idle.set()
@@ -217,6 +225,6 @@ class LocalLearner:
         try:
             return self.learner.update(groups, step, stopped=self._stopped.is_set)
         finally:
-            if self._large:
+            if self._trims:
                 trim_memory()
             self._idle.set()
