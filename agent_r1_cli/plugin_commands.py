@@ -78,16 +78,30 @@ def _of_plugins(word: str) -> Any:
 
 
 def offered() -> dict[str, dict[str, str]]:
-    """The names of all commands of plugins, each with its `summary` and `plugin`."""
+    """The names of all commands of plugins, each with its `summary` and `plugin`.
+
+    Remembered only if every plugin was read and its files were found, since a change would not be noticed else.
+
+    Raises:
+        typer.Exit: plugins cannot be looked for; a sentence has said why.
+    """
     file = cache_dir() / "commands.json"
     with suppress(OSError, ValueError, LookupError, TypeError, AgentR1Error):
         saved = read_json(file)
         if saved["of"] == _identity() and all(_changed(path) == time for path, time in saved["files"].items()):
             return dict(saved["commands"])
-    registry = _registry()
+    from agent_r1_core.plugins.elsewhere import files_of
+
+    try:
+        registry = _registry()
+    except AgentR1Error as error:
+        raise typer.Exit(tell(error)) from None
     records = registry.components("command")
     commands = {record.name: {"summary": record.summary, "plugin": record.plugin} for record in records}
-    files = {path: _changed(path) for plugin in registry.plugins for path in _files(plugin)}
+    places = [files_of(plugin.value) for plugin in registry.plugins]
+    files = {path: _changed(path) for paths in places for path in paths}
+    if not all(places) or any(plugin.status == "failed" for plugin in registry.plugins):
+        return commands
     with suppress(OSError):  # without a cache, plugins are read every time
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(f".{os.getpid()}")
@@ -111,12 +125,6 @@ def _changed(path: str) -> int:
         return os.stat(path).st_mtime_ns
     except OSError:
         return 0
-
-
-def _files(plugin: Any) -> list[str]:
-    from agent_r1_core.plugins.elsewhere import files_of
-
-    return files_of(plugin.value) if plugin.distribution else []
 
 
 def _registry() -> Any:

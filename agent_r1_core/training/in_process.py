@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
 
 _LARGE = 2**26
-"""Bytes of a policy from which freed memory is given back after each update: 6 GB of 13 in runs of 135 M parameters.
+"""Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
 That takes a tenth of a step of the bundled model, which holds little."""
 
 

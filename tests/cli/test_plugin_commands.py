@@ -73,6 +73,22 @@ def test_failures_are_sentences_and_an_own_command_stays(agent_r1: Callable) -> 
     assert "command 'train' cannot be called: agent-r1 has one of its own; rename it" in checked
 
 
+def test_a_plugin_that_could_not_be_read_is_tried_again(site: Path, agent_r1: Callable) -> None:
+    (site / "thirds_plugin.py").write_text("import missing_here\n" + PLUGIN)
+    assert not any(name.startswith("report") for name in offered())
+    (site / "missing_here.py").touch()
+    assert agent_r1("report", "count", "2").stdout == "1 2\n"
+
+
+def test_plugins_that_cannot_be_looked_for_are_one_sentence(
+    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_R1_DISABLE_PLUGINS", "thrids")
+    refused = agent_r1("--help")
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: no plugin called 'thrids' can be disabled; did you mean 'thirds'?\n"
+
+
 def test_help_reads_plugins_again_only_when_something_changed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     discover = Registry.discover
