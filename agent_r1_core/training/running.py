@@ -124,7 +124,8 @@ def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
             ended.wait()
         except KeyboardInterrupt:
             interrupted = True
-            outcome.get("cancel", lambda: None)()
+            with suppress(RuntimeError):  # its loop is closed: the run is about to end by itself
+                outcome.get("cancel", lambda: None)()
     if interrupted:
         raise KeyboardInterrupt
     if "error" in outcome:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
 from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.training import running
 from agent_r1_core.training.assembly import assemble
 from agent_r1_core.training.listener import Silence
+from agent_r1_core.training.running import bounded_runner, run_async
 from agent_r1_core.training.trainer import Trainer
 
 KEYS = (
@@ -213,3 +216,33 @@ def test_without_background_training_waits_for_its_checkpoint(tmp_path: Path, mo
     monkeypatch.setattr(trainer.assembly.learner, "update", watched)
     asyncio.run(trainer.fit())
     assert held == [[], [1], [1, 2]]
+
+
+def test_an_interruption_just_after_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook the run has a thread and a loop of its own, which may be closed already."""
+
+    @contextmanager
+    def interrupted() -> Iterator[asyncio.Runner]:
+        with bounded_runner() as runner:
+            yield runner
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert noticed.wait(60)
+
+    noticed = threading.Event()
+
+    def notice(number: int, frame: Any) -> None:
+        noticed.set()
+        raise KeyboardInterrupt
+
+    async def cell() -> None:
+        run_async(asyncio.sleep(0))
+
+    monkeypatch.setattr(running, "bounded_runner", interrupted)
+    loop = asyncio.new_event_loop()
+    before = signal.signal(signal.SIGINT, notice)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        loop.close()
