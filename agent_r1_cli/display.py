@@ -26,7 +26,7 @@ _RECENT = 8
 
 
 class TrainDisplay:
-    """A listener (see training/listener.py) that shows the run; use it as a context manager."""
+    """A listener (see evaluation/listener.py) that shows the run; use it as a context manager."""
 
     def __init__(
         self,

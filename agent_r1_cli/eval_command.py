@@ -71,8 +71,8 @@ def score(
     from agent_r1_cli.display import TrainDisplay
 
     with TrainDisplay() as display:
+        from agent_r1_core.evaluation.evaluator import EvaluationPlan
         from agent_r1_core.training.api import evaluate
-        from agent_r1_core.training.evaluator import EvaluationPlan
 
         trusted = trust_as(trust, display)
         resolved = resolve_for_model(

@@ -61,7 +61,7 @@ def play(
     """
     from agent_r1_cli.display import TrainDisplay
     from agent_r1_cli.script import read_script
-    from agent_r1_core.training.running import bounded_runner
+    from agent_r1_core.work.running import bounded_runner
 
     if keep is None:
         refuse_alone("--success-at", success_at, "--keep")

@@ -108,7 +108,7 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
     from agent_r1_cli.matrix_display import MatrixDisplay
     from agent_r1_core.experiments.report import make_report
     from agent_r1_core.experiments.runner import run_matrix
-    from agent_r1_core.training.running import termination_interrupts
+    from agent_r1_core.work.running import termination_interrupts
 
     with termination_interrupts():
         sets = store.open(matrix, resume)

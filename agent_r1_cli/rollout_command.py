@@ -15,10 +15,10 @@ from agent_r1_core.contracts.success import PER_TASK
 from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.evaluation.keeping import Kept
     from agent_r1_core.rollout import RolloutResult
-    from agent_r1_core.training.assembly import Assembly
-    from agent_r1_core.training.keeping import Kept
     from agent_r1_core.trajectory import Trajectory
 
 TaskSetName = Annotated[
@@ -92,12 +92,12 @@ async def _play(
     greedy: bool,
     keeping: tuple[int, float | None] | None,
 ) -> tuple[Assembly, RolloutResult, Kept]:
+    from agent_r1_core.assembly.assembly import assemble
+    from agent_r1_core.assembly.components import make_tool_format
+    from agent_r1_core.assembly.task_sets import set_names
     from agent_r1_core.errors import TaskError
+    from agent_r1_core.evaluation.keeping import Kept, keep_successes
     from agent_r1_core.rollout import RolloutRequest
-    from agent_r1_core.training.assembly import assemble
-    from agent_r1_core.training.components import make_tool_format
-    from agent_r1_core.training.keeping import Kept, keep_successes
-    from agent_r1_core.training.task_sets import set_names
     from agent_r1_core.work import working
 
     name = set_names(resolved.config, task_set)[0]

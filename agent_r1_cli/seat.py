@@ -12,6 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_cli.watched import Tell, Watched, how_to_act, message_text
+from agent_r1_core.assembly.components import (
+    make_context,
+    make_env,
+    make_examples,
+    make_rewards,
+    make_tool_format,
+    make_tool_rewards,
+    make_tools,
+)
+from agent_r1_core.assembly.model_source import find_local_model, find_model
+from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import EnvServices
@@ -21,20 +32,9 @@ from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskEr
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.rollout.written_conversation import conversation_of, line_of, task_of
-from agent_r1_core.training.components import (
-    make_context,
-    make_env,
-    make_examples,
-    make_rewards,
-    make_tool_format,
-    make_tool_rewards,
-    make_tools,
-)
-from agent_r1_core.training.model_source import find_local_model, find_model
-from agent_r1_core.training.task_sets import load_tasks, set_names, tool_resources
+from agent_r1_core.tools.threads import ThreadPool
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig

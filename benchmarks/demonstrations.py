@@ -50,10 +50,10 @@ def _text(rng: random.Random, most: int) -> str:
 
 def played(file: Path, model: Path) -> tuple[list[Group], ChatTokenizer]:
     """The groups of one step of `algorithm: sft` on the file, and the tokenizer that wrote their ids."""
+    from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.config import load_config
     from agent_r1_core.plugins.trust import Trust
     from agent_r1_core.rollout import RolloutRequest
-    from agent_r1_core.training.assembly import assemble
 
     overrides = [
         f"model={{name: {model}, dtype: float32, device: cpu}}",

@@ -86,8 +86,8 @@ def resolved_for(run: Path | None, maps: int) -> ResolvedConfig:
 
 
 def main() -> None:
+    from agent_r1_core.evaluation.evaluator import EvaluationPlan
     from agent_r1_core.training.api import evaluate
-    from agent_r1_core.training.evaluator import EvaluationPlan
 
     options = arguments()
     resolved = resolved_for(options.run, options.maps)

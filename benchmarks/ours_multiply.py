@@ -22,7 +22,7 @@ from clock import StepClock, step_clock
 
 from agent_r1_core import train
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.training.listener import Silence
+from agent_r1_core.evaluation.listener import Silence
 
 RECIPE = Path(__file__).resolve().parent / "multiply.yaml"
 COMPLETION = 96

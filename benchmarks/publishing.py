@@ -51,7 +51,7 @@ def arguments() -> argparse.Namespace:
 
 async def published(resolved: Any, site: Any, repeats: int) -> dict[str, float]:
     """Median seconds of both parts."""
-    from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.assembly.assembly import assemble
 
     assembly = assemble(resolved, splits=("train",), site=site)
     snapshots, loads = [], []
@@ -104,7 +104,7 @@ def main() -> None:
     from agent_r1_core.distributed.cluster import connected
     from agent_r1_core.testing import tiny_model, tiny_model_folder
     from agent_r1_core.training.api import resolve
-    from agent_r1_core.training.running import run_async
+    from agent_r1_core.work.running import run_async
 
     shape: dict[str, Any] = {} if options.quick else SHAPE
     size = sum(parameter.numel() for parameter in tiny_model(**shape).parameters())

@@ -34,7 +34,7 @@ import report
 from peer_llama import Peer
 
 if TYPE_CHECKING:
-    from agent_r1_core.training.model_size import ModelSize
+    from agent_r1_core.assembly.model_size import ModelSize
 
 for name, value in report.CALM.items():
     os.environ.setdefault(name, value)
@@ -226,8 +226,8 @@ def main() -> None:
     options = arguments()
     import torch
 
-    from agent_r1_core.training.model_size import ModelSize
-    from agent_r1_core.training.model_source import BUNDLED, model_shape
+    from agent_r1_core.assembly.model_size import ModelSize
+    from agent_r1_core.assembly.model_source import BUNDLED, model_shape
 
     options.model = options.model or BUNDLED / "tiny"
     size = ModelSize.of_folder(options.model)

@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
 def measured(recipe: str, arm: str, options: argparse.Namespace) -> dict[str, float]:
     """One run."""
     from agent_r1_core import train
-    from agent_r1_core.training.listener import Silence
+    from agent_r1_core.evaluation.listener import Silence
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as browser:
 

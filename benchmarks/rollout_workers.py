@@ -75,8 +75,8 @@ def recipe(layout: Layout, options: argparse.Namespace) -> Any:
 
 async def play(resolved: Any, site: Any, layout: Layout, options: argparse.Namespace) -> list[dict[str, float]]:
     """Seconds, episodes and processor seconds of each rollout, after one that warms up."""
+    from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.rollout import RolloutRequest
-    from agent_r1_core.training.assembly import assemble
 
     assembly = assemble(resolved, learning=False, splits=("train",), site=site)
     tasks, found = assembly.train.tasks, []
@@ -100,7 +100,7 @@ def main() -> None:
     from agent_r1_core.config.models import DistributedConfig
     from agent_r1_core.distributed import RaySite
     from agent_r1_core.distributed.cluster import connected
-    from agent_r1_core.training.running import run_async
+    from agent_r1_core.work.running import run_async
 
     layouts = LAYOUTS[:2] if options.quick else LAYOUTS
     measured: dict[str, list[dict[str, float]]] = {layout.name: [] for layout in layouts}

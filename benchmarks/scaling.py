@@ -5,7 +5,7 @@
 Qwen2.5-3B on one H100 and on one machine of eight, Qwen2.5-32B on four such machines, with the load of recipes/paper:
 640 episodes a step of 2,000 tokens on the mean, 400 of them sampled, 8,192 at most; GRPO with a reference, activations
 recomputed, micro-batches of 16,384 tokens, of 8,192 for the large model. Memory is what `agent-r1 train --dry-run`
-prints for such a recipe; the formulas stand in agent_r1_core/training/memory.py and, for time, in
+prints for such a recipe; the formulas stand in agent_r1_core/assembly/memory.py and, for time, in
 benchmarks/step_time.py. Keys and values get what a GPU has left, up to what the episodes need, and a tenth of each GPU
 stays free. Take times as right within a factor of two, and compare them with each other rather than with a clock.
 """
@@ -19,8 +19,8 @@ from typing import Any
 import report
 from step_time import Card, Work, publishing_seconds, rollout_seconds, update_seconds
 
-from agent_r1_core.training.memory import LearnerLoad, RolloutLoad, peak, total
-from agent_r1_core.training.model_size import ModelSize
+from agent_r1_core.assembly.memory import LearnerLoad, RolloutLoad, peak, total
+from agent_r1_core.assembly.model_size import ModelSize
 
 GIB, USED = 2**30, 0.9
 H100 = Card("H100 SXM 80 GB", 80e9, 989e12, 3.35e12, 450e9, 8 * 50e9, 8)

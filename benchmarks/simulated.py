@@ -23,8 +23,8 @@ from agent_r1_core.distributed.jobs import PATIENCE, Job, Report
 from agent_r1_core.distributed.packed import packed
 from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout.result import CallCounts
-from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.testing import make_trajectory
+from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.trajectory import CallRecord, Task, Trajectory
 
 TRIP = 0.002

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from agent_r1_core.training.model_size import ModelSize
+from agent_r1_core.assembly.model_size import ModelSize
 
 MFU = 0.35
 """Share of the card's bfloat16 rate that matrix products reach; what docs/paper.md assumes, too. Dense models of these

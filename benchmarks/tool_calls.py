@@ -19,7 +19,7 @@ import report
 from echo import AsyncEcho, Echo
 
 from agent_r1_core import Task, Tool, ToolCall, ToolContext, ToolResources
-from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 
 def arguments() -> argparse.Namespace:

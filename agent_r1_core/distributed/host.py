@@ -17,8 +17,8 @@ from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import EndStatus
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.local_roles import LocalRollouts
     from agent_r1_core.rollout.plan import EpisodePlan
-    from agent_r1_core.training.in_process import LocalRollouts
     from agent_r1_core.trajectory import Trajectory
 
 

@@ -26,9 +26,9 @@ from agent_r1_core.learning.selection import Selection
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
+    from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.training.blueprint import Blueprint
     from agent_r1_core.trajectory import Group, ObservationSource
 
 _BEAT = 5.0

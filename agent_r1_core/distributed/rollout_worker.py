@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import ObjectLostError
 
+from agent_r1_core.assembly.local_roles import local_rollouts
 from agent_r1_core.distributed.crew import Crew
 from agent_r1_core.distributed.host import RolloutHost
 from agent_r1_core.distributed.jobs import Job, Report
@@ -20,7 +21,6 @@ from agent_r1_core.distributed.remote import Place, answer, answer_of_living, en
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.distributed.weights import to_tensors
 from agent_r1_core.errors import LearnerLost
-from agent_r1_core.training.in_process import local_rollouts
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

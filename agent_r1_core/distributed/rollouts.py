@@ -21,13 +21,13 @@ from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.distributed.crew import Crew
     from agent_r1_core.rollout import OnEpisode, RolloutRequest
     from agent_r1_core.rollout.plan import EpisodePlan
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.training.blueprint import Blueprint
     from agent_r1_core.trajectory import Trajectory
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import ray
 import torch
 
+from agent_r1_core.assembly.components import make_learner
+from agent_r1_core.assembly.hardware import Hardware, choose_hardware
+from agent_r1_core.assembly.local_roles import LocalLearner
 from agent_r1_core.distributed.cluster import Cluster, Placement, connected
 from agent_r1_core.distributed.crew import Crew
 from agent_r1_core.distributed.learner import RayLearner
@@ -16,18 +19,15 @@ from agent_r1_core.distributed.lifeline import Lifeline
 from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.training.components import make_learner
-from agent_r1_core.training.hardware import Hardware, choose_hardware
-from agent_r1_core.training.in_process import LocalLearner
-from agent_r1_core.training.running import run_async
+from agent_r1_core.work.running import run_async
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.assembly.roles import LearnerRole, Rollouts
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.config.models import DistributedConfig
-    from agent_r1_core.training.blueprint import Blueprint
-    from agent_r1_core.training.roles import LearnerRole, Rollouts
 
 
 class RaySite:

@@ -15,6 +15,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core.assembly.blueprint import Blueprint
+from agent_r1_core.assembly.hardware import Hardware, apply
+from agent_r1_core.assembly.model_source import ModelSource, find_model
+from agent_r1_core.assembly.task_sets import unused_sets
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import load_config
 from agent_r1_core.config.yaml_text import dump
@@ -23,10 +27,6 @@ from agent_r1_core.folders import cache_dir
 from agent_r1_core.opening import read_bytes
 from agent_r1_core.plugins import PluginStatus
 from agent_r1_core.plugins.trust import Trust
-from agent_r1_core.training.blueprint import Blueprint
-from agent_r1_core.training.hardware import Hardware, apply
-from agent_r1_core.training.model_source import ModelSource, find_model
-from agent_r1_core.training.task_sets import unused_sets
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.tool import Tool

@@ -1,45 +1,14 @@
-"""The metrics of a rollout: rewards, episodes, tools, and the spread of returns."""
+"""The metrics of a rollout's episodes: rewards, the spread of returns, and what the episodes were like."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.metrics.means import mean, mean_of_sum
-from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.metrics.means import mean
+from agent_r1_core.metrics.tally import Tally
 from agent_r1_core.trajectory import Group, Trajectory
-
-if TYPE_CHECKING:
-    from agent_r1_core.rollout import RolloutResult, ToolCounts
-
-_AWAY = "away"
-"""What tools call their record of whether the service behind them was away."""
-
-
-def rollout_metrics(rollout: RolloutResult) -> dict[str, float]:
-    """All metrics of a rollout, by declared name."""
-    episodes = [tally(trajectory) for trajectory in rollout.trajectories]
-    attempts = [one.attempts - 1 for one in (*rollout.trajectories, *rollout.baselines, *rollout.dropped)]
-    sampled = sum(one.action_tokens for one in episodes) + sum(one.action_tokens for one in rollout.baselines)
-    speed: dict[str, float] = {}
-    if not any(one.demonstrated for one in rollout.trajectories):
-        speed[metric.ROLLOUT_TOKENS_PER_SECOND] = sampled / rollout.seconds if rollout.seconds > 0 else 0.0
-    return {
-        **reward_metrics(episodes),
-        **spread_metrics(rollout.groups),
-        **baseline_metrics(rollout),
-        metric.TIME_ROLLOUT: rollout.seconds,
-        metric.ROLLOUT_EPISODES: float(len(episodes)),
-        metric.ROLLOUT_FAILED: float(len(rollout.dropped)),
-        metric.ROLLOUT_RETRIES: float(sum(attempts)),
-        metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in rollout.groups)),
-        metric.ROLLOUT_HUNG: float(rollout.tools.hung + rollout.hung),
-        **speed,
-        **tool_metrics(rollout.tools),
-        **episode_metrics(episodes),
-    }
 
 
 def reward_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
@@ -69,34 +38,6 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     if several:
         metrics[metric.GROUP_STD] = statistics.fmean(statistics.stdev(group.returns) for group in several)
         metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not group.varies for group in several) / len(several)
-    return metrics
-
-
-def baseline_metrics(rollout: RolloutResult) -> dict[str, float]:
-    """The return of the greedy baselines, and how many failed; nothing where there was none."""
-    returns = [trajectory.total_reward for trajectory in rollout.baselines]
-    failed = sum(trajectory.baseline for trajectory in rollout.dropped)
-    metrics: dict[str, float] = {metric.BASELINE_RETURN: statistics.fmean(returns)} if returns else {}
-    return metrics | ({metric.BASELINE_FAILED: float(failed)} if returns or failed else {})
-
-
-def tool_metrics(tools: ToolCounts) -> dict[str, float]:
-    """Calls, errors and time, of all tools together and of each tool, and each tool's own metrics."""
-    metrics: dict[str, float] = {
-        metric.TOOL_CALLS: float(tools.calls),
-        metric.TOOL_ERRORS: float(tools.errors),
-        metric.TOOL_TIMEOUTS: float(tools.timeouts),
-        metric.TIME_TOOLS: tools.seconds,
-    }
-    for name, count in sorted(tools.by_tool.items()):
-        if name and count.calls:
-            metrics[metric.CALLS_OF_TOOL.of(name)] = float(count.calls)
-            metrics[metric.ERRORS_OF_TOOL.of(name)] = float(count.errors)
-            metrics[metric.SECONDS_OF_TOOL.of(name)] = count.seconds / count.calls
-            numbers = {key: mean_of_sum(total, n) for key, (total, n) in count.numbers.items()}
-            metrics |= {f"tools/{name}/{key}": value for key, value in numbers.items()}
-            if _AWAY in numbers:
-                metrics[metric.TOOL_AWAY] = max(metrics.get(metric.TOOL_AWAY, 0.0), numbers[_AWAY])
     return metrics
 
 

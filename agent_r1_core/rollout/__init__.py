@@ -7,8 +7,6 @@ from agent_r1_core.rollout.episode import Episode, EpisodeServices
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import Collect, OnEpisode, RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, ToolReward, WeightedReward
-from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.rollout.tool_runner import ToolRunner
 
 __all__ = [
     "Collect",
@@ -19,9 +17,6 @@ __all__ = [
     "RolloutRequest",
     "RolloutResult",
     "RolloutSettings",
-    "ToolCount",
-    "ToolCounts",
     "ToolReward",
-    "ToolRunner",
     "WeightedReward",
 ]

@@ -19,15 +19,15 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
-from agent_r1_core.rollout.left_behind import TooManyLeft
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
 from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import ThreadPool, as_ordinary
-from agent_r1_core.rollout.tool_counts import ToolCounts
 from agent_r1_core.rollout.world import ToolTexts
+from agent_r1_core.tools.left_behind import TooManyLeft
+from agent_r1_core.tools.threads import ThreadPool, as_ordinary
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import Trajectory
 
 _LOG = logging.getLogger(__name__)

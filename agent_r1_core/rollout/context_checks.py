@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_r1_core.contracts.context import History, SummaryRequest
 from agent_r1_core.rollout.env_checks import message_of
-from agent_r1_core.rollout.plain import Plain, Unfit, is_plain, shown, stored
+from agent_r1_core.tools.plain import Plain, Unfit, is_plain, shown, stored
 from agent_r1_core.trajectory import Message
 
 

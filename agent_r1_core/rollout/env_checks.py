@@ -9,8 +9,8 @@ import math
 from typing import Any, cast
 
 from agent_r1_core.contracts.env import Observation, Step
-from agent_r1_core.rollout.plain import Plain, Unfit, shown, stored
-from agent_r1_core.rollout.reward_bounds import LARGEST, number_of
+from agent_r1_core.tools.plain import Plain, Unfit, shown, stored
+from agent_r1_core.tools.reward_bounds import LARGEST, number_of
 from agent_r1_core.trajectory import CallRecord, Message
 
 _ROLES = ("system", "user", "assistant", "tool")

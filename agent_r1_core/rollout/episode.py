@@ -22,9 +22,9 @@ from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.world import ToolTexts, World
 from agent_r1_core.seeds import derive_seed
+from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Message, ObservationSource, Task, Trajectory, Turn
 
 

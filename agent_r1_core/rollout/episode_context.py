@@ -10,7 +10,7 @@ from agent_r1_core.chat import Conversation, without_thinking
 from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, SummaryRequest
 from agent_r1_core.contracts.env import Observation
 from agent_r1_core.rollout.context_checks import choice_of
-from agent_r1_core.rollout.threads import Lane
+from agent_r1_core.tools.threads import Lane
 from agent_r1_core.trajectory import Message, Turn
 
 _NOTHING = "(nothing)"

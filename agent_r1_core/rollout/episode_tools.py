@@ -10,8 +10,8 @@ from typing import Any
 
 from agent_r1_core.contracts.tool import ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
-from agent_r1_core.rollout.tool_runner import ToolRunner
 from agent_r1_core.seeds import derive_seed
+from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import Task
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agent_r1_core.metrics.rollouts import rollout_metrics
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout.plan import group_episodes
 from agent_r1_core.rollout.request import RolloutRequest
-from agent_r1_core.rollout.tool_counts import ToolCounts
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 
@@ -67,7 +70,36 @@ class RolloutResult:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The rollout's metrics, by their declared names."""
-        return rollout_metrics(self)
+        episodes = [tally(trajectory) for trajectory in self.trajectories]
+        attempts = [one.attempts - 1 for one in (*self.trajectories, *self.baselines, *self.dropped)]
+        return {
+            **reward_metrics(episodes),
+            **spread_metrics(self.groups),
+            **self._baseline_metrics(),
+            metric.TIME_ROLLOUT: self.seconds,
+            metric.ROLLOUT_EPISODES: float(len(episodes)),
+            metric.ROLLOUT_FAILED: float(len(self.dropped)),
+            metric.ROLLOUT_RETRIES: float(sum(attempts)),
+            metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in self.groups)),
+            metric.ROLLOUT_HUNG: float(self.tools.hung + self.hung),
+            **self._speed(),
+            **self.tools.metrics(),
+            **episode_metrics(episodes),
+        }
+
+    def _baseline_metrics(self) -> dict[str, float]:
+        """The return of the greedy baselines, and how many failed; nothing where there was none."""
+        returns = [trajectory.total_reward for trajectory in self.baselines]
+        failed = sum(trajectory.baseline for trajectory in self.dropped)
+        metrics: dict[str, float] = {metric.BASELINE_RETURN: statistics.fmean(returns)} if returns else {}
+        return metrics | ({metric.BASELINE_FAILED: float(failed)} if returns or failed else {})
+
+    def _speed(self) -> dict[str, float]:
+        """Tokens a second; nothing where episodes were demonstrated."""
+        if any(one.demonstrated for one in self.trajectories):
+            return {}
+        sampled = sum(one.action_tokens for one in (*self.trajectories, *self.baselines))
+        return {metric.ROLLOUT_TOKENS_PER_SECOND: sampled / self.seconds if self.seconds > 0 else 0.0}
 
     def __add__(self, other: RolloutResult) -> RolloutResult:
         """Join two rollouts that were played one after the other."""

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
-from agent_r1_core.rollout.calling import Caller
-from agent_r1_core.rollout.plain import Unfit, plain, shown
-from agent_r1_core.rollout.reward_bounds import allowed, in_range, number_of, within_cap
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.tools.calling import Caller
+from agent_r1_core.tools.plain import Unfit, plain, shown
+from agent_r1_core.tools.reward_bounds import allowed, in_range, number_of, within_cap
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")

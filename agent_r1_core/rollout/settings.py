@@ -13,7 +13,7 @@ from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.rollout.examples import Examples
-from agent_r1_core.rollout.tool_runner import ToolRunner
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 
 @dataclass(frozen=True)

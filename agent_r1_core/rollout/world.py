@@ -18,11 +18,11 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.calling import Caller, as_it_is
 from agent_r1_core.rollout.env_checks import observation_of, step_of
-from agent_r1_core.rollout.plain import Unfit, plain, shown
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import CallTimeout, ThreadPool
+from agent_r1_core.tools.calling import Caller, as_it_is
+from agent_r1_core.tools.plain import Unfit, plain, shown
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Task
 
 Described = tuple[list[dict[str, Any]], str]

@@ -25,16 +25,16 @@ from agent_r1_core.training.resume import (
     finished_run,
     recorded_plugins,
 )
-from agent_r1_core.training.running import run_async, termination_interrupts, trim_memory
+from agent_r1_core.work.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.site import Site
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
+    from agent_r1_core.evaluation.evaluator import EvaluationPlan
+    from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.plugins.trust import Trust
     from agent_r1_core.runs.events_file import End
-    from agent_r1_core.training.evaluator import EvaluationPlan
-    from agent_r1_core.training.listener import Listener
-    from agent_r1_core.training.site import Site
 
 
 def train(
@@ -175,7 +175,7 @@ def _site(
     Raises:
         ConfigError: the recipe names a cluster that is not there, or is too small.
     """
-    from agent_r1_core.training.site import HERE
+    from agent_r1_core.assembly.site import HERE
 
     if not resolved.config.distributed.used:
         yield HERE
@@ -211,7 +211,7 @@ def train_resolved(
 
 def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:
     """Create the directory once all components exist; remove it if starting fails."""
-    from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.assembly.assembly import assemble
 
     settings, plugins = resolved.config.run, resolved.registry.to_json()
     Run.check_free(settings.dir, settings.name, force=force)
@@ -269,7 +269,7 @@ def _go_on(run: Run, resolved: ResolvedConfig, recorder: Recorder, site: Site) -
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:
     """Evaluate a model as planned; returns the evaluation and the file of its result."""
-    from agent_r1_core.training.evaluator import run_evaluation
+    from agent_r1_core.evaluation.evaluator import run_evaluation
 
     listener = listener if listener is not None else default_listener()
     for warning in plan.resolved.warnings:

@@ -16,14 +16,14 @@ from agent_r1_core.training.resume import (
     tell_irregularities,
     tell_repeated,
 )
-from agent_r1_core.training.running import run_async
+from agent_r1_core.work.running import run_async
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.assembly.site import Site
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.runs.events_file import End
-    from agent_r1_core.training.assembly import Assembly
-    from agent_r1_core.training.listener import Listener
-    from agent_r1_core.training.site import Site
 
 _LOSSES = 3
 """How often in a row the learner may be lost before it reaches the next checkpoint."""
@@ -97,7 +97,7 @@ def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resum
 def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Site) -> tuple[Assembly, int]:
     """The components as they were at the newest whole checkpoint of a run, and its step; what the run recorded after
     it is gone then."""
-    from agent_r1_core.training.assembly import assemble
+    from agent_r1_core.assembly.assembly import assemble
 
     checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
     done = checkpoint.step if checkpoint else 0

@@ -10,7 +10,7 @@ from agent_r1_core.health.information import FirstActions, mutual_information, r
 from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
-    from agent_r1_core.training.roles import LearnerRole
+    from agent_r1_core.assembly.roles import LearnerRole
     from agent_r1_core.trajectory import Group
 
 

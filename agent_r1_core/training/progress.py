@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from agent_r1_core.evaluation.listener import Listener, Silence
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.terminal import shown
-from agent_r1_core.training.listener import Listener, Silence
 from agent_r1_core.work import Work, duration, is_terminal, watched_by
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from agent_r1_core.errors import AgentR1Error, RunError
 from agent_r1_core.runs.events_file import STARTS, turning_point
 
 if TYPE_CHECKING:
+    from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.evaluation.report import EvaluationResult
     from agent_r1_core.runs.events_file import End, Kind, Start
     from agent_r1_core.runs.run import Run
-    from agent_r1_core.training.listener import Listener
 
 
 class Recorder:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from agent_r1_core.errors import EpisodeError
 
 if TYPE_CHECKING:
+    from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.metrics import Catalogue
     from agent_r1_core.rollout import RolloutResult
-    from agent_r1_core.training.listener import Listener
 
 
 class StepNotes:

@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_r1_core.assembly.task_sets import TRAIN
 from agent_r1_core.errors import EngineError
+from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.training.listener import Listener, episode_counter
-from agent_r1_core.training.task_sets import TRAIN
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.assembly.task_order import Order
     from agent_r1_core.rollout import RolloutResult
-    from agent_r1_core.training.assembly import Assembly
-    from agent_r1_core.training.task_order import Order
     from agent_r1_core.trajectory import Group, Trajectory
 
 

@@ -13,28 +13,28 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_r1_core.assembly.checkpointing import save_checkpoint, save_model
+from agent_r1_core.assembly.task_order import Order
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
+from agent_r1_core.evaluation.evaluator import evaluate_splits, in_training, record_evaluation
+from agent_r1_core.evaluation.listener import Listener
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
-from agent_r1_core.training.checkpointing import save_checkpoint, save_model
-from agent_r1_core.training.evaluator import evaluate_splits, in_training, record_evaluation
 from agent_r1_core.training.information import information_metrics
-from agent_r1_core.training.listener import Listener
 from agent_r1_core.training.metric_catalogue import catalogue_of
 from agent_r1_core.training.step_notes import StepNotes
 from agent_r1_core.training.supply import Collected, Supply
-from agent_r1_core.training.task_order import Order
 from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.evaluation.report import EvaluationResult
     from agent_r1_core.metrics import Catalogue
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
-    from agent_r1_core.training.assembly import Assembly
     from agent_r1_core.trajectory import Group, Trajectory
 
 _SHOWN = 4

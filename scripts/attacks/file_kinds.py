@@ -12,6 +12,9 @@ from typing import Any
 
 from agent_r1_cli.viewer.answers import Answers, Lines
 from agent_r1_cli.viewer.shown_text import to_json
+from agent_r1_core.assembly.checkpointing import load_task_order, load_trainer_state
+from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import TrainingConfig, load_config
 from agent_r1_core.errors import AgentR1Error
@@ -26,10 +29,7 @@ from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, checksum_of
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import resolve
-from agent_r1_core.training.checkpointing import load_task_order, load_trainer_state
-from agent_r1_core.training.model_source import find_model
 from agent_r1_core.training.resume import check_resumable, hardware_choices, recorded_plugins
-from agent_r1_core.training.task_order import TaskOrder
 
 RECIPE = "extends: default\ntraining: {steps: 3, lr: 1e-4}\ntools:\n  - {name: wiki_search, top_k: 2}\n"
 GSM8K = [{"question": f"What is {n} + 1?", "answer": f"It is {n + 1}.\n#### {n + 1}"} for n in range(4)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error
-from agent_r1_core.training.listener import Silence
+from agent_r1_core.evaluation.listener import Silence
 from attacks.corruption import corrupted
 from attacks.file_kinds import kinds, vouch
 from attacks.kills import SETTINGS

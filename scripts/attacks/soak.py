@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_r1_core import train
-from agent_r1_core.training.listener import Silence
+from agent_r1_core.evaluation.listener import Silence
 from attacks.outcome import Outcome, Plan
 from attacks.traces import Traces, traces
 

@@ -19,8 +19,9 @@ from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import Sampling, Task, ToolCall, ToolResources
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.tools.tool_runner import ToolRunner
 from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
 from attacks.outcome import Outcome, Plan
 from attacks.traces import Traces, traces

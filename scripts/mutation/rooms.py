@@ -60,9 +60,10 @@ ROOMS = (
     ),
     Room(
         "rollout",
-        ("agent_r1_core/rollout/*.py",),
+        ("agent_r1_core/rollout/*.py", "agent_r1_core/tools/*.py"),
         (
             "tests/core/rollout",
+            "tests/core/tools",
             "tests/laws/test_law_01_what_was_sampled_is_trained.py",
             "tests/laws/test_law_04_process_rewards.py",
             "tests/laws/test_law_05_terminated_truncated_failed.py",

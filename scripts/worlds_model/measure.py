@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.training.evaluator import EvaluationPlan
 
 SIZE = 200
 HELD_OUT = 1_000_000

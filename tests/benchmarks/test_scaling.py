@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from agent_r1_core.training.model_size import ModelSize
-from agent_r1_core.training.model_source import BUNDLED, model_shape
+from agent_r1_core.assembly.model_size import ModelSize
+from agent_r1_core.assembly.model_source import BUNDLED, model_shape
 
 SIZE = ModelSize(
     parameters=10**9,

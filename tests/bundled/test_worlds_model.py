@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.training.evaluator import EvaluationPlan
 from agent_r1_core.trajectory import Trajectory
 
 WORLDS = {

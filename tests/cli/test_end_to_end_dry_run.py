@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agent_r1_cli.train_command import _show
+from agent_r1_core.assembly.assembly import assemble
+from agent_r1_core.assembly.task_sets import unused_sets
 from agent_r1_core.config import load_config, recipe_folders, recipe_names
 from agent_r1_core.errors import ComponentLoadError
-from agent_r1_core.training.assembly import assemble
-from agent_r1_core.training.task_sets import unused_sets
 
 Invoke = Callable[..., Any]
 

@@ -31,10 +31,10 @@ EXAMPLES = "agent_r1_core/rollout/examples.py"
 WRITTEN = "agent_r1_core/rollout/written_conversation.py"
 PLAN = "agent_r1_core/rollout/plan.py"
 WORLD = "agent_r1_core/rollout/world.py"
-CALLING = "agent_r1_core/rollout/calling.py"
-PLAIN = "agent_r1_core/rollout/plain.py"
-RUNNER = "agent_r1_core/rollout/tool_runner.py"
-THREADS = "agent_r1_core/rollout/threads.py"
+CALLING = "agent_r1_core/tools/calling.py"
+PLAIN = "agent_r1_core/tools/plain.py"
+RUNNER = "agent_r1_core/tools/tool_runner.py"
+THREADS = "agent_r1_core/tools/threads.py"
 BATCH = "agent_r1_core/learning/batch.py"
 LEARNER = "agent_r1_core/learning/learner.py"
 FORWARD = "agent_r1_core/learning/forward.py"
@@ -248,7 +248,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         1,
         "kept-whatever-it-becomes",
-        "agent_r1_core/training/keeping.py",
+        "agent_r1_core/evaluation/keeping.py",
         "[line for line, why in told if why is None]",
         "[line for line, why in told]",
         "no_text_can_show",
@@ -604,7 +604,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         4,
         "cap-forgotten",
-        "agent_r1_core/rollout/reward_bounds.py",
+        "agent_r1_core/tools/reward_bounds.py",
         "return min(max(reward, -cap - earned), cap - earned)",
         "return reward",
         "repeating_a_rewarded_call",
@@ -931,7 +931,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "tensors-of-a-gguf-are-lost",
-        "agent_r1_core/training/gguf_model.py",
+        "agent_r1_core/assembly/gguf_model.py",
         "    if held != wanted:\n",
         "    if held < wanted:\n",
         "without_a_place",
@@ -939,7 +939,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "any-text-is-cut-as-gpt2-does",
-        "agent_r1_core/training/gguf_model.py",
+        "agent_r1_core/assembly/gguf_model.py",
         """    if kind == "gpt2" and rule not in""",
         """    if kind != "gpt2" and rule not in""",
         "unknown_rule",
@@ -1019,7 +1019,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "spinning-process-left-alone",
-        "agent_r1_core/rollout/isolated.py",
+        "agent_r1_core/tools/isolated.py",
         "        process.kill()\n        self._in_background(self._threads.run(process.reap))\n",
         "",
         "keeps_the_interpreter and integers",
@@ -1027,7 +1027,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "replies-without-call-ids",
-        "agent_r1_core/rollout/isolated_process.py",
+        "agent_r1_core/tools/isolated_process.py",
         "if call != self._call or length",
         "if length",
         "answer_of_another and stale",
@@ -1043,7 +1043,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "hung-threads-without-a-cap",
-        "agent_r1_core/rollout/in_process.py",
+        "agent_r1_core/tools/in_process.py",
         "        await self._threads.wait_for_room()\n",
         "",
         "too_many_hung",
@@ -1051,7 +1051,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "arguments-validated-on-the-loop",
-        "agent_r1_core/rollout/in_process.py",
+        "agent_r1_core/tools/in_process.py",
         "value: Answer | Awaitable[Any] = await in_thread(run)",
         "value: Answer | Awaitable[Any] = run()",
         "nobody_elses_time and validation and not async",
@@ -1067,7 +1067,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "a-reply-of-any-length",
-        "agent_r1_core/rollout/isolated_process.py",
+        "agent_r1_core/tools/isolated_process.py",
         "length > self._longest or",
         "",
         "fill_the_memory and MB",
@@ -1075,7 +1075,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "a-reply-of-any-number-of-values",
-        "agent_r1_core/rollout/isolated_messages.py",
+        "agent_r1_core/tools/isolated_messages.py",
         "    check_size(body, most)\n    return json",
         "    return json",
         "fill_the_memory and lists",
@@ -1083,7 +1083,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "daemons-are-not-adopted",
-        "agent_r1_core/rollout/isolated_keeper.py",
+        "agent_r1_core/tools/isolated_keeper.py",
         "    _prctl(_PR_SET_CHILD_SUBREAPER, 1)\n",
         "",
         "nothing_outlives_the_process and answer",
@@ -1212,7 +1212,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "an-evaluation-before-its-episodes",
-        "agent_r1_core/training/evaluator.py",
+        "agent_r1_core/evaluation/evaluator.py",
         "        await assembly.rollouts.written()\n",
         "        pass\n",
         "episodes_that_it_names",
@@ -1252,7 +1252,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "place-in-the-tasks-not-kept",
-        "agent_r1_core/training/checkpointing.py",
+        "agent_r1_core/assembly/checkpointing.py",
         "        return order.at(read_json(checkpoint.task_order))\n",
         "        return order\n",
         "its_place_in_the_tasks",
@@ -1260,7 +1260,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "one-place-for-all-training-sets",
-        "agent_r1_core/training/mixed_order.py",
+        "agent_r1_core/assembly/mixed_order.py",
         "orders={name: order.at(sets[name]) for name, order in self.orders.items()}",
         "orders={name: order.at(min(sets.values(), key=str)) for name, order in self.orders.items()}",
         "mixture",
@@ -1356,7 +1356,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "held-out-tasks-drawn-again",
-        "agent_r1_core/training/task_sets.py",
+        "agent_r1_core/assembly/task_sets.py",
         "    if run is None:\n        train, held",
         "    if True:\n        train, held",
         "held_out",
@@ -1364,7 +1364,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "chosen-on-what-is-reported",
-        "agent_r1_core/training/model_source.py",
+        "agent_r1_core/assembly/model_source.py",
         "        if not shared:\n",
         "        if shared:\n",
         "best_of_several",
@@ -1380,7 +1380,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "trained-tasks-called-held-out",
-        "agent_r1_core/training/provenance.py",
+        "agent_r1_core/evaluation/provenance.py",
         "    if shared:\n",
         "    if shared == len(tasks):\n",
         "trained_on_are_called_so",
@@ -1518,7 +1518,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         13,
         "a-gguf-is-as-long-as-it-says",
-        "agent_r1_core/training/gguf_header.py",
+        "agent_r1_core/assembly/gguf_header.py",
         "        if count > self.left:\n",
         "        if False:\n",
         "no_claim and text",
@@ -1526,7 +1526,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         13,
         "tensors-of-a-gguf-share-bytes",
-        "agent_r1_core/training/gguf_header.py",
+        "agent_r1_core/assembly/gguf_header.py",
         "    if max(stored, end) > cursor.left:",
         "    if end > cursor.left:",
         "no_claim and share",

@@ -10,8 +10,8 @@ from typing import Any
 from contexts import CONTEXTS
 
 from agent_r1_core import train
+from agent_r1_core.evaluation.listener import Listener, Silence
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.listener import Listener, Silence
 
 REWARD = '''
 """Pays for vowels, so that even a random policy sees rewards that vary."""

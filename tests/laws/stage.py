@@ -24,17 +24,10 @@ from agent_r1_core import (
 )
 from agent_r1_core.chat import ChatTokenizer, Sampled
 from agent_r1_core.contracts.engine import EngineConfig, EngineModel
-from agent_r1_core.rollout import (
-    Collector,
-    OnEpisode,
-    RolloutRequest,
-    RolloutResult,
-    RolloutSettings,
-    ToolCounts,
-    ToolRunner,
-    WeightedReward,
-)
+from agent_r1_core.rollout import Collector, OnEpisode, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.tools.tool_counts import ToolCounts
+from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import Trajectory
 
 TOKENIZER = ChatTokenizer(tiny_tokenizer(), name="tiny")

@@ -16,8 +16,8 @@ from stage import TOKENIZER, Stage, call, questions
 
 from agent_r1_core import Generation, Group, Request, RewardFn, Task, ToolFormat, ToolResources, Trajectory, tool
 from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.evaluation.keeping import Kept, keep_successes
 from agent_r1_core.testing import ScriptedPolicy
-from agent_r1_core.training.keeping import Kept, keep_successes
 
 ANSWER = "<answer>Tavelo</answer>"
 LINES = call("lookup", name="two\nlines")

@@ -13,9 +13,9 @@ from fake_workers import FakeWorker, plans
 from small_run import run_once
 
 from agent_r1_core.distributed.dispatcher import Dispatcher
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.listener import Silence
 
 CHANGED = {"deterministic": "false", "evaluation__every": 0, "evaluation__at_end": "false", "checkpoint__best": "null"}
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from gguf_file import tiny_llama, write_gguf
 
+from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.errors import ModelError
-from agent_r1_core.training.model_source import find_model
 
 
 def test_a_tensor_without_a_place_in_the_model_is_an_error(tmp_path: Path) -> None:

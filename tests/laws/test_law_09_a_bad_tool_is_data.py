@@ -25,8 +25,9 @@ from stage import ROUND, Stage, call, questions
 
 from agent_r1_core import Sampling
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout import RolloutResult, left_behind
+from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import Cue, ScriptedPolicy
+from agent_r1_core.tools import left_behind
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 FOR_EVER = 3 * bad_tools.PATIENCE
@@ -285,7 +286,7 @@ def test_nothing_outlives_a_training_that_is_killed(tmp_path: Path) -> None:
     script = """
 import asyncio, random, sys, bad_tools
 from agent_r1_core import ToolCall, ToolContext, ToolResources
-from agent_r1_core.rollout import ToolRunner
+from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import Task
 
 async def main():

@@ -17,6 +17,8 @@ import pytest
 from contexts import every_context
 from small_run import Notes, fingerprint, rewritten, run_once
 
+from agent_r1_core.assembly.checkpointing import save_checkpoint
+from agent_r1_core.assembly.local_roles import LocalRollouts
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.engines.module import load_module
 from agent_r1_core.errors import EngineError, RunError
@@ -26,8 +28,6 @@ from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.checkpointing import save_checkpoint
-from agent_r1_core.training.in_process import LocalRollouts
 
 KILLS = 20
 STEPS = 16
@@ -329,7 +329,7 @@ def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
         raise EngineError("no memory is left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agent_r1_core.training.assembly.assemble", fail)
+        patch.setattr("agent_r1_core.assembly.assembly.assemble", fail)
         with pytest.raises(EngineError):
             run_once(folder, "hurt", 3, resume=True, **options)
     assert (len(hurt.metrics()), hurt.trajectory_steps()) == (3, [1, 2, 3]), "nothing goes before it can be repeated"

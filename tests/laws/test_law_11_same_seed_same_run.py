@@ -10,9 +10,9 @@ from small_run import REWARD, fingerprint, overrides, rewritten, run_once
 from stage import Stage, questions
 
 from agent_r1_core import train
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.trajectory import Task
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core import Sampling
+from agent_r1_core.assembly.model_source import ModelSource
+from agent_r1_core.assembly.task_sets import load_tasks, record
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
@@ -20,20 +22,19 @@ from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.compare import Difference, compare
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.intervals import wilson
+from agent_r1_core.evaluation.provenance import provenance
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings, ToolRunner
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.runs.evaluation_file import write_evaluation
 from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.training.model_source import ModelSource
-from agent_r1_core.training.provenance import provenance
-from agent_r1_core.training.task_sets import load_tasks, record
+from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}

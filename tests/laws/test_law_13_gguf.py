@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.errors import ModelError
-from agent_r1_core.training.model_source import find_model
 
 HUGE = 2**60
 START = b"GGUF" + struct.pack("<I", 3)

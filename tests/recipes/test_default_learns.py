@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core import Run, train
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.training.evaluator import EvaluationPlan
 
 
 @pytest.mark.slow

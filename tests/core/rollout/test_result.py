@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agent_r1_core.metrics.means import SCALE
 from agent_r1_core.rollout import RolloutResult
-from agent_r1_core.rollout.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.testing import make_trajectory, random_group
+from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 
 FIRST = ToolCounts({"search": ToolCount(5, 2, 1, 0.5, {"hits": (9.0, 3)})}, hung=1)
 SECOND = ToolCounts({"search": ToolCount(3, 1, 0, 0.25, {"hits": (1.0, 1)}), "": ToolCount(1, 1)}, hung=2)

@@ -9,8 +9,8 @@ from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.rollout import WeightedReward
 from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.testing import make_trajectory
+from agent_r1_core.tools.threads import ThreadPool
 
 
 @pytest.mark.parametrize("name", ["mean", "env"])

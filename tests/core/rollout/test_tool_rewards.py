@@ -13,12 +13,13 @@ import pytest
 
 from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolEnv, ToolResources, tool
 from agent_r1_core.errors import ConfigError, EpisodeError
-from agent_r1_core.rollout import RolloutSettings, ToolReward, ToolRunner, WeightedReward
+from agent_r1_core.rollout import RolloutSettings, ToolReward, WeightedReward
 from agent_r1_core.rollout.episode_tools import EpisodeTools
-from agent_r1_core.rollout.reward_bounds import in_range
 from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.testing import make_trajectory
+from agent_r1_core.tools.reward_bounds import in_range
+from agent_r1_core.tools.threads import ThreadPool
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 
 def run(tools: Any, names: list[str], calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float) -> list:

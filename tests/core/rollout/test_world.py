@@ -14,9 +14,9 @@ from agent_r1_core import EnvConfig, EnvServices, ToolEnv
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.threads import ThreadPool
 from agent_r1_core.rollout.world import ToolTexts, World
 from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.tools.threads import ThreadPool
 
 TOKENIZER = ChatTokenizer(tiny_tokenizer())
 

@@ -11,10 +11,10 @@ from small_run import fingerprint, run_once
 from agent_r1_core import Run
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.api import evaluate
-from agent_r1_core.training.evaluator import EvaluationPlan
-from agent_r1_core.training.listener import Silence
 
 
 def conversation(asked: str, called: str, told: str) -> str:

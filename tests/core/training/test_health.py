@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core import Run, train
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.listener import Silence
 
 VOWELS = Path(__file__).parents[2] / "fixtures" / "end_to_end" / "vowels.py"
 HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.assembly.assembly import assemble
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training import running
-from agent_r1_core.training.assembly import assemble
-from agent_r1_core.training.listener import Silence
-from agent_r1_core.training.running import bounded_runner, run_async
 from agent_r1_core.training.trainer import Trainer
+from agent_r1_core.work import running
+from agent_r1_core.work.running import bounded_runner, run_async
 
 KEYS = (
     *("model.dtype=float32", "threads=1", "tasks.train={name: arithmetic, size: 4}", "tools=[calculator]"),

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.assembly.local_roles import LocalLearner
 from agent_r1_core.errors import LearnerLost
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training import attempts
-from agent_r1_core.training.in_process import LocalLearner
-from agent_r1_core.training.listener import Silence
 
 KEYS = (
     *("model.dtype=float32", "threads=1", "tasks.train={name: arithmetic, size: 4}", "tools=[calculator]"),

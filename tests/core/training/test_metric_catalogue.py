@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.listener import Silence
 
 PLUGIN = '''
 """A tool that records how long its answers are, and an algorithm that reports something without a word."""

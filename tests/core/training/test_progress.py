@@ -7,9 +7,9 @@ import io
 import pytest
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.progress import Progress, default_listener, is_watched, showing_work
 from agent_r1_core.work import working
 

@@ -12,10 +12,10 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.recorder import Recorder
 
 STEPS = 2

@@ -10,12 +10,12 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.errors import RunError
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.plugins.trust import Trust
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.training.evaluator import EvaluationPlan
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.trajectory import EndStatus
 
 REWARD = '''

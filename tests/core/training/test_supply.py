@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from agent_r1_core.assembly.task_order import Order, TaskOrder
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.training import supply as room
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.training.supply import Collected, Supply
-from agent_r1_core.training.task_order import Order, TaskOrder
 from agent_r1_core.trajectory import Group
 
 STEPS = 5

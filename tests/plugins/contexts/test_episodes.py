@@ -30,7 +30,6 @@ from agent_r1_core import (
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.packing import pack
-from agent_r1_core.metrics.rollouts import rollout_metrics
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
 
@@ -208,7 +207,7 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said: str, cut: boo
     assert (summary.finish, bool(summary.errors)) == ("length" if cut else "stop", empty)
     assert summary.tokens <= 40
     assert one.turns[3].observation[0]["content"] == f"{HEADING}\n{left}"
-    metrics = rollout_metrics(result)
+    metrics = result.metrics
     assert (metrics["episode/turns"], metrics["episode/summaries"]) == (5.0, 2.0)
     assert (metrics["episode/cut_summaries"], metrics["episode/empty_summaries"]) == (cut, empty)
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import gymnasium
 
+from agent_r1_core.assembly.components import make_context, make_env, make_tool_format
+from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.assembly.task_sets import load_tasks
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.testing import ScriptedPolicy
-from agent_r1_core.training.components import make_context, make_env, make_tool_format
-from agent_r1_core.training.model_source import find_model
-from agent_r1_core.training.task_sets import load_tasks
 from agent_r1_core.trajectory import Trajectory
 
 NAMES = ("up", "right", "down", "left")

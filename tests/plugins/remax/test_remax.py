@@ -10,9 +10,9 @@ import torch
 from agent_r1_remax.remax import ReMax
 
 from agent_r1_core import train
+from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory, random_group, tiny_batch
-from agent_r1_core.training.listener import Silence
 from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))

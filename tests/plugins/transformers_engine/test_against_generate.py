@@ -10,8 +10,8 @@ import torch
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 import agent_r1_core
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.training.evaluator import EvaluationPlan
 from agent_r1_core.trajectory import Trajectory
 
 TIE = 1e-4

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from agent_r1_core import ConfigError, Passage, ToolCall, ToolContext, ToolResources
-from agent_r1_core.rollout import ToolRunner
 from agent_r1_core.testing import make_task
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 pytestmark = pytest.mark.usefixtures("_tantivy")
 

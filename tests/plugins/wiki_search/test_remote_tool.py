@@ -14,8 +14,8 @@ from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.metrics.means import mean_of_sum
-from agent_r1_core.rollout import ToolRunner
 from agent_r1_core.testing import ToolContract
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 SERVE = ("-m", "agent_r1_cli", "wiki", "serve")
 AWAY = "Error: the search service does not answer; go on without it, or try again later"

@@ -1,0 +1,1 @@
+"""What builds a run: its model, tasks, hardware, components and the two roles."""

@@ -1,0 +1,267 @@
+"""Assembles a run from its resolved configuration: model, tasks, trackers, and the roles that play and learn.
+
+Tools, engine and workers start only in `start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.assembly.blueprint import Blueprint
+from agent_r1_core.assembly.checkpointing import load_task_order
+from agent_r1_core.assembly.components import make_examples
+from agent_r1_core.assembly.hardware import Hardware, apply
+from agent_r1_core.assembly.mixture import TaskSet, describe_mixture, training_order
+from agent_r1_core.assembly.model_source import ModelSource, find_model, model_shape, refuse_code
+from agent_r1_core.assembly.roles import LearnerRole, Rollouts
+from agent_r1_core.assembly.site import HERE, Site
+from agent_r1_core.assembly.task_order import Order
+from agent_r1_core.assembly.task_sets import TRAIN, Note, load_tasks, record, set_names, unused_sets
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.tool import Tool
+from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.work import working
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.tracker import Tracker
+    from agent_r1_core.rollout.examples import Examples
+    from agent_r1_core.runs.checkpoint import Checkpoint
+    from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+    from agent_r1_core.trajectory import Task
+
+
+@dataclass(frozen=True)
+class Split:
+    """The training tasks or an evaluation set."""
+
+    name: str
+    tasks: Sequence[Task]
+
+
+@dataclass
+class Assembly:
+    """The components of a run."""
+
+    resolved: ResolvedConfig
+    """The configuration, with `auto` replaced by what the hardware decided."""
+    hardware: Hardware
+    model: ModelSource
+    tokenizer: ChatTokenizer
+    splits: dict[str, Split]
+    """`train`, and the evaluation sets by name (`eval` if there is one without a name)."""
+    evaluation_tasks: EvaluationTasks
+    """The record of the evaluation sets that the run keeps."""
+    rollouts: Rollouts
+    trackers: list[Tracker]
+    sets: dict[str, TaskSet]
+    """The loaded task sets by name."""
+    examples: Examples | None
+    """What stands before every task."""
+    _learner: LearnerRole | None = None
+    _task_order: Order | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration."""
+        return self.resolved.config
+
+    @property
+    def learner(self) -> LearnerRole:
+        """The learner; an evaluation has none."""
+        if self._learner is None:
+            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
+        return self._learner
+
+    @property
+    def task_order(self) -> Order:
+        """The place in the order of training tasks from which the run goes on; an evaluation has none."""
+        if self._task_order is None:
+            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
+        return self._task_order
+
+    @property
+    def train(self) -> Split:
+        """The tasks that are trained on."""
+        return self.splits[TRAIN]
+
+    @property
+    def evaluation(self) -> list[Split]:
+        """The evaluation sets."""
+        return [split for name, split in self.splits.items() if name != TRAIN]
+
+    @property
+    def conditions(self) -> list[str]:
+        """What a reader of a score must know."""
+        return [] if self.examples is None else [self.examples.describe()]
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The sampling settings that a report states (LAW 12)."""
+        env = self.config.env.config
+        return {
+            **self.config.engine.config.sampling.model_dump(),
+            "max_turns": env.max_turns,
+            "max_tokens": env.max_tokens,
+            "context": self.config.context.model_dump(),
+            **({} if self.examples is None else {"examples": self.examples.to_json()}),
+            "seed": self.config.seed,
+            "dtype": self.hardware.dtype,
+            "deterministic": self.config.deterministic,
+        }
+
+    async def start(self, version: int = 0) -> None:
+        """Start both roles; the rollouts then serve the policy's weights."""
+        with working("starting tools and engine"):
+            await self.rollouts.start()
+        if self._learner is not None:
+            with working("starting the learner"):
+                await self._learner.start()
+            await self.rollouts.load_weights(await self._learner.snapshot(), version)
+
+    async def close(self) -> None:
+        """Release everything, even after a start that failed half-way."""
+        try:
+            await self.rollouts.close()
+        finally:
+            self.model.release()
+            if self._learner is not None:
+                await self._learner.close()
+
+
+def assemble(
+    resolved: ResolvedConfig,
+    *,
+    checkpoint: Checkpoint | None = None,
+    learning: bool = True,
+    splits: Sequence[str] = ("train", "eval"),
+    held_out_by: Path | None = None,
+    wrap_tool: Callable[[Tool], Tool] | None = None,
+    site: Site = HERE,
+    note: Note = lambda text: None,
+) -> Assembly:
+    """Assemble the components of a run.
+
+    Args:
+        resolved: the configuration.
+        checkpoint: the checkpoint from which a resumed run continues.
+        learning: False: without a learner, for evaluations and rollouts.
+        splits: the task sets to load: `train`, `eval` for every evaluation set, or one set by its name.
+        held_out_by: if tasks.eval is null, take the tasks that this run held out. None: with a learner, draw them;
+            without one, take those of the model's own run or of the run that is the recipe.
+        wrap_tool: wraps every tool.
+        site: where rollouts and learner are.
+        note: receives sentences for the user.
+
+    Raises:
+        AgentR1Error: a model, data set or component is not available.
+    """
+    config = resolved.config
+    names = [name for split in splits for name in set_names(config, split)]
+    resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
+    source = _first_model(resolved, checkpoint, note)
+    tools = [block.name.rpartition("/")[2] for block in config.tools]
+    for sentence in source.unknown_tools(tools) if checkpoint is None else ():
+        note(sentence)
+    shape = model_shape(source.folder)
+    _check_positions(resolved, shape)
+    dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
+    hardware = site.hardware(resolved, dtype, source.folder)
+    apply(hardware, config.deterministic)
+    chosen: dict[str, Any] = {
+        "threads": hardware.threads,
+        "model.dtype": hardware.dtype,
+        "model.device": hardware.device,
+    }
+    if learning and source.run is not None:
+        chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
+    resolved = resolved.replace(chosen)
+    tokenizer = ChatTokenizer.from_folder(source.folder)
+    if not learning:
+        note(f"policy: {source.describe()}")
+        held_out_by = held_out_by or source.run or resolved.run
+    sets = load_tasks(resolved, names, note, held_out_by)
+    if learning:
+        _check_demonstrations(resolved, sets[TRAIN])
+    for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
+        note(sentence)
+    examples = make_examples(resolved)
+    if examples is not None:
+        note(examples.describe())
+    rollouts, learner = site.make_roles(
+        Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool, examples)
+    )
+    return Assembly(
+        resolved=resolved,
+        hardware=hardware,
+        model=source,
+        tokenizer=tokenizer,
+        splits={name: Split(name, one.tasks) for name, one in sets.items()},
+        rollouts=rollouts,
+        evaluation_tasks=record(sets),
+        trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
+        sets=sets,
+        examples=examples,
+        _learner=learner,
+        _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
+    )
+
+
+def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
+    """Refuse tasks without what the algorithm learns from.
+
+    Raises:
+        ConfigError: it learns from demonstrations, and a task has none.
+    """
+    block = resolved.config.algorithm
+    if resolved.make("algorithm", block).demonstrations() is None:
+        return
+    bare = next((task for task in train.tasks if not task.demonstration), None)
+    if bare is not None:
+        raise ConfigError(
+            f"the algorithm {block.name} learns from demonstrations, and task {bare.id} of tasks.train has none; "
+            "name a task source that has them, such as conversations"
+        )
+
+
+def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:
+    first = training_order(config, train)
+    return first if checkpoint is None else load_task_order(first, checkpoint)
+
+
+def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:
+    """The model that the run starts from. A resumed run that computes nothing with it any more can do without.
+
+    Raises:
+        ModelError, RunError: as `find_model`; or the checkpoint brings code.
+    """
+    config = resolved.config
+    if checkpoint is None:
+        return find_model(config.model.name, note)
+    refuse_code(checkpoint.policy)
+    try:
+        return find_model(config.model.name, note)
+    except ModelError:
+        if config.model.lora is not None or "reference" in resolved.make("algorithm", config.algorithm).roles():
+            raise
+        note(
+            f"the model {config.model.name} is gone: the run goes on with the tokenizer and the shape of its checkpoint"
+        )
+        return ModelSource(checkpoint.policy, "checkpoint")
+
+
+def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
+    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5).
+
+    Raises:
+        ConfigError: env.max_tokens is above the model's max_position_embeddings.
+    """
+    positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
+    if isinstance(positions, int) and budget > positions:
+        raise ConfigError(
+            f"env.max_tokens is {budget}, but the model {resolved.config.model.name} reads at most {positions} tokens; "
+            f"set env.max_tokens={positions} or less"
+        )

@@ -1,0 +1,60 @@
+"""Blueprint: what the two roles of a run are made from, in this process or in others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_r1_core.contracts.engine import EngineModel
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.hardware import Hardware
+    from agent_r1_core.assembly.mixture import TaskSet
+    from agent_r1_core.assembly.model_source import ModelSource
+    from agent_r1_core.chat import ChatTokenizer
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.tool import Tool
+    from agent_r1_core.rollout.examples import Examples
+    from agent_r1_core.runs.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A run's configuration with what was found for it."""
+
+    resolved: ResolvedConfig
+    """With `auto` replaced by what the hardware decided."""
+    hardware: Hardware
+    model: ModelSource
+    tokenizer: ChatTokenizer
+    stages: tuple[str, ...]
+    """Names of the task sets whose episodes are played."""
+    learning: bool = True
+    """Whether there is a learner."""
+    checkpoint: Checkpoint | None = None
+    """From which a resumed run goes on."""
+    sets: Mapping[str, TaskSet] = field(default_factory=dict)
+    """The task sets that are loaded already."""
+    wrap_tool: Callable[[Tool], Tool] | None = None
+    """Wraps every tool."""
+    examples: Examples | None = None
+    """What stands before every task."""
+
+    @property
+    def policy_folder(self) -> Path:
+        """The Hugging Face folder with the policy's first weights."""
+        return self.checkpoint.policy if self.checkpoint is not None else self.model.folder
+
+    def engine_model(self) -> EngineModel:
+        """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do
+        with the first weights, since it gets the newest before it plays."""
+        folder = self.policy_folder
+        return EngineModel(
+            folder=str(folder if folder.is_dir() else self.model.folder),
+            dtype=self.hardware.dtype,
+            device=self.hardware.device,
+            tokenizer=self.tokenizer,
+            deterministic=self.resolved.config.deterministic,
+        )

@@ -1,0 +1,154 @@
+"""Makes single components of a run from its configuration: learner, rewards, tools, environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.env import EnvServices, ToolEnv
+from agent_r1_core.errors import ConfigError, TaskError
+from agent_r1_core.rollout import ToolReward, WeightedReward
+from agent_r1_core.rollout.examples import Examples
+from agent_r1_core.tools.tool_runner import ToolRunner
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.blocks import ToolBlock
+    from agent_r1_core.contracts.context import ContextStrategy
+    from agent_r1_core.contracts.tool import Isolation, Tool
+    from agent_r1_core.contracts.tool_format import ToolFormat
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.ranks import Ranks
+
+
+def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
+    """The learner: the policy, its algorithm, and the critic and reference that the algorithm needs.
+
+    A resumed policy is loaded from the checkpoint's folder. With LoRA it is the initial model, and the checkpoint
+    restores the adapters.
+
+    Args:
+        ranks: the processes that learn together, each with a learner of its own; None: this one alone.
+    """
+    from agent_r1_core.assembly.checkpointing import load_trainer_state
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.policy import Policy
+    from agent_r1_core.learning.ranks import ONE_RANK
+
+    resolved, checkpoint, hardware = blueprint.resolved, blueprint.checkpoint, blueprint.hardware
+    config, source = resolved.config, blueprint.model.folder
+    algorithm = resolved.make("algorithm", config.algorithm)
+    lora, ranks = config.model.lora, ranks or ONE_RANK
+    # Of several ranks the first loads whole networks one after the other, in main memory, and all take their shares.
+    device = "cpu" if ranks.share else hardware.device
+    precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device, "ranks": ranks}
+    reference = None
+    if "reference" in algorithm.roles() and lora is None:
+        reference = Policy.load(source, **precision).freeze().shard(ranks)
+    folder = source if lora is not None else blueprint.policy_folder
+    policy = Policy.load(
+        folder, **precision, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
+    )
+    temperature = config.engine.config.temperature
+    learner = Learner(
+        policy,
+        algorithm,
+        config.training,
+        reference=reference,
+        temperature=temperature,
+        seed=config.seed,
+        ranks=ranks,
+        records=config.recording.learner,
+    )
+    if checkpoint is not None:
+        load_trainer_state(learner, checkpoint)
+    return learner
+
+
+def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
+    """The recipe's rewards with their weights."""
+    return [
+        WeightedReward(resolved.make("reward", block), block.weight, block.timeout, block.cap)
+        for block in resolved.config.rewards
+    ]
+
+
+def make_tool_rewards(resolved: ResolvedConfig) -> dict[str, ToolReward]:
+    """What the rewards of the recipe's tools count, by tool."""
+    loaded = [(resolved.registry.load("tool", block.name), block) for block in resolved.config.tools]
+    return {tool.record.canonical: ToolReward(block.reward_weight, block.reward_cap) for tool, block in loaded}
+
+
+def make_tools(
+    resolved: ResolvedConfig,
+    max_concurrency: int,
+    wrap: Callable[[Tool], Tool] | None = None,
+    in_process: bool = False,
+) -> ToolRunner:
+    """A runner of new instances of the recipe's tools; its `start` opens them.
+
+    Args:
+        resolved: the configuration.
+        max_concurrency: episodes at once.
+        wrap: wraps every tool; wrapped tools run in this process.
+        in_process: run every tool in this process, whatever its isolation, for a caller that uses the tool itself.
+    """
+    tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
+    return ToolRunner(
+        {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
+        {tool.name: block.timeout for tool, block in tools},
+        {tool.name: _isolation(tool, block, in_process or wrap is not None) for tool, block in tools},
+        max_concurrency,
+        {tool.name: block.limits for tool, block in tools},
+    )
+
+
+def _isolation(tool: Tool, block: ToolBlock, in_process: bool) -> Isolation:
+    """Where the calls of a tool run: the recipe's word counts before the tool's own."""
+    if in_process:
+        return "thread"
+    return tool.isolation if block.isolation == "auto" else block.isolation
+
+
+def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:
+    """A function that makes environments; one instance serves one episode."""
+    block = resolved.config.env
+    loaded = resolved.registry.load("env", block.name)
+    cls: Any = loaded.cls
+
+    def make(services: EnvServices) -> ToolEnv:
+        env: ToolEnv = cls(block.config, services=services)
+        env.name = loaded.record.canonical
+        return env
+
+    return make
+
+
+def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
+    """The tool format that the environment names; None if it names none."""
+    block = resolved.config.env.tool_format
+    return None if block is None else resolved.make("tool_format", block)
+
+
+def make_context(resolved: ResolvedConfig) -> ContextStrategy:
+    """The strategy that chooses what the policy reads."""
+    strategy: ContextStrategy = resolved.make("context", resolved.config.context)
+    return strategy
+
+
+def make_examples(resolved: ResolvedConfig) -> Examples | None:
+    """The examples that `env.examples` names; None if it names none.
+
+    Raises:
+        ConfigError: the file cannot be read as conversations.
+    """
+    env = resolved.config.env.config
+    if env.examples is None:
+        return None
+    conversations: Any = resolved.registry.load("tasks", "conversations").cls
+    try:
+        tasks = conversations(conversations.Config(path=env.examples)).load()
+    except TaskError as error:
+        raise ConfigError(f"env.examples cannot be read: {error}") from None
+    return Examples(env.examples, tuple(tasks), env.max_examples)

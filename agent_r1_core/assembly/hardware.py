@@ -1,0 +1,185 @@
+"""Chooses device, precision and threads by measuring for about two seconds what is fastest on this machine.
+
+A machine measures a model once and keeps the choice in the cache folder, so that the same command always chooses the
+same; the run's configuration records it. A choice that was measured beside other work counts for an hour.
+Deterministic mode measures nothing: one thread, float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.errors import ConfigError, ModelError, RunError
+from agent_r1_core.folders import cache_dir
+from agent_r1_core.opening import read_json, read_text
+from agent_r1_core.runs.files import write_text
+
+if TYPE_CHECKING:
+    import torch
+
+_DECODING, _LEARNING = 64, 512
+"""Rows of the measured matrix products: a decoding step of many episodes, and a small micro-batch."""
+_UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, ModelError)
+"""Errors that an unfamiliar model may raise when one layer is built or run."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The device, precision and threads of a run."""
+
+    device: str
+    dtype: str
+    """`float32` or `bfloat16`: the precision of forward passes; the master weights are always float32."""
+    threads: int
+
+
+def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: bool, folder: Path) -> Hardware:
+    """Resolve `auto` settings for the model in `folder`.
+
+    Raises:
+        ConfigError: CUDA is requested but absent, or requested in deterministic mode.
+    """
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("model.device is cuda, but torch sees no CUDA device; set model.device=cpu or auto")
+    if deterministic and device == "cuda":
+        raise ConfigError("deterministic runs need the CPU; set model.device=cpu, or deterministic=false")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() and not deterministic else "cpu"
+    if device == "cuda":
+        chosen = "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+        return Hardware("cuda", chosen if dtype == "auto" else dtype, torch.get_num_threads())
+    if deterministic:
+        return Hardware("cpu", "float32" if dtype == "auto" else dtype, 1 if threads == "auto" else int(threads))
+    counts = _thread_counts() if threads == "auto" else [int(threads)]
+    dtypes = _cpu_dtypes() if dtype == "auto" else [dtype]
+    count, kind = _remembered(folder, list(itertools.product(counts, dtypes)))
+    return Hardware("cpu", kind, count)
+
+
+def apply(hardware: Hardware, deterministic: bool) -> None:
+    """Set torch's global switches, and turn off transformers' progress bars."""
+    import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+    torch.set_num_threads(hardware.threads)
+    torch.use_deterministic_algorithms(deterministic)
+    # float32 means float32 on a GPU too: TF32 rounds to 10 bits, too coarse for the agreement of LAW 2.
+    torch.set_float32_matmul_precision("highest")
+
+
+def _thread_counts() -> list[int]:
+    """1, 2, 4, ... up to the cores that this process may use."""
+    return [2**power for power in range(_cores().bit_length())]
+
+
+def _cpu_dtypes() -> list[str]:
+    """Precisions worth measuring: bfloat16 only where the CPU has instructions for it."""
+    import torch
+
+    try:
+        supported = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):  # this build of torch has no oneDNN
+        supported = False
+    return ["float32", "bfloat16"] if supported else ["float32"]
+
+
+def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+    """The fastest choice: from the cache folder if this machine has measured this model before."""
+    if len(choices) == 1:
+        return choices[0]
+    file = cache_dir() / "hardware" / f"{_fingerprint(folder, choices)}.json"
+    try:
+        threads, dtype, until = read_json(file)
+        if (threads, dtype) in choices and (until is None or time.time() < until):
+            return threads, dtype
+    except (OSError, ValueError, TypeError):
+        pass  # not measured yet, or not readable
+    until = time.time() + 3600 if _loaded() else None
+    choice = _fastest(folder, choices)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps([*choice, until]))
+    except (OSError, RunError):
+        pass  # without a cache folder every run measures
+    return choice
+
+
+def _loaded() -> bool:
+    """Whether other work takes a quarter of the cores or more, which makes several threads look slow."""
+    try:
+        return os.getloadavg()[0] >= _cores() / 4
+    except (OSError, AttributeError):  # not known here
+        return False
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
+    """A hash of the machine, its libraries, the model's shape and the choices."""
+    import torch
+    import transformers
+
+    try:
+        shape = read_text(folder / "config.json")
+    except OSError:
+        shape = str(folder)
+    identity = [platform.node(), platform.machine(), torch.__version__, transformers.__version__, shape, choices]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+
+def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+    """The fastest threads and precision. Several threads must win by a tenth. bfloat16, which costs precision, must win
+    by half: CPUs with matrix units for it do, and others gain too little to choose the same every time."""
+    from agent_r1_core.assembly.probe import Probe
+
+    try:
+        seconds = Probe(folder).seconds(choices)
+    except _UNKNOWN_MODEL:
+        seconds = {choice: _products(*choice) for choice in choices}
+    return min(choices, key=lambda choice: seconds[choice] * _handicap(*choice))
+
+
+def _handicap(threads: int, dtype: str) -> float:
+    return (1.1 if threads > 1 else 1.0) * (1.5 if dtype == "bfloat16" else 1.0)
+
+
+def _products(threads: int, dtype: str) -> float:
+    """Relative cost of a token, from a wide layer's matrix products alone; a backward pass costs two forward passes."""
+    import torch
+
+    torch.set_num_threads(threads)
+    kind = getattr(torch, dtype)
+    return _product_seconds(_DECODING, kind) / _DECODING + 3 * _product_seconds(_LEARNING, kind) / _LEARNING
+
+
+def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float:
+    """Shortest measured time of a feed-forward block's products on `rows` tokens, in seconds."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    options: dict[str, Any] = {"generator": generator}
+    tokens = torch.randn(rows, hidden, **options).to(dtype)
+    up = torch.randn(hidden, 3 * hidden, **options).to(dtype)
+    down = torch.randn(3 * hidden, hidden, **options).to(dtype)
+    seconds: list[float] = []
+    with torch.no_grad():
+        started = time.perf_counter()
+        while len(seconds) < 9 and (len(seconds) < 3 or time.perf_counter() - started < 0.1):
+            begin = time.perf_counter()
+            torch.nn.functional.silu(tokens @ up) @ down
+            seconds.append(time.perf_counter() - begin)
+    return min(seconds)

@@ -1,0 +1,230 @@
+"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.assembly.components import make_learner
+from agent_r1_core.assembly.stage import make_stage
+from agent_r1_core.errors import EngineError
+from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.tools.threads import ThreadPool
+from agent_r1_core.work.running import trim_memory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.assembly.stage import Stage
+    from agent_r1_core.contracts.engine import Engine, EngineModel
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
+    from agent_r1_core.learning.captured import CapturedState
+    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.update import Update
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.runs.call_log import CallLog
+    from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
+
+_LARGE = 2**26
+"""Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
+That takes a tenth of a step of the bundled model, which holds little."""
+
+
+def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
+    """Both roles in this process.
+
+    Raises:
+        AgentR1Error: a component cannot be made, or the model cannot be loaded.
+    """
+    rollouts = local_rollouts(blueprint)
+    if not blueprint.learning:
+        return rollouts, None
+    learner = make_learner(blueprint)
+    weights = sum(parameter.nbytes for parameter in learner.policy.module.parameters())
+    return rollouts, LocalLearner(learner, trims=weights >= _LARGE)
+
+
+def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
+    """Rollouts in this process.
+
+    Raises:
+        AgentR1Error: a component cannot be made.
+    """
+    resolved, tokenizer = blueprint.resolved, blueprint.tokenizer
+    engine = resolved.make("engine", resolved.config.engine)
+    stages = {
+        name: make_stage(name, blueprint.sets, resolved, engine, tokenizer, blueprint.wrap_tool, blueprint.examples)
+        for name in blueprint.stages
+    }
+    return LocalRollouts(engine, stages, blueprint.engine_model())
+
+
+class LocalRollouts:
+    """Rollouts of one engine.
+
+    Args:
+        stages: by the name of the task set.
+        model: what the engine starts with.
+    """
+
+    def __init__(self, engine: Engine, stages: Mapping[str, Stage], model: EngineModel) -> None:
+        self._engine = engine
+        self.stages = stages
+        self._model = model
+        self._version: int | None = None
+        """The version of the served weights; None before the first."""
+
+    async def start(self) -> None:
+        """Open the tools and start the engine; what exists by then is spared by Python's collections of garbage.
+
+        Libraries and models hold half a million objects, and a collection of them all takes 0.2 seconds.
+        """
+        for stage in self.stages.values():
+            await stage.tools.start(stage.resources)
+        await self._engine.start(self._model)
+        gc.freeze()
+
+    def tools(self, split: str) -> dict[str, dict[str, Any]]:
+        """The facts about a task set's tools that a report states."""
+        return self.stages[split].tools.describe()
+
+    def log_calls(self, log: CallLog) -> None:
+        """Record the tool calls that run in this process."""
+        for stage in self.stages.values():
+            stage.tools.log_calls(log)
+
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """Play the request.
+
+        Raises:
+            EngineError: the engine serves another version of the weights than the request names.
+        """
+        if request.version not in (None, self._version):
+            raise EngineError(
+                f"a rollout asks for weights of version {request.version}, but the engine serves {self._version}; "
+                "load them first"
+            )
+        return await self.stages[request.split].collector.collect(request, on_episode)
+
+    def broken(self) -> EngineError | None:
+        """Why the engine can serve nothing any more."""
+        return self._engine.broken()
+
+    async def rest(self) -> None:
+        """Let the engine free memory until the next weights."""
+        await self._engine.sleep()
+
+    async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Serve these weights."""
+        await self._engine.load_weights(weights, version)
+        self._version = version
+
+    async def write(
+        self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
+    ) -> None:
+        """Write a file of trajectories.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        write_trajectories(file, step, trajectories, numbers)
+
+    async def written(self) -> None:
+        """Wait for nothing: `write` returns when the file is there."""
+
+    async def close(self) -> None:
+        """Close the engine and the tools."""
+        gc.unfreeze()
+        try:
+            await self._engine.close()
+        finally:
+            for stage in self.stages.values():
+                await stage.tools.close()
+                stage.collector.close()
+
+
+class LocalLearner:
+    """A learner that computes in its own thread, so that the event loop stays free.
+
+    Args:
+        trims: gives freed memory back to the system after each update.
+    """
+
+    def __init__(self, learner: Learner, trims: bool = False) -> None:
+        self.learner = learner
+        self._trims = trims
+        self._lane = ThreadPool(1).lane()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._stopped = threading.Event()
+
+    async def start(self) -> None:
+        """Do nothing: the learner was made ready."""
+
+    def filter(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups that the algorithm wants to learn from."""
+        return self.learner.selection.filter(groups)
+
+    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
+        """What the algorithm logs of the groups that were played, and of those that are kept."""
+        return self.learner.selection.filter_metrics(groups, kept)
+
+    def needs_greedy_baseline(self) -> bool:
+        """Whether each task is also to be played greedily, for the baseline of its group."""
+        return self.learner.selection.needs_greedy_baseline()
+
+    def demonstrations(self) -> ObservationSource | None:
+        """Where the observations of demonstrations come from; None: the policy plays."""
+        return self.learner.selection.demonstrations()
+
+    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
+        """How many further tasks the algorithm asks for."""
+        return self.learner.selection.more_tasks(groups, tasks)
+
+    async def update(self, groups: Sequence[Group], step: int) -> Update:
+        """Learn from the groups of a step; a cancelled update stops between two micro-batches."""
+        self._stopped.clear()
+        self._idle.clear()
+        try:
+            update: Update = await self._lane.run(lambda: self._update(groups, step))
+        except asyncio.CancelledError:
+            self._stopped.set()
+            await asyncio.to_thread(self._idle.wait)
+            raise
+        return update
+
+    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probs of every action after every prompt, [actions][prompts], nats."""
+        logprobs: list[list[float]] = await self._lane.run(lambda: self.learner.score(prompts, actions).tolist())
+        return logprobs
+
+    async def snapshot(self) -> Mapping[str, Tensor]:
+        """A copy of the policy's weights."""
+        return self.learner.policy.snapshot()
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the policy's configuration and weights in Hugging Face format."""
+        self.learner.policy.save(folder)
+
+    async def capture(self, copy: bool = True) -> CapturedState:
+        """Copy weights, optimisers, critic and adapters."""
+        from agent_r1_core.learning.captured import CapturedState
+
+        captured: CapturedState = await self._lane.run(lambda: CapturedState(self.learner, copy))
+        return captured
+
+    async def close(self) -> None:
+        """Release nothing."""
+
+    def _update(self, groups: Sequence[Group], step: int) -> Update:
+        try:
+            return self.learner.update(groups, step, stopped=self._stopped.is_set)
+        finally:
+            if self._trims:
+                trim_memory()
+            self._idle.set()

@@ -1,0 +1,164 @@
+"""The memory of a learner rank and of a rollout worker's GPU, from counts alone; measures nothing.
+
+Bytes, where N parameters are shared by L ranks, W is the width of a number in forward and backward passes, layer and
+root are the parameters of the largest layer and of what stands outside the layers:
+
+    weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
+        with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
+    reference                               4 N / L                              none with LoRA
+    with `cpu_offload` all of these         in main memory                       and L = 1 is like L > 1
+    L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
+           gradients before they are shared (W + 4) layer + 4 root
+    L = 1: bfloat16 copies of the weights   2 N                                  made by autocast, kept for a pass
+    head                                    (4 + W) head, its gradient on the way, and three chunks of logits
+    activations of a micro-batch            W tokens (4 intermediate + A hidden) layers
+        recomputed                          tokens (4 hidden layers + W (4 intermediate + A hidden))
+    rollout worker with G GPUs, each        W N / G + W tokens in flight x kv_width / G
+
+A, what a layer keeps beside its feed-forward part, is 16 in bfloat16, where norms and hidden states between layers stay
+in float32, and 9 in float32. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA
+context, buffers of NCCL and the fragments of the allocator (leave a tenth of a card free for them), and on a CPU the
+second copy of a real model's weights, in oneDNN's layout, with which the embedded engine decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent_r1_core.assembly.model_size import ModelSize
+
+_FLOAT32 = 4
+_AROUND = {2: 16, 4: 9}
+"""By the width: activations of a layer per token beside the feed-forward part, in hidden sizes: norms, queries, keys,
+values, attention. Counted in Qwen2."""
+_LOGITS = 3 * 2**24
+"""Numbers in the chunks of logits that the head holds at once (learning/head.py)."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of memory."""
+
+    what: str
+    bytes: float
+    lasting: float = 0.0
+    """Bytes of it that stay while another role has its turn."""
+
+
+@dataclass(frozen=True)
+class LearnerLoad:
+    """What the memory of a learner rank follows from."""
+
+    size: ModelSize
+    tokens: int
+    """Of a micro-batch: `training.max_tokens_per_microbatch`."""
+    ranks: int = 1
+    width: int = 2
+    """Bytes of a number in forward and backward passes: 2 in bfloat16, 4 in float32."""
+    recompute: bool = False
+    """`model.gradient_checkpointing`."""
+    critic: bool = False
+    reference: bool = False
+    rank: int | None = None
+    """`model.lora.rank`: of adapters of every matrix, an upper bound where `target_modules` names some; None: the
+    policy learns in full."""
+    offload: bool = False
+    """`training.cpu_offload`."""
+
+    def uses(self) -> list[Use]:
+        """What one rank's device holds at the peak of an update."""
+        size, lora = self.size, self.rank is not None
+        head = (self.width if lora else _FLOAT32 + self.width) * size.head
+        return [
+            *([] if self.offload else self._state()),
+            *(self._gathered() if self.ranks > 1 or self.offload else self._copies()),
+            Use("logits in chunks, and the head's gradient", _FLOAT32 * _LOGITS + head),
+            Use("activations of one micro-batch, about", self._activations()),
+        ]
+
+    def kept(self) -> list[Use]:
+        """What one rank keeps in main memory for its device."""
+        return self._state() if self.offload else []
+
+    @property
+    def _networks(self) -> int:
+        return 2 if self.critic else 1
+
+    def _state(self) -> list[Use]:
+        """What the ranks share; the gradients go with the optimiser's step."""
+        size, shared = self.size, f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
+        policy = size.parameters if self.rank is None else self.rank * size.sides
+        trained = policy + (size.parameters if self.critic else 0)
+        frozen = size.parameters if self.reference or self.rank is not None else 0
+        whose = "the reference's" if self.rank is None else "the frozen model's"
+        state, kept = 4 * _FLOAT32 * trained / self.ranks, _FLOAT32 * frozen / self.ranks
+        learns = f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{shared}"
+        return [Use(learns, state, state * 3 / 4), Use(f"{whose} {frozen / 1e6:.1f} M weights{shared}", kept, kept)]
+
+    def _gathered(self) -> list[Use]:
+        """Layers travel in the precision of the computation, the roots in float32; these stay until the backward pass
+        is over."""
+        size, roots = self.size, self._networks * _FLOAT32 * self.size.root
+        gradients = (self.width + _FLOAT32) * size.layer + roots
+        return [
+            Use("two layers and the embeddings, gathered", 2 * self.width * size.layer + roots),
+            Use("gradients of a layer and of the embeddings, before they are shared", gradients),
+        ]
+
+    def _copies(self) -> list[Use]:
+        """Without checkpointing a network's copies wait for the backward pass, so those of both stand at once."""
+        copies = self.width * self.size.parameters if self.width < _FLOAT32 else 0
+        return [Use("the weights in bfloat16 during a pass", copies * (1 if self.recompute else self._networks))]
+
+    def _activations(self) -> float:
+        size = self.size
+        layer = self.width * (4 * size.intermediate + _AROUND[self.width] * size.hidden)
+        if not self.recompute:
+            return float(self._networks * self.tokens * size.layers * layer)
+        return float(self.tokens * (self._networks * size.layers * _FLOAT32 * size.hidden + layer))
+
+
+@dataclass(frozen=True)
+class RolloutLoad:
+    """What the memory of a rollout worker follows from."""
+
+    size: ModelSize
+    episodes: int
+    """In flight at once."""
+    tokens: int
+    """Of an episode at most: `env.max_tokens`."""
+    gpus: int = 1
+    """That share each layer."""
+    width: int = 2
+    cache: float | None = None
+    """Bytes per GPU that the engine sets aside for keys and values; None: as many as the episodes can need."""
+
+    @property
+    def needed(self) -> float:
+        """Bytes per GPU for keys and values of all episodes at their full length; a head stands on one GPU at least."""
+        heads = max(self.size.kv_heads / self.gpus, 1.0)
+        return self.width * self.episodes * self.tokens * self.size.kv_width * heads / self.size.kv_heads
+
+    def uses(self) -> list[Use]:
+        """What each of a worker's GPUs holds; a sleeping engine holds nothing."""
+        shared = f", a share of 1/{self.gpus}" if self.gpus > 1 else ""
+        if self.cache is None:
+            kept = Use(f"keys and values of {self.episodes} episodes, at most", self.needed)
+        else:
+            full = int(self.cache / (self.needed / self.episodes))
+            kept = Use(f"keys and values, which {full} episodes of full length fill", self.cache)
+        return [Use(f"the engine's copy of the weights{shared}", self.width * self.size.parameters / self.gpus), kept]
+
+
+def total(uses: Iterable[Use]) -> float:
+    """Bytes of all uses at once."""
+    return sum(use.bytes for use in uses)
+
+
+def peak(learner: Iterable[Use], worker: Iterable[Use], *, turns: bool) -> float:
+    """Bytes at the peak of a card that has both roles; with `turns` the engine sleeps while the learner computes."""
+    learner, worker = list(learner), list(worker)
+    if not turns:
+        return total(learner) + total(worker)
+    return max(total(learner), sum(use.lasting for use in learner) + total(worker))

@@ -1,0 +1,86 @@
+"""ModelSize: the counts of a model that memory follows from, read from its folder without loading it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from agent_r1_core.assembly.model_source import model_shape
+from agent_r1_core.opening import check_regular
+
+_LAYER_NAME = re.compile(r"^.*?\.\d+\.")
+"""How the names of a layer's tensors begin: `model.layers.7.`."""
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Counts of parameters, and widths in numbers."""
+
+    parameters: int
+    """Of the whole model; tied ones count once."""
+    layer: int
+    """Of the largest layer."""
+    root: int
+    """Outside the layers: embeddings, the last norm, the head."""
+    head: int
+    """Of the head, also if it shares them with the embeddings."""
+    sides: int
+    """Rows and columns of all layers' matrices, added up: a LoRA adapter of every one has rank times as many."""
+    layers: int
+    hidden: int
+    intermediate: int
+    """Width of a layer's feed-forward part."""
+    heads: int
+    kv_heads: int
+    head_size: int
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> ModelSize | None:
+        """The size of a Hugging Face folder; None if its weights are not safetensors or its shape is unusual.
+
+        Raises:
+            ModelError: config.json cannot be read.
+        """
+        shape = model_shape(folder)
+        wanted = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+        parts, sides = Counter[str](), 0
+        for file in sorted(folder.glob("*.safetensors")):
+            for name, lengths in _tensors(file):
+                layer = _LAYER_NAME.match(name)
+                parts[layer.group() if layer else ""] += prod(lengths)
+                sides += sum(lengths) if layer and len(lengths) == 2 else 0
+        if not parts or not all(isinstance(shape.get(key), int) for key in wanted):
+            return None
+        layers, hidden, heads, vocabulary = (int(shape[key]) for key in wanted)
+        return cls(
+            parameters=parts.total(),
+            layer=max((count for name, count in parts.items() if name), default=0),
+            root=parts[""],
+            head=vocabulary * hidden,
+            sides=sides,
+            layers=layers,
+            hidden=hidden,
+            intermediate=int(shape.get("intermediate_size") or 4 * hidden),
+            heads=heads,
+            kv_heads=int(shape.get("num_key_value_heads") or heads),
+            head_size=int(shape.get("head_dim") or hidden // heads),
+        )
+
+    @property
+    def kv_width(self) -> int:
+        """Numbers that a token has in the KV cache, over all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_size
+
+
+def _tensors(file: Path) -> Iterator[tuple[str, list[int]]]:
+    """Names and shapes of the tensors in a safetensors file; reads only its header."""
+    from safetensors import safe_open
+
+    check_regular(file)
+    with safe_open(str(file), framework="np") as tensors:
+        for name in tensors.keys():  # noqa: SIM118
+            yield name, tensors.get_slice(name).get_shape()

@@ -1,0 +1,199 @@
+"""The tasks that a run trains on and is evaluated on.
+
+Several training sets become one, whose tasks know their set (mixture.py). Without an evaluation source, some training
+tasks are held out, of several sets by their shares. The run records which ones, and every later resume or
+evaluation uses exactly those; a second draw could pick tasks that were trained on (LAW 12).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.assembly.mixture import TaskSet, check_disjoint, hold_out_by_shares, joined, named, without
+from agent_r1_core.contracts.tool import ToolResources
+from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
+from agent_r1_core.folders import cache_dir
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.run import Run
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.tasks import TaskSource
+    from agent_r1_core.trajectory import Task
+
+Note = Callable[[str], None]
+
+TRAIN = "train"
+"""The name of the training tasks; every evaluation set has its own name."""
+_HELD_OUT = 200
+"""Tasks to hold out if the recipe gives no number; at most a tenth of all."""
+
+
+def set_names(config: RunConfig, name: str) -> list[str]:
+    """The task sets that a name means: `train`, `eval` for every evaluation set, or the name of one set.
+
+    Raises:
+        ConfigError: there is no such set.
+    """
+    sets = list(config.tasks.eval_sets)
+    if name == "eval":
+        return sets
+    if name != TRAIN and name not in sets:
+        raise ConfigError(f"there is no task set {name!r}; the sets are {', '.join([TRAIN, *sets])}")
+    return [name]
+
+
+def unused_sets(config: RunConfig, names: Sequence[str]) -> list[str]:
+    """The keys of the task sources that are not read where only these task sets are loaded."""
+    tasks = config.tasks
+    training = TRAIN in names or (tasks.eval is None and "eval" in names)
+    unused = [] if training else [_key(TRAIN, tasks.train, name) for name in tasks.train_sets]
+    return unused + [_key("eval", tasks.eval, name) for name in tasks.eval_sets if name not in names]
+
+
+def load_tasks(
+    resolved: ResolvedConfig, names: Sequence[str], note: Note, run: Path | None = None
+) -> dict[str, TaskSet]:
+    """Load task sets by name.
+
+    Args:
+        resolved: the configuration.
+        names: `train` and names of evaluation sets.
+        note: told which tasks are held out.
+        run: use the tasks that this run held out; None: draw them.
+
+    Raises:
+        RunError: `run` records no held-out tasks.
+        TaskError: a source has no tasks, too few to hold some out, two with one id, or not all that `run` held out.
+    """
+    config = resolved.config
+    eval_sets = config.tasks.eval_sets
+    sets = {
+        name: _load(resolved, block, _key("eval", config.tasks.eval, name))
+        for name in names
+        if name != TRAIN and (block := eval_sets[name]) is not None
+    }
+    holding_out = config.tasks.eval is None and "eval" in names
+    if TRAIN in names or holding_out:
+        parts = _training_sets(resolved)
+        if holding_out:
+            parts, sets["eval"] = _held_out(parts, config, note, run)
+        sets[TRAIN] = joined(parts)
+    for name in sets.keys() - {TRAIN}:
+        sets[name] = replace(sets[name], tasks=_sampled(sets[name].tasks, config.evaluation, config.seed))
+    return {name: sets[name] for name in names}
+
+
+def tool_resources(
+    resolved: ResolvedConfig, sets: Mapping[str, TaskSet], name: str, tokenizer: str | None
+) -> ToolResources:
+    """What the tools of a task set may use: the cache folder, the corpus of every task source of the run, and the
+    policy's tokenizer. A corpus is loaded when a tool asks for it; that of several training sets is their union. For
+    the tools of an evaluation set, `eval` is the corpus of that set."""
+    tasks = resolved.config.tasks
+    training = list(tasks.train_sets.values())
+    blocks = {TRAIN: training, **{other: [block] if block else training for other, block in tasks.eval_sets.items()}}
+    corpora = {
+        other: (sets[other] if other in sets else TaskSet((), _sources(resolved, used))).corpus
+        for other, used in blocks.items()
+    }
+    split = TRAIN if name == TRAIN else "eval"
+    corpora[split] = corpora[name]
+    return ToolResources(str(cache_dir()), corpora, split, tokenizer)
+
+
+def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
+    """The record of the evaluation sets that a run keeps."""
+    evaluated = {name: tuple(task.id for task in task_set.tasks) for name, task_set in sets.items() if name != TRAIN}
+    held_out = (task_set.held_out for task_set in sets.values() if task_set.held_out is not None)
+    return EvaluationTasks(evaluated, next(held_out, None))
+
+
+def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
+    """The training sets by name; of several, the tasks bear the names of their sets.
+
+    Raises:
+        TaskError: as `load_tasks` says.
+    """
+    tasks = resolved.config.tasks
+    loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
+    check_disjoint(loaded)
+    return {name: named(one, name) for name, one in loaded.items()} if isinstance(tasks.train, dict) else loaded
+
+
+def _held_out(
+    parts: Mapping[str, TaskSet], config: RunConfig, note: Note, run: Path | None
+) -> tuple[dict[str, TaskSet], TaskSet]:
+    """The sets to train on, and the tasks held out of them."""
+    sources = tuple(source for part in parts.values() for source in part.sources)
+    weights = {name: block.weight for name, block in config.tasks.train_sets.items()}
+    if run is None:
+        train, held = hold_out_by_shares(parts, weights, config.evaluation.size or _HELD_OUT, config.seed)
+        if not held:
+            raise TaskError("tasks.train has a single task, so none can be held out; set tasks.eval")
+        count = sum(len(part.tasks) for part in parts.values())
+        each = {name: len(part.tasks) - len(train[name].tasks) for name, part in parts.items()}
+        of_sets = f" ({', '.join(f'{name} {number}' for name, number in each.items())})" if len(each) > 1 else ""
+        note(f"tasks.eval is not set: {len(held)} of {count} training tasks are held out for evaluation{of_sets}")
+        return train, TaskSet(held, sources, held_out=tuple(task.id for task in held))
+    recorded = Run.open(run).evaluation_tasks()
+    if recorded is None or recorded.held_out is None:
+        raise RunError(
+            f"run {run} records no held-out tasks, so without tasks.eval it might be scored on tasks that it was "
+            f"trained on; set tasks.eval to a source of other tasks"
+        )
+    every = {task.id: task for part in parts.values() for task in part.tasks}
+    held = [every[one] for one in recorded.held_out if one in every]
+    if len(held) < len(recorded.held_out):
+        names = ", ".join(block.name for block in config.tasks.train_sets.values())
+        raise TaskError(
+            f"run {run} held out {len(recorded.held_out)} tasks, but tasks.train ({names}) has only {len(held)} of "
+            f"them; give it the data that the run was trained on, or set tasks.eval"
+        )
+    note(f"tasks.eval is not set: the evaluation uses the {len(held)} tasks that {run} held out of training")
+    return without(parts, recorded.held_out), TaskSet(held, sources, held_out=recorded.held_out)
+
+
+def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Sequence[Task]:
+    """As many tasks as `evaluation.size` says, in their own order."""
+    if settings.size is None or settings.size >= len(tasks):
+        return tasks
+    if settings.sample == "first":
+        return tasks[: settings.size]
+    chosen = random.Random(f"{seed}/evaluation").sample(range(len(tasks)), settings.size)
+    return [tasks[index] for index in sorted(chosen)]
+
+
+def _key(place: str, sources: Any, name: str) -> str:
+    return f"tasks.{place}.{name}" if isinstance(sources, dict) else f"tasks.{place}"
+
+
+def _sources(resolved: ResolvedConfig, blocks: Sequence[ComponentBlock]) -> tuple[TaskSource, ...]:
+    return tuple(resolved.make("tasks", block) for block in blocks)
+
+
+def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:
+    source: TaskSource = resolved.make("tasks", block)
+    try:
+        tasks = source.load()
+        ids = Counter(task.id for task in tasks)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it would end the command without a word
+        raise TaskError(
+            f"{where} ({block.name}) gave no tasks: {describe_error(error)}; raise TaskError there"
+        ) from None
+    if not tasks:
+        raise TaskError(f"{where} ({block.name}) has no tasks; check its options or its file")
+    repeated = next((name for name, times in ids.items() if times > 1), None)
+    if repeated is not None:
+        raise TaskError(
+            f"{where} ({block.name}) has several tasks with the id {repeated!r}; give every task its own id, since "
+            "seeds and records depend on it"
+        )
+    return TaskSet(tasks, (source,))

@@ -1,0 +1,262 @@
+"""Evaluates a policy on the evaluation sets: during training, or on its own with baselines and silenced tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.assembly.assembly import Assembly, Split, assemble
+from agent_r1_core.assembly.components import make_tools
+from agent_r1_core.assembly.site import HERE, Site
+from agent_r1_core.assembly.task_sets import tool_resources
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool
+from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
+from agent_r1_core.evaluation.listener import Listener, episode_counter
+from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
+from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.runs.run import Run
+from agent_r1_core.work import working
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.trajectory import Task
+
+_SILENCED = "silenced tools: every call is answered with 'No passage found.'"
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """What to evaluate, and how."""
+
+    resolved: ResolvedConfig
+    """Names the model (`model.name`) and the tasks (`tasks.eval`); `evaluation.greedy` and `evaluation.size` apply."""
+    samples: int = 1
+    """Episodes per task; several report pass@k and need `evaluation.greedy=false`."""
+    baseline: BaselineName | None = None
+    """The baseline to play instead of the agent; see BASELINES."""
+    silence_tools: bool = False
+    """Every tool answers that it found nothing; a policy that still scores is guessing."""
+
+    @property
+    def conditions(self) -> list[str]:
+        """What a reader of the report must know."""
+        if self.baseline is not None:
+            return [f"baseline {self.baseline}: {BASELINES[self.baseline].summary}"]
+        return [_SILENCED] if self.silence_tools else []
+
+    @property
+    def keeps_tools(self) -> bool:
+        """Whether the policy may call tools."""
+        return self.baseline is None or BASELINES[self.baseline].uses_tools
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What an evaluation set asks, with what its report states."""
+
+    tasks: Sequence[Task]
+    tools: Mapping[str, dict[str, Any]]
+    conditions: Sequence[str] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
+    """What the evaluation sets ask of a policy that is still trained: their own tasks."""
+    return {
+        split.name: Prepared(
+            split.tasks,
+            assembly.rollouts.tools(split.name),
+            assembly.conditions,
+            provenance_in_training(assembly, split, step),
+        )
+        for split in assembly.evaluation
+    }
+
+
+async def evaluate_splits(
+    assembly: Assembly, listener: Listener, prepared: Mapping[str, Prepared], samples: int = 1
+) -> Evaluation:
+    """Evaluate the started assembly's policy on its evaluation sets, one after the other.
+
+    Args:
+        assembly: holds the policy, the sets and `evaluation.greedy`.
+        listener: told how many episodes have ended.
+        prepared: by set, what to ask.
+        samples: episodes per task.
+
+    Raises:
+        TaskError: a set has no tasks, or none of its episodes finished.
+    """
+    config, splits = assembly.config, assembly.evaluation
+    total = samples * sum(len(question_set.tasks) for question_set in prepared.values())
+    on_episode = episode_counter(listener, total, "evaluation")
+    evaluations = {
+        split.name: await evaluate_tasks(
+            assembly.rollouts.collect,
+            prepared[split.name].tasks,
+            split=split.name,
+            samples=samples,
+            greedy=config.evaluation.greedy,
+            sampling=assembly.sampling,
+            tools=prepared[split.name].tools,
+            conditions=prepared[split.name].conditions,
+            provenance=prepared[split.name].provenance,
+            asked=split.tasks,
+            set_name=split.name if isinstance(config.tasks.eval, dict) else "",
+            on_episode=on_episode,
+        )
+        for split in splits
+    }
+    if not isinstance(config.tasks.eval, dict):
+        return evaluations[splits[0].name]
+    results = {name: evaluation.result for name, evaluation in evaluations.items()}
+    sets = {name: trajectories for one in evaluations.values() for name, trajectories in one.sets.items()}
+    episodes = [episode for evaluation in evaluations.values() for episode in evaluation.episodes]
+    return Evaluation(combine(results, config.evaluation.choose_on), sets, episodes)
+
+
+async def record_evaluation(
+    assembly: Assembly, run: Run, name: str, evaluation: Evaluation, result: Mapping[str, Any], step: int | None = None
+) -> Path:
+    """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
+    the file of the result, which is written last: all that it names is on disk.
+
+    Args:
+        name: of the evaluation.
+        step: the training step of a policy in training.
+    """
+    most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
+    for set_name, trajectories in evaluation.sets.items() if most else ():
+        file = run.evaluation_trajectories_file(name, set_name)
+        await assembly.rollouts.write(file, step, trajectories[:most])
+        files[set_name] = file.name
+    if files:
+        await assembly.rollouts.written()
+    return run.write_evaluation(name, result, step, evaluation.rows(), files)
+
+
+async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = HERE) -> tuple[Evaluation, Path]:
+    """Evaluate a policy and record the result in the model's own run, or in a new run directory.
+
+    Raises:
+        AgentR1Error: the plan contradicts itself, or a model, task source or tool is not available.
+    """
+    _check(plan)
+    assembly = assemble(
+        plan.resolved if plan.keeps_tools else _without_tools(plan.resolved),
+        learning=False,
+        splits=("eval",),
+        wrap_tool=SilentTool if plan.silence_tools else None,
+        site=site,
+        note=listener.note,
+    )
+    try:
+        await assembly.start()
+        prepared = {split.name: await _stated(plan, assembly, split) for split in assembly.evaluation}
+        evaluation = await evaluate_splits(assembly, listener, prepared, plan.samples)
+        return evaluation, await _record(plan, assembly, evaluation)
+    finally:
+        await assembly.close()
+
+
+def _check(plan: EvaluationPlan) -> None:
+    config, baseline = plan.resolved.config, plan.baseline
+    if baseline and plan.silence_tools:
+        raise ConfigError(f"tools are silenced for the agent, not for the baseline {baseline}; drop one of the two")
+    if plan.samples > 1 and config.evaluation.greedy:
+        raise ConfigError("several greedy samples of a task are equal; set evaluation.greedy=false, or samples to 1")
+    if baseline == "naive_rag" and not config.tools:
+        raise ConfigError("naive_rag searches with the recipe's first tool, but tools is empty; name a search tool")
+    if baseline in ("base_tool_call", "react") and not config.tools:
+        raise ConfigError(f"{baseline} calls tools, but tools is empty; name some, or take closed_book")
+    if baseline in ("base_tool_call", "react") and Run.is_run(config.model.name):
+        raise ConfigError(
+            f"{baseline} is an untrained model, but the model is the run {config.model.name}; name the run as the "
+            f"recipe (agent-r1 eval {config.model.name}), or score it without a baseline"
+        )
+    if baseline == "react" and getattr(config.env.config, "system_prompt", None) == "":
+        raise ConfigError(
+            "react asks in a system prompt, but env.system_prompt is empty, as for a model that was trained without "
+            "one; leave the key out for an instruct model, or take base_tool_call"
+        )
+
+
+def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
+    """Without examples, too, which show how tools are called."""
+    resolved = resolved.replace({"env.examples": None, "env.max_examples": None})
+    return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
+
+
+async def _stated(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+    """What the plan asks of a set, with what its scores rest on."""
+    prepared = await _prepared(plan, assembly, split)
+    return replace(prepared, provenance=provenance(assembly.model, split.tasks, prepared.tools))
+
+
+async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+    """What the plan asks of a set."""
+    conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(split.tasks)]
+    tools = assembly.rollouts.tools(split.name)
+    if plan.baseline is None:
+        return Prepared(split.tasks, tools, conditions)
+    baseline = BASELINES[plan.baseline]
+    if baseline.searches:
+        return await _with_passages(baseline, plan.resolved, assembly, split, conditions)
+    return Prepared([baseline.ask(task) for task in split.tasks], tools, conditions)
+
+
+async def _with_passages(
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, split: Split, conditions: Sequence[str]
+) -> Prepared:
+    """Each question with the passages that the recipe's search tool finds for its words."""
+    tools = make_tools(resolved, 1, in_process=True)
+    await tools.start(tool_resources(resolved, assembly.sets, split.name, assembly.tokenizer.name))
+    try:
+        tool = next(iter(tools.tools.values()))
+        search = getattr(tool, "search", None)
+        if search is None:
+            raise ConfigError(
+                f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
+            )
+        asked = []
+        with working("searching for each question", len(split.tasks), unit="questions") as work:
+            for task in split.tasks:
+                asked.append(baseline.ask(task, search))
+                work.advance()
+        return Prepared(asked, tools.describe(), conditions)
+    finally:
+        await tools.close()
+
+
+async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
+    """Write the evaluation in the run of the policy, or in a new one."""
+    result = {
+        **evaluation.result.to_json(),
+        "model": assembly.config.model.name,
+        "policy": assembly.model.to_json(),
+        "baseline": plan.baseline,
+        "silence_tools": plan.silence_tools,
+        "config": assembly.resolved.dump(),
+    }
+    if assembly.model.run is not None:
+        own = Run.open(assembly.model.run)
+        return await record_evaluation(assembly, own, _free_name(own), evaluation, result)
+    settings = assembly.config.run
+    with Run.create(
+        settings.dir,
+        settings.name,
+        assembly.resolved.dump(),
+        assembly.resolved.registry.to_json(),
+        stem=f"eval-{assembly.resolved.recipe}",
+        recipe=assembly.resolved.recipe,
+    ) as run:
+        return await record_evaluation(assembly, run, _free_name(run), evaluation, result)
+
+
+def _free_name(run: Run) -> str:
+    names = set(run.evaluations())
+    number = next(index for index in range(1, len(names) + 2) if f"eval_{index}" not in names)
+    return f"eval_{number}"

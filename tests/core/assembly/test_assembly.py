@@ -1,0 +1,241 @@
+"""What is refused before anything heavy is made, and what a tracker is told of a resumed run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from agent_r1_calculator.tool import Calculator
+
+from agent_r1_core import Task, ToolCall, ToolContext, train
+from agent_r1_core.assembly.assembly import assemble
+from agent_r1_core.assembly.components import make_tools
+from agent_r1_core.assembly.stage import Stage
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ConfigError, ModelError, TaskError
+from agent_r1_core.evaluation.listener import Silence
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import tiny_model_folder
+
+PLUGIN = """
+from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Twins(TaskSource):
+    def load(self):
+        return [Task("one", "a?", ("a",)), Task("two", "b?", ("b",)), Task("one", "c?", ("c",))]
+
+
+class Titled(TaskSource):
+    read = []
+
+    class Config(ComponentConfig):
+        title: str
+
+    def load(self):
+        return [Task(self.config.title, "a?", ("a",))]
+
+    def corpus(self):
+        self.read.append(self.config.title)
+        return [Passage(self.config.title, "a city")]
+
+
+class Witness(Tracker):
+    def open(self, run):
+        with open(run.directory + "/opened.txt", "a") as file:
+            print(run.resumed_at, file=file)
+
+    def log(self, step, metrics):
+        pass
+
+
+@hookimpl
+def register_tasks():
+    return [
+        TaskSpec("twins", ":Twins", "two tasks of one id"),
+        TaskSpec("titled", ":Titled", "one task, and a corpus of one passage"),
+    ]
+
+
+@hookimpl
+def register_trackers():
+    return [TrackerSpec("witness", ":Witness", "notes where a run goes on")]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Overrides of a run of one step, and beside it the plugin file."""
+    (tmp_path / "parts.py").write_text(PLUGIN)
+    model = tiny_model_folder(tmp_path / "model", max_position_embeddings=512)
+    return [
+        f"model.name={model}",
+        "model.dtype=float32",
+        "threads=1",
+        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 1}}",
+        "tools=[]",
+        "env={name: tool_calling, max_turns: 1, max_tokens: 300}",
+        "engine.max_new_tokens=4",
+        "training={steps: 1, tasks_per_step: 1, samples_per_task: 2}",
+        "trackers=[witness]",
+        f"run={{dir: {tmp_path / 'runs'}, name: small}}",
+    ]
+
+
+def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_path: Path) -> None:
+    resolved = load_config("default", [*small, "env.max_tokens=513"], plugins=[tmp_path / "parts.py"])
+    with pytest.raises(
+        ConfigError, match=r"env.max_tokens is 513, .* reads at most 512 tokens; set env.max_tokens=512"
+    ):
+        assemble(resolved, learning=False, splits=("eval",))
+
+
+def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know(tmp_path: Path) -> None:
+    keys = ["model={name: tiny-worlds, dtype: float32}", "threads=1", "tasks.eval.size=1"]
+    said: list[str] = []
+    assemble(load_config("default", keys), learning=False, splits=("eval",), note=said.append)
+    (note,) = [text for text in said if "bundled model" in text]
+    assert "will hardly call wiki_search;" in note
+
+
+def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
+    keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
+    parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))
+    assert [weighted.timeout for weighted in parts.rollouts.stages["train"].collector.settings.rewards] == [7.0]
+    assert parts.learner.learner.policy.gradient_checkpointing
+    assert parts.sampling["deterministic"] is False
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize(
+    ("source", "titles", "read"),
+    [
+        ("auto", {"train": "Oslo", "bern": "Bern", "rome": "Rome"}, {"Oslo", "Bern", "Rome"}),
+        ("train", {"train": "Oslo", "bern": "Oslo", "rome": "Oslo"}, {"Oslo"}),
+        ("rome", {"train": "Rome", "bern": "Rome", "rome": "Rome"}, {"Rome"}),
+    ],
+)
+def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
+    small: list[str], tmp_path: Path, isolation: str, source: str, titles: dict[str, str], read: set[str]
+) -> None:
+    sets = "bern: {name: titled, title: Bern}, rome: {name: titled, title: Rome}"
+    keys = [
+        *(key for key in small if not key.startswith(("tasks", "tools"))),
+        f"tasks={{train: {{name: titled, title: Oslo}}, eval: {{{sets}}}}}",
+        f"tools=[{{name: wiki_search, source: {source}, isolation: {isolation}}}]",
+    ]
+    resolved = load_config("default", keys, plugins=[tmp_path / "parts.py"])
+    corpora = resolved.registry.load("tasks", "titled").cls.read
+    corpora.clear()
+    parts = assemble(resolved, learning=False)
+
+    async def searched(stage: Stage) -> str:
+        assert (Path(str(stage.resources.tokenizer)) / "tokenizer.json").is_file()
+        await stage.tools.start(stage.resources)
+        try:
+            context = ToolContext("e", 0, Task("one", "a?"), random.Random(0))
+            return (await stage.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text.split("\n")[0]
+        finally:
+            await stage.tools.close()
+
+    assert {name: asyncio.run(searched(stage)) for name, stage in parts.rollouts.stages.items()} == titles
+    if isolation == "thread":
+        assert set(corpora) == read, "a corpus was loaded that nobody searches"
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_path: Path, isolation: str) -> None:
+    """In training, and for tasks that are held out of it."""
+    sets = ", ".join(f"{title.lower()}: {{name: titled, title: {title}}}" for title in ("Bern", "Rome", "Oslo"))
+    keys = [
+        *(key for key in small if not key.startswith(("tasks", "tools"))),
+        f"tasks={{train: {{{sets}, sums: {{name: arithmetic, size: 20}}}}, eval: null}}",
+        f"tools=[{{name: wiki_search, top_k: 5, isolation: {isolation}}}]",
+    ]
+    parts = assemble(load_config("default", keys, plugins=[tmp_path / "parts.py"]), learning=False)
+    assert list(parts.splits) == ["train", "eval"]
+
+    async def searched(stage: Stage) -> str:
+        await stage.tools.start(stage.resources)
+        try:
+            context = ToolContext("e", 0, Task("one", "a?"), random.Random(0))
+            return (await stage.tools.call(ToolCall("wiki_search", {"query": "city"}), context)).text
+        finally:
+            await stage.tools.close()
+
+    for stage in parts.rollouts.stages.values():
+        assert {title for title in ("Bern", "Rome", "Oslo") if title in asyncio.run(searched(stage))} == {
+            "Bern",
+            "Rome",
+            "Oslo",
+        }
+
+
+@pytest.mark.parametrize(
+    ("declared", "word", "isolated"),
+    [("process", "auto", True), ("thread", "auto", False), ("process", "thread", False), ("thread", "process", True)],
+)
+def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide(
+    declared: str, word: str, isolated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Calculator, "isolation", declared)
+    resolved = load_config("calculator", [f"tools=[{{name: calculator, isolation: {word}}}]"])
+    assert bool(make_tools(resolved, 1)._isolated) is isolated
+    assert not make_tools(resolved, 1, in_process=True)._isolated
+
+
+def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_path: Path) -> None:
+    keys = [key for key in small if not key.startswith("model")]
+    plugins = [tmp_path / "parts.py"]
+    run = train("default", [key.replace("float32", "bfloat16") for key in small], plugins=plugins)
+
+    def dtype(*more: str) -> str:
+        resolved = load_config("default", [*keys, f"model.name={run.path}", *more], plugins=plugins)
+        return assemble(resolved, learning=False).hardware.dtype
+
+    assert (dtype(), dtype("model.dtype=float32")) == ("bfloat16", "float32")
+
+
+def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
+    resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
+    with pytest.raises(TaskError, match=r"tasks.train \(twins\) has several tasks with the id 'one'"):
+        assemble(resolved, learning=False, splits=("train",))
+
+
+def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:
+    plugins = [tmp_path / "parts.py"]
+    run = train("default", small, plugins=plugins)
+    with Run.resume(run.path) as again:  # as if it had been killed before its first checkpoint
+        again.truncate_after(0)
+    train(run.path, resume=True)
+    train(run.path, ["training.steps=2"], resume=True)
+    assert (run.path / "opened.txt").read_text().split() == ["None", "-1", "1"]
+    assert run.model.is_dir()
+
+
+def test_a_run_goes_on_without_the_model_that_it_began_with_unless_it_computes_with_it(
+    small: list[str], tmp_path: Path
+) -> None:
+    plugins, notes = [tmp_path / "parts.py"], Notes()
+    train("default", small, plugins=plugins)
+    train("default", [*small, "algorithm.kl_coef=0.1", "run.name=near"], plugins=plugins)
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    run = train(tmp_path / "runs" / "small", ["training.steps=2"], resume=True, listener=notes)
+    assert f"the model {tmp_path / 'model'} is gone" in " ".join(notes.said)
+    assert (run.model / "tokenizer.json").read_bytes() == (tmp_path / "elsewhere" / "tokenizer.json").read_bytes()
+    with pytest.raises(ModelError, match=r"neither a Hugging Face folder .* nor a run"):
+        train(tmp_path / "runs" / "near", ["training.steps=2"], resume=True)
+
+
+class Notes(Silence):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)

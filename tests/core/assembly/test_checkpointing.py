@@ -1,0 +1,151 @@
+"""A checkpoint holds the state of its step, though training goes on; one that the disk does not take is a sentence, and
+leaves the one before it."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from agent_r1_grpo.grpo import GRPO
+from agent_r1_ppo.ppo import PPO
+
+from agent_r1_core.assembly.checkpointing import load_trainer_state, save_checkpoint, save_model
+from agent_r1_core.assembly.local_roles import LocalLearner
+from agent_r1_core.assembly.task_order import TaskOrder
+from agent_r1_core.config.models import CheckpointConfig
+from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.errors import ConfigError, ModelError, RunError
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.runs.checkpoint import Checkpoint
+from agent_r1_core.runs.checkpoints import Checkpoints
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
+
+ORDER = TaskOrder(10, seed=0, shuffle=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("model"))
+
+
+def learner_of(model: Path, kind: str, ranks: Ranks = ONE_RANK) -> Learner:
+    """A learner with adapters, with a critic, or with neither."""
+    policy = Policy.load(model, lora=LoraSettings(rank=4) if kind == "lora" else None)
+    return Learner(policy, PPO() if kind == "critic" else GRPO(), TrainingConfig(lr=1e-2), ranks=ranks)
+
+
+def learn(learner: Learner, step: int) -> None:
+    learner.update([random_group(seed) for seed in (step, step + 10)], step)
+
+
+def kept(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in (learner.policy.weights() | learner.state.tensors()).items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def saved(learner: Learner, folder: Path, between: Any = lambda: None) -> Checkpoint:
+    """A checkpoint of the learner; `between` is done when it is captured and not yet written."""
+
+    async def work() -> Checkpoint:
+        captured = await LocalLearner(learner).capture()
+        between()
+        return Checkpoints(folder).save(1, captured.write)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("kind", ["plain", "critic", "lora"])
+def test_what_is_saved_is_the_state_when_it_was_captured(tmp_path: Path, model: Path, kind: str) -> None:
+    """Bit for bit, and what the learner learns before it is written is not in it."""
+    learner = learner_of(model, kind)
+    learn(learner, 1)
+    before = kept(learner)
+    checkpoint = saved(learner, tmp_path, lambda: learn(learner, 2))
+    assert not same(kept(learner), before)
+    resumed = learner_of(model if kind == "lora" else checkpoint.policy, kind)
+    load_trainer_state(resumed, checkpoint)
+    assert same(kept(resumed), before)
+    assert same(Policy.load(checkpoint.policy).weights(), resumed.policy.weights())
+
+
+def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, model: Path) -> None:
+    """It has no moments, and a resumed one that has some loses them."""
+    checkpoint = saved(learner_of(model, "plain"), tmp_path)
+    resumed = learner_of(model, "plain")
+    learn(resumed, 1)
+    load_trainer_state(resumed, checkpoint)
+    assert resumed.state.tensors() == {}
+
+
+@pytest.mark.parametrize("state", [{}, [], {"policy": {}, "optimiser": 3}])
+def test_one_file_of_something_else_is_named(tmp_path: Path, model: Path, state: object) -> None:
+    checkpoint = Checkpoints(tmp_path).save(1, lambda folder: torch.save(state, folder / "trainer.pt"))
+    with pytest.raises(RunError, match=r"step_000001 cannot be read \(.*; delete it to resume from the previous one"):
+        load_trainer_state(learner_of(model, "plain"), checkpoint)
+
+
+def test_a_state_of_something_else_is_named(tmp_path: Path, model: Path) -> None:
+    learner = learner_of(model, "plain")
+    learn(learner, 1)
+    other = Learner(Policy(tiny_model(hidden_size=32, intermediate_size=32)), GRPO(), TrainingConfig())
+    learn(other, 1)
+    cannot = r"step_000001 cannot be read \(.*; delete it to resume from the previous one"
+    for number, (written, error, message) in enumerate(
+        [
+            (other, RunError, cannot),
+            (learner_of(model, "critic"), ConfigError, "with a critic and this learner has none"),
+        ]
+    ):
+        checkpoint = saved(written, tmp_path / str(number))
+        with pytest.raises(error, match=message):
+            load_trainer_state(learner, checkpoint)
+    checkpoint = saved(learner_of(model, "lora"), tmp_path / "lora")
+    with pytest.raises(ModelError, match="LoRA options"):
+        load_trainer_state(learner, checkpoint)
+    (checkpoint.trainer / "shard-00001-of-00001.safetensors").unlink()
+    with pytest.raises(RunError, match=cannot):
+        load_trainer_state(learner, checkpoint)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The kernel refuses longer files, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path, model: Path) -> None:
+    learner = LocalLearner(learner_of(model, "plain"))
+
+    def save(step: int) -> None:
+        asyncio.run(save_checkpoint(learner, ORDER, run, step, CheckpointConfig(), None, {}))
+        run.checkpoint_writer.wait()
+
+    with Run.create(tmp_path, "run", {}, []) as run:
+        run.keep_model_files(model)
+        save(1)
+        with files_of_at_most(4096):
+            save(2)
+        with pytest.raises(RunError, match=r"step_000002 could not be written .*; free space"):
+            run.checkpoint_writer.raise_error()
+        assert [one.step for one in run.checkpoints.all()] == [1]
+        assert [path.name for path in run.checkpoints.folder.iterdir()] == ["step_000001"]
+        with files_of_at_most(4096), pytest.raises(RunError, match=r"run/model could not be written .*; free space"):
+            save_model(learner, run)
+        assert not run.model.exists()

@@ -1,0 +1,178 @@
+"""The trainer knows rollouts and a learner: neither blocks its event loop, and weights are asked for by version."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.assembly.local_roles import LocalLearner, LocalRollouts
+from agent_r1_core.contracts.engine import EngineModel
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.errors import ConfigError, EngineError
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.update import UpdateStopped
+from agent_r1_core.plugins import Registry
+from agent_r1_core.rollout import RolloutRequest, RolloutResult
+from agent_r1_core.testing import ScriptedPolicy, random_group, tiny_model, tiny_model_folder
+
+ASKS_TWICE = '''
+"""GRPO that wants three groups a step, and never has enough."""
+from agent_r1_core import AlgorithmSpec, hookimpl
+from agent_r1_grpo.grpo import GRPO
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Hungry(GRPO):
+    """Asks for one more task each time."""
+
+    def more_tasks(self, groups, tasks):
+        return 1
+
+
+@hookimpl
+def register_algorithms():
+    return [AlgorithmSpec("hungry", ":Hungry", "asks for more")]
+'''
+
+
+class Waiting:
+    """A learner whose update takes until somebody lets it go, or stops it."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def update(self, groups: Any, step: int, stopped: Callable[[], bool]) -> str:
+        self.begun.set()
+        while not self.go_on.wait(0.01):
+            if stopped():
+                raise UpdateStopped("stopped")
+        return f"update of step {step}"
+
+
+def test_the_event_loop_goes_on_while_the_learner_learns() -> None:
+    async def work() -> str:
+        learner = Waiting()
+        update = asyncio.create_task(LocalLearner(learner).update([], 3))
+        while not learner.begun.is_set():
+            await asyncio.sleep(0)
+        learner.go_on.set()  # Would never be reached if the update held the loop.
+        return await update
+
+    assert asyncio.run(asyncio.wait_for(work(), 120)) == "update of step 3"
+
+
+def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
+    async def work() -> bool:
+        learner = Waiting()
+        local = LocalLearner(learner)
+        update = asyncio.create_task(local.update([], 1))
+        while not learner.begun.is_set():
+            await asyncio.sleep(0)
+        update.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await update
+        learner.go_on.set()
+        return await local.update([], 2) == "update of step 2"
+
+    assert asyncio.run(asyncio.wait_for(work(), 120))
+
+
+def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
+    algorithm = Registry.discover().create("algorithm", "grpo")
+    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig(max_tokens_per_microbatch=8))
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(len(asked) == 2)
+        return asked[-1]
+
+    with pytest.raises(UpdateStopped, match="step 4"):
+        learner.update([random_group(seed) for seed in range(3)], 4, stopped)
+    assert asked == [False, False, True]
+
+
+def test_a_published_policy_stays_as_it_was() -> None:
+    algorithm = Registry.discover().create("algorithm", "grpo")
+    learner = LocalLearner(Learner(Policy(tiny_model()), algorithm, TrainingConfig(lr=0.1)))
+    published = asyncio.run(learner.snapshot())
+    before = {name: tensor.clone() for name, tensor in published.items()}
+    asyncio.run(learner.update([random_group(1)], 1))
+    assert all(bool((published[name] == before[name]).all()) for name in before)
+    assert any(bool((tensor != before[name]).any()) for name, tensor in asyncio.run(learner.snapshot()).items())
+
+
+def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
+    class Nobody:
+        async def collect(self, request: RolloutRequest, on_episode: Any) -> RolloutResult:
+            return RolloutResult()
+
+    async def work() -> None:
+        stage = SimpleNamespace(collector=Nobody())
+        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {"train": stage}, EngineModel("", "float32"))
+        await rollouts.load_weights({}, 7)
+        await rollouts.collect(RolloutRequest([], version=7))
+        await rollouts.collect(RolloutRequest([]))
+        with pytest.raises(EngineError, match="version 8, but the engine serves 7"):
+            await rollouts.collect(RolloutRequest([], version=8))
+
+    asyncio.run(work())
+
+
+def test_what_a_run_starts_with_is_spared_by_collections_of_garbage_until_its_end() -> None:
+    async def work() -> tuple[int, int]:
+        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {}, EngineModel("", "float32"))
+        await rollouts.start()
+        spared = gc.get_freeze_count()
+        await rollouts.close()
+        return spared, gc.get_freeze_count()
+
+    spared, left = asyncio.run(work())
+    assert spared > 0
+    assert left == 0, "a notebook goes on after the run"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> list[str]:
+    folder = tiny_model_folder(tmp_path / "model")
+    return [
+        *(f"model.name={folder}", f"run.dir={tmp_path}", "model.dtype=float32", "threads=1", "tools=[calculator]"),
+        *("tasks.train={name: arithmetic, size: 9}", "tasks.eval={name: arithmetic, split: eval, size: 4}"),
+        *("env.max_turns=1", "engine.max_new_tokens=4", "evaluation.every=0", "evaluation.at_start=false"),
+        *("training.steps=2", "training.tasks_per_step=2", "training.samples_per_task=2"),
+    ]
+
+
+def test_an_algorithm_may_ask_for_more_episodes_within_a_step_up_to_a_bound(tmp_path: Path, keys: list[str]) -> None:
+    plugin = tmp_path / "hungry.py"
+    plugin.write_text(ASKS_TWICE)
+    options = ["algorithm=hungry", "training.extra_rollouts=3", "deterministic=true"]
+    runs = [train("default", [*keys, *options, f"run.name={name}"], plugins=[plugin]) for name in ("one", "two")]
+    for step in (1, 2):
+        asked = [[episode.task.id for episode in run.read_trajectories(step)] for run in runs]
+        assert asked[0] == asked[1]
+        assert len(asked[0]) == 2 * (2 + 3)
+        assert len(set(asked[0])) == 5, "no task comes twice in a step"
+    assert runs[0].metrics()[0]["rollout/episodes"] == 10.0
+
+
+def test_resampling_plays_further_tasks_until_the_bound(tmp_path: Path, keys: list[str]) -> None:
+    options = ["algorithm=dapo", "rewards=[format]", "training.extra_rollouts=2"]  # no answer: no spread
+    run = train("default", [*keys, *options, "run.name=dapo"])
+    assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2
+    assert [line["rollout/groups_kept"] for line in run.metrics()] == [0.0, 0.0]
+    assert [line["update/trajectories"] for line in run.metrics()] == [0.0, 0.0]
+
+
+def test_the_bound_is_refused_where_the_algorithm_never_asks(keys: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"training.extra_rollouts .* the algorithm grpo never asks for more"):
+        train("default", [*keys, "training.extra_rollouts=3"])

@@ -1,0 +1,153 @@
+"""Which tasks are trained on and which are evaluated, and that a run's own record decides about the latter."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from agent_r1_arithmetic.source import Arithmetic
+
+from agent_r1_core.assembly.mixture import describe_mixture, training_order
+from agent_r1_core.assembly.task_sets import TaskSet, load_tasks, record, set_names
+from agent_r1_core.config import ResolvedConfig, load_config
+from agent_r1_core.errors import ConfigError, RunError, TaskError
+from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.run import Run
+
+SETS = "tasks.eval={sums: {name: arithmetic, split: eval, size: 30}, wiki: {name: miniwiki, split: eval, size: 20}}"
+
+
+def recipe(
+    *overrides: str, train: str = "{name: arithmetic, size: 300}", evaluation: str = "tasks.eval=null"
+) -> ResolvedConfig:
+    return load_config("default", [f"tasks.train={train}", evaluation, *overrides])
+
+
+def load(resolved: ResolvedConfig, *names: str, run: Path | None = None) -> dict[str, TaskSet]:
+    return load_tasks(resolved, names, lambda text: None, run)
+
+
+def ids(one: TaskSet) -> list[str]:
+    return [task.id for task in one.tasks]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of 300 tasks that holds out 20."""
+    with Run.create(tmp_path, "run", {}, []) as begun:
+        begun.write_evaluation_tasks(record(load(recipe("evaluation.size=20"), "train", "eval")))
+    return begun.path
+
+
+def test_held_out_tasks_are_drawn_once_and_then_those_of_the_run(run: Path) -> None:
+    first = load(recipe("evaluation.size=20"), "train", "eval")
+    assert len(first["eval"].tasks) == 20
+    assert not set(ids(first["train"])) & set(ids(first["eval"]))
+    other = recipe("seed=7", "evaluation.size=30")
+    assert set(ids(load(other, "eval")["eval"])) - set(ids(first["eval"])), "drawn again, there would be others"
+    again = load(other, "train", "eval", run=run)
+    assert ids(again["eval"]) == ids(first["eval"])
+    assert ids(again["train"]) == ids(first["train"])
+    fewer = load(recipe("evaluation.size=5"), "train", "eval", run=run)
+    assert ids(fewer["eval"]) == ids(first["eval"])[:5]
+    assert ids(fewer["train"]) == ids(first["train"]), "what was held out stays held out"
+    assert record(fewer).held_out == record(first).held_out
+
+
+def test_what_the_run_did_not_hold_out_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        TaskError, match=r"held out 20 tasks, but tasks.train \(arithmetic\) has only \d+ of them; give it the data"
+    ):
+        load(recipe("tasks.train.size=40"), "eval", run=run)
+    with Run.create(tmp_path, "other", {}, []) as other:
+        other.write_evaluation_tasks(EvaluationTasks({"eval": ("a",)}))
+    with pytest.raises(RunError, match=r"records no held-out tasks, .*; set tasks.eval to a source of other tasks"):
+        load(recipe(), "eval", run=other.path)
+
+
+def test_named_sets_have_tasks_of_their_own_and_the_same_bound() -> None:
+    resolved = recipe("evaluation.size=10", evaluation=SETS)
+    sets = load(resolved, *set_names(resolved.config, "eval"))
+    assert {name: len(one.tasks) for name, one in sets.items()} == {"sums": 10, "wiki": 10}
+    assert record(sets).held_out is None
+    assert list(load(resolved, "wiki")) == ["wiki"]
+    with pytest.raises(ConfigError, match=r"no task set 'wikis'; the sets are train, sums, wiki"):
+        set_names(resolved.config, "wikis")
+
+
+MIXED = "{wiki: {name: miniwiki, size: 100}, sums: {name: arithmetic, size: 300, weight: 3}}"
+
+
+def test_the_tasks_of_several_training_sets_bear_the_names_of_their_sets() -> None:
+    train = load(recipe(train=MIXED), "train")["train"]
+    assert train.sizes == {"sums": 300, "wiki": 100}
+    alone = load(load_config("default", ["tasks.train={name: miniwiki, size: 100}"]), "train")["train"]
+    assert [task.id for task in train.tasks[300:]] == [task.id for task in alone.tasks]
+    assert [dict(task.metadata) for task in train.tasks[300:]] == [
+        {**task.metadata, "source": "wiki"} for task in alone.tasks
+    ]
+    twins = recipe(train="{a: {name: arithmetic, size: 30}, b: {name: arithmetic, size: 3}}")
+    with pytest.raises(
+        TaskError, match=r"tasks.train.a and tasks.train.b both have a task with the id .*; choose other"
+    ):
+        load(twins, "train")
+
+
+def test_of_several_training_sets_the_shares_are_held_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    resolved = recipe("evaluation.size=20", train=MIXED)
+    first = load_tasks(resolved, ["train", "eval"], said.append)
+    sources = [task.metadata["source"] for task in first["eval"].tasks]
+    assert (sources.count("sums"), sources.count("wiki")) == (15, 5)
+    assert sources[:8].count("wiki") == 2, "mixed, so that the first ones are a sample of all sets"
+    assert said == ["tasks.eval is not set: 20 of 400 training tasks are held out for evaluation (sums 15, wiki 5)"]
+    assert first["train"].sizes == {"sums": 285, "wiki": 95}
+    assert not set(ids(first["train"])) & set(ids(first["eval"]))
+    with Run.create(tmp_path, "run", {}, []) as begun:
+        begun.write_evaluation_tasks(record(first))
+    again = load(recipe("seed=7", train=MIXED), "train", "eval", run=begun.path)
+    assert (ids(again["eval"]), ids(again["train"])) == (ids(first["eval"]), ids(first["train"]))
+    fewer = load(recipe("evaluation.size=4", train=MIXED), "eval", run=begun.path)
+    assert ids(fewer["eval"]) == ids(first["eval"])[:4]
+    little = load(recipe("evaluation.size=20", train=MIXED.replace("size: 100", "size: 12")), "train", "eval")
+    assert little["train"].sizes == {"sums": 285, "wiki": 11}, "at most a tenth of a set"
+
+
+def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named() -> None:
+    config = recipe("training.tasks_per_step=8", train=MIXED).config
+    train = load(recipe(train=MIXED), "train")["train"]
+    step, _ = training_order(config, train).draw(8)
+    assert [train.tasks[task].metadata["source"] for task in step].count("wiki") == 2
+    assert describe_mixture(config, train) == [
+        "the training tasks are mixed from sums (0.75 of the tasks played, has 300), "
+        "wiki (0.25 of the tasks played, has 100)"
+    ]
+    few = recipe(train="{a: {name: miniwiki, size: 30}, b: {name: arithmetic, size: 3}}")
+    a, b = (training_order(few.config, load(few, "train")["train"]).orders[name] for name in "ab")
+    assert a.seed != b.seed, "sets of one size are not shuffled alike"
+    _, small = describe_mixture(few.config, load(few, "train")["train"])
+    assert small.startswith("training.tasks_per_step is 16, of which 8 would be of b, but it has only 3: every step")
+
+
+def test_a_random_sample_is_the_seeds_and_not_the_first() -> None:
+    first = ids(load(recipe("evaluation.size=10", evaluation=SETS), "sums")["sums"])
+    drawn = [
+        ids(
+            load(recipe("evaluation.size=10", "evaluation.sample=random", f"seed={seed}", evaluation=SETS), "sums")[
+                "sums"
+            ]
+        )
+        for seed in (0, 0, 1)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] != first
+    assert len(set(drawn[0])) == 10
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_source_that_ends_the_process_is_an_error(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 0 the command would end as if all were well."""
+    monkeypatch.setattr(Arithmetic, "load", lambda self: sys.exit(code))
+    with pytest.raises(TaskError, match=rf"tasks.train \(arithmetic\) gave no tasks: SystemExit: {code}"):
+        load(recipe(), "train")

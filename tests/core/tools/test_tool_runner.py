@@ -1,0 +1,446 @@
+"""Whatever a tool does becomes a result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core.contracts.tool import ToolLimits
+from agent_r1_core.errors import ConfigError, ToolError
+from agent_r1_core.metrics.means import SCALE
+from agent_r1_core.plugins import Registry
+from agent_r1_core.tools import isolated
+from agent_r1_core.tools.corpus_files import CorpusFiles
+from agent_r1_core.tools.threads import CallTimeout
+from agent_r1_core.tools.tool_runner import ToolRunner
+
+RESOURCES = ToolResources(
+    cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
+)
+
+VERSIONED = '''
+"""A tool of a local file."""
+from agent_r1_core import ToolSpec, hookimpl, tool
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def versioned() -> str:
+    """Say which version runs."""
+    return "first"
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("versioned", ":versioned", "says which version runs")]
+'''
+
+
+def context(turn: int = 0, seed: int = 1) -> ToolContext:
+    return ToolContext("episode", turn, Task("task", "Where?", ("Tavelo",)), random.Random(seed))
+
+
+def made(module: Any, *names: str) -> dict[str, Any]:
+    """Instances of the module's tools."""
+    tools = {name: getattr(module, name)() for name in names}
+    for name, instance in tools.items():
+        instance.name = name
+    return tools
+
+
+def run(runner: ToolRunner, *calls: tuple[str, dict[str, Any]], each: ToolContext | None = None) -> list[Any]:
+    """Start, call at once, close."""
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            shared = each or context()
+            return list(await asyncio.gather(*(runner.call(ToolCall(*call), shared) for call in calls)))
+        finally:
+            await runner.close()
+
+    return asyncio.run(work())
+
+
+def test_results_become_text(tools):
+    runner = ToolRunner(made(tools, "lookup", "later", "garbage", "surrogate"))
+    results = run(runner, ("lookup", {"name": "Karimo"}), ("later", {"name": "é"}), ("garbage", {}), ("surrogate", {}))
+    assert [result.text for result in results] == [
+        "Karimo was born in Tavelo.",
+        '{"name": "é"}',
+        "ok ��",
+        "a?b",
+    ]
+    assert not any(result.error for result in results)
+
+
+def test_ten_megabytes_are_clipped(tools):
+    (result,) = run(ToolRunner(made(tools, "huge")), ("huge", {}))
+    assert result.text.endswith("x... [9900000 characters cut]")
+    assert len(result.text) < 101_000
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (("fly", {}), "Error: there is no tool 'fly'; the tools are: fail, fail_async, lookup."),
+        (("lookup", {}), "Error: wrong arguments for lookup: name: field required."),
+        (
+            ("lookup", {"name": "x", "nom": 1, "times": "many"}),
+            "Error: wrong arguments for lookup: times: input should be a valid integer, unable to parse string as an "
+            "integer; nom: is no argument.",
+        ),
+        (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
+        (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
+        (("fail", {"kind": "exit"}), "Error: fail failed with SystemExit: 3."),
+        (("fail", {"kind": "interrupt"}), "Error: fail failed with KeyboardInterrupt."),
+        (("fail_async", {"kind": "exit"}), "Error: fail_async failed with RuntimeError: SystemExit was raised (3)."),
+        (("fail_async", {"kind": "cancel"}), "Error: fail_async failed with RuntimeError: it cancelled itself."),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(tools, call, text):
+    (result,) = run(ToolRunner(made(tools, "fail", "fail_async", "lookup")), call)
+    assert (result.text, result.error) == (text, True)
+
+
+def test_a_hung_tool_costs_its_own_time_out_only(tools):
+    runner = ToolRunner(made(tools, "hang", "stubborn", "lookup"), {"hang": 0.05, "stubborn": 0.05}, max_concurrency=2)
+    hung = [("hang", {})] * 3 + [("stubborn", {})]
+    begun = time.perf_counter()
+    results = run(runner, *hung, ("lookup", {"name": "Karimo"}))
+    assert all(0 < result.seconds < time.perf_counter() - begun for result in results)
+    assert [result.text for result in results[:4]] == [
+        *["Error: hang did not answer within 0.05 seconds."] * 3,
+        "Error: stubborn did not answer within 0.05 seconds.",
+    ]
+    assert results[4].text == "Karimo was born in Tavelo."
+    assert (runner.counts.timeouts, runner.counts.hung, runner.counts.errors, runner.counts.calls) == (4, 3, 4, 5)
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_what_a_tool_records_reaches_its_metrics(tools, isolation):
+    runner = ToolRunner(made(tools, "counted"), isolation={"counted": isolation})
+    run(runner, ("counted", {"name": "Karimo"}))
+    assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0 * SCALE, 1)}
+
+
+def test_hung_threads_do_not_delay_the_exit(tools):
+    script = textwrap.dedent(
+        f"""
+        import asyncio, importlib.util, sys
+        from agent_r1_core import ToolCall, ToolContext, ToolResources
+        from agent_r1_core.tools.tool_runner import ToolRunner
+        spec = importlib.util.spec_from_file_location("tools", {tools.__file__!r})
+        tools = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tools)
+        async def main():
+            runner = ToolRunner({{"hang": tools.hang()}}, {{"hang": 0.05}})
+            await runner.start(ToolResources(""))
+            print((await runner.call(ToolCall("hang", {{}}), ToolContext("e", 0, None, None))).text)
+            await runner.close()
+        asyncio.run(main())
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert ended.stdout == "Error: hang did not answer within 0.05 seconds.\n"
+
+
+def test_the_context_tells_who_is_served_and_keeps_state(tools):
+    shared = context(turn=2)
+    _, (second,) = (run(ToolRunner(made(tools, "whoami")), ("whoami", {}), each=shared) for _ in range(2))
+    told = json.loads(second.text)
+    assert (told["episode"], told["turn"], told["task"], told["calls"]) == ("episode", 2, "task", 2)
+    assert told["in time"]
+    assert shared.state == {"calls": 2}
+
+
+def test_opened_tools_describe_themselves_and_a_failure_is_told(tools):
+    runner = ToolRunner(made(tools, "lookup", "Describing", "DescribingBadly"))
+    told = []
+
+    async def work() -> None:
+        await runner.start(RESOURCES)
+        told.append(runner.describe())
+        await runner.close()
+
+    asyncio.run(work())
+    assert told == [
+        {"Describing": {"passages": 2}, "DescribingBadly": {"error": "describe() failed with ZeroDivisionError"}}
+    ]
+
+
+def test_a_tool_that_cannot_be_opened_says_why(tools):
+    closed = tools.Closed()
+    closed.name = "closed"
+    for isolation in ("thread", "process"):
+        with pytest.raises(ToolError, match=r"closed cannot be opened: OSError: the disk is full \(.+.py, line \d+\)"):
+            run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
+
+
+def test_a_process_keeps_tools_apart(tools):
+    names = ("whoami", "lookup", "later", "fail", "die")
+    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"))
+    shared = context()
+    shared.state["calls"] = 4
+    who, found, late, failed, broken = run(
+        runner,
+        ("whoami", {}),
+        ("lookup", {"name": "Karimo"}),
+        ("later", {"name": "é"}),
+        ("fail", {"kind": "tool"}),
+        ("die", {}),
+        each=shared,
+    )
+    told = json.loads(who.text)
+    assert told["process"] != os.getpid()
+    assert (told["calls"], shared.state) == (5, {"calls": 5})
+    assert (found.text, late.text) == ("Karimo was born in Tavelo.", '{"name": "é"}')
+    assert (failed.text, failed.error) == ("Error: the page is gone; ask for another", True)
+    assert broken.text.startswith("Error: die failed with RuntimeError: ")
+    assert broken.error
+
+
+def test_the_calls_of_an_isolated_tool_run_in_the_thread_that_opened_it(tools):
+    for isolation, text in (("process", "2"), ("thread", "Error: Sql failed with ProgrammingError: SQLite objects")):
+        results = run(ToolRunner(made(tools, "Sql"), isolation={"Sql": isolation}), *[("Sql", {})] * 4)
+        assert (all if isolation == "process" else any)(result.text.startswith(text) for result in results)
+
+
+def test_an_isolated_tool_gets_its_configuration_and_corpora(tools):
+    index = tools.Index(tools.Index.Config(unit="texts"))
+    index.name = "index"
+    runner = ToolRunner({"index": index}, isolation={"index": "process"})
+    (result,) = run(runner, ("index", {}))
+    assert result.text == "2 texts: Karimo, Tavelo"
+    assert runner.describe() == {"index": {"passages": 2}}
+
+
+def test_state_and_random_numbers_travel_to_a_process_and_back(tools):
+    """A process gives what a thread gives, and leaves the context as a thread does, even if the tool declines."""
+    calls = [("count", {"fail": fail}) for fail in (False, True, False)]
+    seen = {}
+    for isolation in ("thread", "process"):
+        shared = context(seed=3)
+        shared.state.update({"noted": "x", "others": [1]})
+        shared.rng.gauss(0, 1)
+        runner = ToolRunner(made(tools, "count"), isolation={"count": isolation})
+        texts = [run(runner, call, each=shared)[0].text for call in calls]
+        seen[isolation] = (texts, shared.state, shared.rng.random(), shared.rng.gauss(0, 1))
+    assert seen["thread"] == seen["process"]
+    assert seen["process"][1] == {"calls": 3, "others": [1]}
+
+
+def test_an_episodes_calls_of_one_action_find_the_state_that_the_last_one_left(tools):
+    counted = {}
+    for isolation in ("thread", "process"):
+        shared = context()
+        runner = ToolRunner(made(tools, "count"), isolation={"count": isolation})
+        run(runner, *[("count", {"fail": False})] * 4, each=shared)
+        counted[isolation] = shared.state["calls"]
+    assert counted == {"thread": 4, "process": 4}
+
+
+def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error(tools):
+    shared = context()
+    runner = ToolRunner(made(tools, "keep_tuple"), isolation={"keep_tuple": "process"})
+    (result,) = run(runner, ("keep_tuple", {}), each=shared)
+    assert "context.state holds what JSON cannot carry, such as a tuple" in result.text
+    assert shared.state == {}
+
+
+def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
+    names = ("hoard", "fill")
+    limits = dict.fromkeys(names, ToolLimits(memory=0.5, file_size=0.5))
+    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"), limits=limits)
+    hoarded, filled = run(runner, ("hoard", {}), ("fill", {"folder": str(tmp_path)}))
+    assert hoarded.text == "Error: hoard failed with MemoryError."
+    assert "File too large" in filled.text
+
+
+def test_a_message_that_is_too_large_costs_no_process(tools):
+    runner = ToolRunner(made(tools, "whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
+    roomy, full = context(), context()
+    full.state["notes"] = "x" * (2 << 20)
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+            return [*sent, *[await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]]
+        finally:
+            await runner.close()
+
+    before, refused, after, not_kept, kept = asyncio.run(work())
+    for answer in (refused, not_kept):
+        assert "too much for a message to another process; keep less in the state" in answer.text
+    assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
+    assert (kept.text, len(roomy.state["lists"])) == ("kept", 10)
+
+
+def orderly(module: Any, notes: Path, most: int = 99) -> dict[str, Any]:
+    """The tool that notes when it is opened and closed, in processes."""
+    instance = module.Orderly(module.Orderly.Config(notes=str(notes), most=most))
+    instance.name, instance.isolation = "orderly", "process"
+    return {"orderly": instance}
+
+
+def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path):
+    (left,) = run(ToolRunner(orderly(tools, tmp_path / "notes")), ("orderly", {}))
+    notes = (tmp_path / "notes").read_text().split()
+    assert notes.count("closed") == notes.count("opened") >= 1
+    with contextlib.suppress(ProcessLookupError):
+        assert select.select([os.pidfd_open(int(left.text))], [], [], 20)[0], "it still runs"
+
+
+def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tools, tmp_path, caplog):
+    runner = ToolRunner(orderly(tools, tmp_path / "notes", most=1))
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            calls = (runner.call(ToolCall("orderly", {}), replace(context(), episode=name)) for name in "abc")
+            answers = list(await asyncio.gather(*calls))
+            async with asyncio.timeout(60):
+                while "is missing" not in caplog.text:
+                    await asyncio.sleep(0.01)  # on a busy machine the second process takes its time to fail
+            return answers
+        finally:
+            await runner.close()
+
+    assert not any(answer.error for answer in asyncio.run(work()))
+    assert (tmp_path / "notes").read_text().split().count("opened") <= 4
+    assert caplog.text.count("a process of tool orderly is missing") == 1
+
+
+def test_starts_that_fail_wait_longer_each_time_and_are_told_once(tools, monkeypatch, caplog):
+    monkeypatch.setattr(isolated, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    lookup, waits = isolated.IsolatedTool(made(tools, "lookup")["lookup"], 4, ToolLimits()), []
+    for _ in range(8):
+        lookup._fail("out of memory")
+        waits.append(lookup._next_start - 100.0)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert caplog.text.count("a process of tool lookup is missing (out of memory); its calls share the others") == 1
+
+
+def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tools, tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.chdir(tmp_path)
+    (answer,) = run(ToolRunner(made(tools, "lookup"), isolation={"lookup": "process"}), ("lookup", {"name": "Karimo"}))
+    assert answer.text == "Karimo was born in Tavelo."
+
+
+def test_a_process_runs_the_plugin_file_as_it_was_read(tmp_path):
+    file = tmp_path / "versioned.py"
+    file.write_text(VERSIONED)
+    versioned = Registry.discover([file]).create("tool", "versioned")
+    file.write_text(VERSIONED.replace("first", "second"))
+    (answer,) = run(ToolRunner({"versioned": versioned}, isolation={"versioned": "process"}), ("versioned", {}))
+    assert answer.text == "first"
+
+
+def test_many_short_calls_share_the_processes_that_stand_ready(tools):
+    runner = ToolRunner(made(tools, "whoami"), isolation={"whoami": "process"})
+    processes = {json.loads(answer.text)["process"] for answer in run(runner, *[("whoami", {})] * 40)}
+    assert len(processes) <= 3
+
+
+def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
+    runner = ToolRunner(made(tools, "meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
+
+    async def work() -> list[Any]:
+        await runner.start(RESOURCES)
+        try:
+            call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
+            contexts = (replace(context(), episode=name) for name in "abcd")
+            return list(await asyncio.gather(*(runner.call(call, each) for each in contexts)))
+        finally:
+            await runner.close()
+
+    assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
+
+
+def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better(tools):
+    apart = made(tools, "whoami")
+    apart["whoami"].isolation = "process"
+    for isolation, own in (({}, False), ({"whoami": "thread"}, True)):
+        (answer,) = run(ToolRunner(apart, isolation=isolation), ("whoami", {}))
+        assert (json.loads(answer.text)["process"] == os.getpid()) is own
+
+
+def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
+    corpora = {"train": lambda: [Passage("Karimo", "A poet.")], "none": lambda: None}
+    (tmp_path / "left.jsonl").write_text("by a killed run")
+    first, second = CorpusFiles(tmp_path), CorpusFiles(tmp_path)
+    files = first.write(corpora)
+    assert second.write(corpora) == files
+    assert json.loads((tmp_path / files["train"]).read_text()) == {"title": "Karimo", "text": "A poet."}
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(files.values())
+    first.close()
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(files.values())
+    second.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tool_that_keeps_the_interpreter_is_killed_and_replaced(tools):
+    names = ("spin", "die")
+    runner = ToolRunner(made(tools, *names), {"spin": 0.2}, dict.fromkeys(names, "process"))
+
+    async def work() -> list[str]:
+        await runner.start(RESOURCES)
+        try:
+            return [(await runner.call(ToolCall(name, {}), context())).text for name in ("spin", "die", "die", "spin")]
+        finally:
+            await runner.close()
+
+    spun, died, again, still = asyncio.run(work())
+    assert spun == still == "Error: spin did not answer within 0.2 seconds."
+    assert died == again == "Error: die failed with RuntimeError: its process died."
+    assert runner.counts.hung == 2
+
+
+def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tools):
+    async def work() -> None:
+        spin = isolated.IsolatedTool(made(tools, "spin")["spin"], 1, ToolLimits())
+        await spin.start(RESOURCES, {})
+        (process,) = spin._all
+        try:
+            with pytest.raises(CallTimeout):
+                await spin.call({}, context(), 0.2)
+            ended = await asyncio.to_thread(process._process.wait, 20)
+            assert ended == 128 + signal.SIGKILL
+            async with asyncio.timeout(60):
+                while not spin._all:
+                    await asyncio.sleep(0.01)  # for the process that takes its place
+        finally:
+            await spin.close()
+
+    asyncio.run(work())
+
+
+def test_a_tool_that_no_other_process_finds_is_refused():
+    from agent_r1_core import tool
+
+    @tool
+    def local() -> str:
+        """Be local."""
+        return ""
+
+    with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
+        ToolRunner({"local": local()}, isolation={"local": "process"})
