@@ -13,7 +13,7 @@ from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, fi
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins import ComponentRecord, PluginRecord, Registry
-    from agent_r1_core.plugins.checks import Findings
+    from agent_r1_core.plugins.records import Findings
 
 KindOption = Annotated[
     str | None,
@@ -74,8 +74,9 @@ def doctor(
 
 def _examined(registry: Registry, own: Container[str]) -> list[Findings]:
     """What is wrong with each plugin; those of other distributions are checked in processes of their own."""
-    from agent_r1_core.plugins.checks import Findings, check_plugin
+    from agent_r1_core.plugins.checks import check_plugin
     from agent_r1_core.plugins.elsewhere import check_elsewhere
+    from agent_r1_core.plugins.records import Findings
     from agent_r1_core.work import WorkDisplay, working
 
     others = [record for record in registry.plugins if record.status == "ok" and not record.is_expected]

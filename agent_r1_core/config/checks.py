@@ -6,26 +6,20 @@ Only an option that somebody wrote is reported as idle; defaults may be idle.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.config.demonstration_checks import check_demonstrations
+from agent_r1_core.config.algorithm_checks import check_algorithm
 from agent_r1_core.config.distributed_checks import check_distributed
-from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.dropped_options import say_dropped
-from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.reward_checks import check_process_rewards, check_rewards
-from agent_r1_core.config.staleness_checks import check_staleness
+from agent_r1_core.config.reward_checks import check_rewards
 from agent_r1_core.config.task_set_checks import check_task_sets
 from agent_r1_core.metrics import declared as metric
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
-    from agent_r1_core.config.models import RunConfig
-    from agent_r1_core.config.problems import Problems
-    from agent_r1_core.plugins import Registry
+    from agent_r1_core.config.setup import Setup
 
 SCORED = (metric.EXACT_MATCH, metric.F1, metric.SUCCESS, metric.ANSWERED, metric.REWARD_MEAN)
 """Scores that evaluations report with any rewards; the first two need tasks with answers."""
@@ -46,42 +40,6 @@ CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
 
 
-@dataclass
-class Setup:
-    """A complete configuration to check."""
-
-    config: RunConfig
-    blocks: list[ResolvedBlock]
-    registry: Registry
-    problems: Problems
-    training: bool
-    """False: for evaluations and rollouts, which allow any sampling."""
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """What a dry run says besides the warnings."""
-    unavailable: dict[str, str] = field(default_factory=dict)
-    """Keys of blocks whose components this machine cannot run, and why."""
-    missing: list[str] = field(default_factory=list)
-    """What names a file or folder to be read that is not there."""
-
-    def block(self, *key: str | int) -> ResolvedBlock | None:
-        """The resolved block at `key`."""
-        return next((block for block in self.blocks if block.key == key), None)
-
-    def user_set(self, key: Key) -> bool:
-        """Whether somebody wrote this key."""
-        return self.problems.draft.source(key).user
-
-    def idle(self, key: Key, why: str) -> None:
-        """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went."""
-        draft = self.problems.draft
-        if self.user_set(key) and draft.kept(key):
-            self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
-            draft.sources[key] = DEFAULT
-        elif self.user_set(key):
-            self.problems.add(key, f"has no effect here: {why}; remove it")
-
-
 def check_setup(setup: Setup) -> None:
     """Run every check; collect problems and warnings in the setup."""
     say_dropped(setup)
@@ -97,7 +55,7 @@ def check_setup(setup: Setup) -> None:
     check_distributed(setup)
     if setup.training:
         _sampling(setup)
-        _algorithm(setup)
+        check_algorithm(setup)
         _amounts(setup)
         _warn(setup)
     else:
@@ -214,47 +172,6 @@ def _sampling(setup: Setup) -> None:
         setup.problems.add(("engine", "temperature"), text)
     if setup.config.deterministic and setup.config.model.device == "cuda":
         setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
-
-
-def _algorithm(setup: Setup) -> None:
-    """Report training options that this algorithm does not use."""
-    block, training = setup.block("algorithm"), setup.config.training
-    if block is None:
-        return
-    algorithm = block.cls(block.config)
-    if "critic" not in algorithm.roles():
-        for option in ("critic_lr", "critic_warmup"):
-            setup.idle(("training", option), f"the algorithm {block.name} has no critic")
-    if not algorithm.uses_old_logprobs(training.epochs, training.minibatches):
-        text = (
-            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
-            f"algorithm {block.name} needs no log-probs from before it"
-        )
-        setup.idle(("training", "old_logprobs"), text)
-    elif training.old_logprobs == "engine" and training.importance_clip is not None:
-        text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance weight is 1"
-        setup.idle(("training", "importance_clip"), text)
-    if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
-        text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
-        setup.idle(("training", "extra_rollouts"), text)
-    if algorithm.config.filter != "none" and training.samples_per_task == 1:
-        text = f"is {algorithm.config.filter}, which keeps no group of one; set training.samples_per_task to 2 or more"
-        setup.problems.add(("algorithm", "filter"), text)
-    if training.samples_per_task == 1 and algorithm.compares_samples():
-        setup.warnings.append(
-            f"training.samples_per_task=1: the algorithm {block.name} compares the episodes of a group and learns "
-            "nothing from groups of one"
-        )
-    if algorithm.needs_every_trajectory():
-        text = f"the algorithm {block.name} with these options has a gradient on every episode"
-        setup.idle(("training", "skip_without_gradient"), text)
-    idle = idle_monitors(setup.config, block.name, algorithm)
-    for key in list(setup.problems.draft.sources):
-        if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
-            setup.idle(key, idle[str(key[1])])
-    check_process_rewards(setup, algorithm, block.name)
-    check_staleness(setup, algorithm, block.name)
-    check_demonstrations(setup, algorithm, block.name)
 
 
 def _untrained(setup: Setup) -> None:

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_r1_core.config.checks import Setup
+    from agent_r1_core.config.setup import Setup
 
 
 def check_distributed(setup: Setup) -> None:

@@ -10,9 +10,9 @@ from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import key_text
 
 if TYPE_CHECKING:
-    from agent_r1_core.config.checks import Setup
     from agent_r1_core.config.draft import Dropped
     from agent_r1_core.config.keys import Key
+    from agent_r1_core.config.setup import Setup
 
 
 def say_dropped(setup: Setup) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from agent_r1_core.config.checks import Setup, check_setup
+from agent_r1_core.config.checks import check_setup
 from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
 from agent_r1_core.config.keys import key_text, nearest, parse_key
@@ -19,6 +19,7 @@ from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
 from agent_r1_core.config.recipe import read_layers
+from agent_r1_core.config.setup import Setup
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError, TaskError, UntrustedPlugin
 from agent_r1_core.plugins.trust import Trust, remember, shown

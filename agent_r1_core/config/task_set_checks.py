@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_r1_core.config.checks import Setup
+    from agent_r1_core.config.setup import Setup
 
 
 def check_task_sets(setup: Setup) -> None:

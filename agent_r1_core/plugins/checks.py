@@ -9,7 +9,6 @@ import inspect
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -18,6 +17,7 @@ from agent_r1_core.contracts.component import Component
 from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
+from agent_r1_core.plugins.records import Findings
 from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
@@ -42,16 +42,6 @@ EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} 
     ("reward", "score_turn"),
 }
 """Methods that may be sync or async; every other method must be what the contract's own is."""
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a check of a plugin found."""
-
-    problems: list[str]
-    """What is wrong with it."""
-    unavailable: list[str]
-    """Which components of a sound plugin this machine cannot run, and why."""
 
 
 def check_plugin(registry: Registry, plugin: PluginRecord) -> Findings:

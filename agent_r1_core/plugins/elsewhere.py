@@ -19,17 +19,14 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.hookspecs import PLUGIN_API
 from agent_r1_core.opening import read_json
 from agent_r1_core.plugins.reading import Reading
-from agent_r1_core.plugins.records import PluginRecord, PluginStatus
+from agent_r1_core.plugins.records import Findings, PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate
-
-if TYPE_CHECKING:
-    from agent_r1_core.plugins.checks import Findings
 
 SECONDS = 30.0
 """Time to import the plugins that are not remembered; they are imported at the same time."""
@@ -57,8 +54,6 @@ def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[
 
 def check_elsewhere(plugins: Sequence[PluginRecord]) -> list[Findings]:
     """What is wrong with the components of each plugin."""
-    from agent_r1_core.plugins.checks import Findings
-
     return [
         Findings([f"importing its components {answer}"], []) if isinstance(answer, str) else Findings(**answer)
         for answer in _answers(plugins, check=True)

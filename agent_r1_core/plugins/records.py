@@ -124,3 +124,13 @@ class LoadedComponent:
     cls: type[Component]
     preset_config: dict[str, Any]
     """Options that the preset sets; empty if the name is not a preset's."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a check of a plugin found."""
+
+    problems: list[str]
+    """What is wrong with it."""
+    unavailable: list[str]
+    """Which components of a sound plugin this machine cannot run, and why."""
