@@ -76,7 +76,7 @@ def rollout(
     if keep_successes is None or as_json:
         _show(assembly, played + result.dropped, as_json)
     if keep_successes is not None:
-        _write(keep_successes, kept, len(played), next(iter(assembly.splits)))
+        _write(keep_successes, kept, len(played), next(iter(assembly.sets)))
     if result.dropped:
         failed, reason = len(result.dropped), result.dropped[0].reason
         say(f"error: {failed} of {len(played) + failed} episodes failed: {reason}")
@@ -101,11 +101,11 @@ async def _play(
     from agent_r1_core.work import working
 
     name = set_names(resolved.config, task_set)[0]
-    assembly = assemble(resolved, learning=False, splits=(name,), note=say)
-    split = assembly.splits[name]
-    chosen = split.tasks[first : first + count]
+    assembly = assemble(resolved, learning=False, task_sets=(name,), note=say)
+    tasks = assembly.sets[name].tasks
+    chosen = tasks[first : first + count]
     if not chosen:
-        raise TaskError(f"there are {len(split.tasks)} tasks, so none has the index {first}; give a lower --task")
+        raise TaskError(f"there are {len(tasks)} tasks, so none has the index {first}; give a lower --task")
     try:
         await assembly.start()
         with working("playing", len(chosen) * samples, unit="episodes") as work:

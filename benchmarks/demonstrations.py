@@ -68,7 +68,7 @@ def played(file: Path, model: Path) -> tuple[list[Group], ChatTokenizer]:
     resolved = load_config(RECIPE, overrides, trust=Trust(named=True))
 
     async def play() -> tuple[list[Group], ChatTokenizer]:
-        assembly = assemble(resolved, learning=False, splits=("train",))
+        assembly = assemble(resolved, learning=False, task_sets=("train",))
         try:
             await assembly.start()
             result = await assembly.rollouts.collect(RolloutRequest(assembly.train.tasks, demonstrations="file"))

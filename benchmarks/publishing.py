@@ -53,7 +53,7 @@ async def published(resolved: Any, site: Any, repeats: int) -> dict[str, float]:
     """Median seconds of both parts."""
     from agent_r1_core.assembly.assembly import assemble
 
-    assembly = assemble(resolved, splits=("train",), site=site)
+    assembly = assemble(resolved, task_sets=("train",), site=site)
     snapshots, loads = [], []
     try:
         await assembly.start()

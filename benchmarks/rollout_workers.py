@@ -78,7 +78,7 @@ async def play(resolved: Any, site: Any, layout: Layout, options: argparse.Names
     from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.rollout import RolloutRequest
 
-    assembly = assemble(resolved, learning=False, splits=("train",), site=site)
+    assembly = assemble(resolved, learning=False, task_sets=("train",), site=site)
     tasks, found = assembly.train.tasks, []
     number = max(1, layout.workers * layout.load * options.episodes // GROUP)
     try:

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
-    from agent_r1_core.trajectory import Task
-
-
-@dataclass(frozen=True)
-class Split:
-    """The training tasks or an evaluation set."""
-
-    name: str
-    tasks: Sequence[Task]
 
 
 @dataclass
@@ -51,14 +42,12 @@ class Assembly:
     hardware: Hardware
     model: ModelSource
     tokenizer: ChatTokenizer
-    splits: dict[str, Split]
+    sets: dict[str, TaskSet]
     """`train`, and the evaluation sets by name (`eval` if there is one without a name)."""
     evaluation_tasks: EvaluationTasks
     """The record of the evaluation sets that the run keeps."""
     rollouts: Rollouts
     trackers: list[Tracker]
-    sets: dict[str, TaskSet]
-    """The loaded task sets by name."""
     examples: Examples | None
     """What stands before every task."""
     _learner: LearnerRole | None = None
@@ -84,14 +73,14 @@ class Assembly:
         return self._task_order
 
     @property
-    def train(self) -> Split:
+    def train(self) -> TaskSet:
         """The tasks that are trained on."""
-        return self.splits[TRAIN]
+        return self.sets[TRAIN]
 
     @property
-    def evaluation(self) -> list[Split]:
-        """The evaluation sets."""
-        return [split for name, split in self.splits.items() if name != TRAIN]
+    def evaluation(self) -> dict[str, TaskSet]:
+        """The evaluation sets by name."""
+        return {name: one for name, one in self.sets.items() if name != TRAIN}
 
     @property
     def conditions(self) -> list[str]:
@@ -137,7 +126,7 @@ def assemble(
     *,
     checkpoint: Checkpoint | None = None,
     learning: bool = True,
-    splits: Sequence[str] = ("train", "eval"),
+    task_sets: Sequence[str] = ("train", "eval"),
     held_out_by: Path | None = None,
     wrap_tool: Callable[[Tool], Tool] | None = None,
     site: Site = HERE,
@@ -149,7 +138,7 @@ def assemble(
         resolved: the configuration.
         checkpoint: the checkpoint from which a resumed run continues.
         learning: False: without a learner, for evaluations and rollouts.
-        splits: the task sets to load: `train`, `eval` for every evaluation set, or one set by its name.
+        task_sets: those to load: `train`, `eval` for every evaluation set, or one set by its name.
         held_out_by: if tasks.eval is null, take the tasks that this run held out. None: with a learner, draw them;
             without one, take those of the model's own run or of the run that is the recipe.
         wrap_tool: wraps every tool.
@@ -160,7 +149,7 @@ def assemble(
         AgentR1Error: a model, data set or component is not available.
     """
     config = resolved.config
-    names = [name for split in splits for name in set_names(config, split)]
+    names = [name for one in task_sets for name in set_names(config, one)]
     resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
     source = _first_model(resolved, checkpoint, note)
     tools = [block.name.rpartition("/")[2] for block in config.tools]
@@ -199,11 +188,10 @@ def assemble(
         hardware=hardware,
         model=source,
         tokenizer=tokenizer,
-        splits={name: Split(name, one.tasks) for name, one in sets.items()},
+        sets=sets,
         rollouts=rollouts,
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
-        sets=sets,
         examples=examples,
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.assembly.assembly import Assembly, Split, assemble
+from agent_r1_core.assembly.assembly import Assembly, assemble
 from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_sets import tool_resources
@@ -66,17 +66,14 @@ class Prepared:
 def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
     """What the evaluation sets ask of a policy that is still trained: their own tasks."""
     return {
-        split.name: Prepared(
-            split.tasks,
-            assembly.rollouts.tools(split.name),
-            assembly.conditions,
-            provenance_in_training(assembly, split, step),
+        name: Prepared(
+            one.tasks, assembly.rollouts.tools(name), assembly.conditions, provenance_in_training(assembly, name, step)
         )
-        for split in assembly.evaluation
+        for name, one in assembly.evaluation.items()
     }
 
 
-async def evaluate_splits(
+async def evaluate_sets(
     assembly: Assembly, listener: Listener, prepared: Mapping[str, Prepared], samples: int = 1
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
@@ -90,28 +87,28 @@ async def evaluate_splits(
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
-    config, splits = assembly.config, assembly.evaluation
+    config = assembly.config
     total = samples * sum(len(question_set.tasks) for question_set in prepared.values())
     on_episode = episode_counter(listener, total, "evaluation")
     evaluations = {
-        split.name: await evaluate_tasks(
+        name: await evaluate_tasks(
             assembly.rollouts.collect,
-            prepared[split.name].tasks,
-            split=split.name,
+            prepared[name].tasks,
+            split=name,
             samples=samples,
             greedy=config.evaluation.greedy,
             sampling=assembly.sampling,
-            tools=prepared[split.name].tools,
-            conditions=prepared[split.name].conditions,
-            provenance=prepared[split.name].provenance,
-            asked=split.tasks,
-            set_name=split.name if isinstance(config.tasks.eval, dict) else "",
+            tools=prepared[name].tools,
+            conditions=prepared[name].conditions,
+            provenance=prepared[name].provenance,
+            asked=one.tasks,
+            set_name=name if isinstance(config.tasks.eval, dict) else "",
             on_episode=on_episode,
         )
-        for split in splits
+        for name, one in assembly.evaluation.items()
     }
     if not isinstance(config.tasks.eval, dict):
-        return evaluations[splits[0].name]
+        return next(iter(evaluations.values()))
     results = {name: evaluation.result for name, evaluation in evaluations.items()}
     sets = {name: trajectories for one in evaluations.values() for name, trajectories in one.sets.items()}
     episodes = [episode for evaluation in evaluations.values() for episode in evaluation.episodes]
@@ -148,15 +145,15 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
     assembly = assemble(
         plan.resolved if plan.keeps_tools else _without_tools(plan.resolved),
         learning=False,
-        splits=("eval",),
+        task_sets=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,
         site=site,
         note=listener.note,
     )
     try:
         await assembly.start()
-        prepared = {split.name: await _stated(plan, assembly, split) for split in assembly.evaluation}
-        evaluation = await evaluate_splits(assembly, listener, prepared, plan.samples)
+        prepared = {name: await _stated(plan, assembly, name) for name in assembly.evaluation}
+        evaluation = await evaluate_sets(assembly, listener, prepared, plan.samples)
         return evaluation, await _record(plan, assembly, evaluation)
     finally:
         await assembly.close()
@@ -190,30 +187,30 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
 
 
-async def _stated(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+async def _stated(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
     """What the plan asks of a set, with what its scores rest on."""
-    prepared = await _prepared(plan, assembly, split)
-    return replace(prepared, provenance=provenance(assembly.model, split.tasks, prepared.tools))
+    prepared = await _prepared(plan, assembly, name)
+    return replace(prepared, provenance=provenance(assembly.model, assembly.sets[name].tasks, prepared.tools))
 
 
-async def _prepared(plan: EvaluationPlan, assembly: Assembly, split: Split) -> Prepared:
+async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
     """What the plan asks of a set."""
-    conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(split.tasks)]
-    tools = assembly.rollouts.tools(split.name)
+    tasks, tools = assembly.sets[name].tasks, assembly.rollouts.tools(name)
+    conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(tasks)]
     if plan.baseline is None:
-        return Prepared(split.tasks, tools, conditions)
+        return Prepared(tasks, tools, conditions)
     baseline = BASELINES[plan.baseline]
     if baseline.searches:
-        return await _with_passages(baseline, plan.resolved, assembly, split, conditions)
-    return Prepared([baseline.ask(task) for task in split.tasks], tools, conditions)
+        return await _with_passages(baseline, plan.resolved, assembly, name, conditions)
+    return Prepared([baseline.ask(task) for task in tasks], tools, conditions)
 
 
 async def _with_passages(
-    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, split: Split, conditions: Sequence[str]
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str, conditions: Sequence[str]
 ) -> Prepared:
     """Each question with the passages that the recipe's search tool finds for its words."""
     tools = make_tools(resolved, 1, in_process=True)
-    await tools.start(tool_resources(resolved, assembly.sets, split.name, assembly.tokenizer.name))
+    await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
     try:
         tool = next(iter(tools.tools.values()))
         search = getattr(tool, "search", None)
@@ -221,9 +218,9 @@ async def _with_passages(
             raise ConfigError(
                 f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
             )
-        asked = []
-        with working("searching for each question", len(split.tasks), unit="questions") as work:
-            for task in split.tasks:
+        asked, tasks = [], assembly.sets[name].tasks
+        with working("searching for each question", len(tasks), unit="questions") as work:
+            for task in tasks:
                 asked.append(baseline.ask(task, search))
                 work.advance()
         return Prepared(asked, tools.describe(), conditions)

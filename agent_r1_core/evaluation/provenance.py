@@ -15,7 +15,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import task_key
 
 if TYPE_CHECKING:
-    from agent_r1_core.assembly.assembly import Assembly, Split
+    from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.model_source import ModelSource
     from agent_r1_core.runs.policy import RunPolicy
     from agent_r1_core.trajectory import Task
@@ -35,12 +35,13 @@ def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[
     return {"corpus": corpus(tools), "checkpoint": _checkpoint(model, tasks), "held_out": _held_out(model, tasks)}
 
 
-def provenance_in_training(assembly: Assembly, split: Split, step: int) -> dict[str, str]:
-    """What the scores of a policy rest on that is still trained, after `step`."""
+def provenance_in_training(assembly: Assembly, name: str, step: int) -> dict[str, str]:
+    """What the scores on an evaluation set rest on, of a policy that is still trained, after `step`."""
+    tasks = assembly.sets[name].tasks
     return {
-        "corpus": corpus(assembly.rollouts.tools(split.name)),
+        "corpus": corpus(assembly.rollouts.tools(name)),
         "checkpoint": f"the policy in training, after step {step}; no score chose it",
-        "held_out": _shared(split.tasks, {task_key(task) for task in _alike(assembly, split)}, "tasks.train"),
+        "held_out": _shared(tasks, {task_key(task) for task in _alike(assembly, tasks)}, "tasks.train"),
     }
 
 
@@ -92,9 +93,9 @@ def _trained(run: Run, policy: RunPolicy) -> set[str]:
     return {key for step in steps for key in run.read_task_keys(step)}
 
 
-def _alike(assembly: Assembly, split: Split) -> list[Task]:
-    """The training tasks that have the id of a task of the set."""
-    ids = {task.id for task in split.tasks}
+def _alike(assembly: Assembly, tasks: Sequence[Task]) -> list[Task]:
+    """The training tasks that have the id of one of these."""
+    ids = {task.id for task in tasks}
     return [task for task in assembly.train.tasks if task.id in ids]
 
 

@@ -18,7 +18,7 @@ from agent_r1_core.assembly.task_order import Order
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
-from agent_r1_core.evaluation.evaluator import evaluate_splits, in_training, record_evaluation
+from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation
 from agent_r1_core.evaluation.listener import Listener
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
@@ -233,7 +233,7 @@ class Trainer:
             self.listener.note(alarm.note())
 
     async def _evaluate(self, step: int) -> EvaluationResult:
-        evaluation = await evaluate_splits(self.assembly, self.listener, in_training(self.assembly, step))
+        evaluation = await evaluate_sets(self.assembly, self.listener, in_training(self.assembly, step))
         await record_evaluation(
             self.assembly, self.run, f"step_{step:06d}", evaluation, evaluation.result.to_json(), step
         )

@@ -91,13 +91,13 @@ def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_p
     with pytest.raises(
         ConfigError, match=r"env.max_tokens is 513, .* reads at most 512 tokens; set env.max_tokens=512"
     ):
-        assemble(resolved, learning=False, splits=("eval",))
+        assemble(resolved, learning=False, task_sets=("eval",))
 
 
 def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know(tmp_path: Path) -> None:
     keys = ["model={name: tiny-worlds, dtype: float32}", "threads=1", "tasks.eval.size=1"]
     said: list[str] = []
-    assemble(load_config("default", keys), learning=False, splits=("eval",), note=said.append)
+    assemble(load_config("default", keys), learning=False, task_sets=("eval",), note=said.append)
     (note,) = [text for text in said if "bundled model" in text]
     assert "will hardly call wiki_search;" in note
 
@@ -157,7 +157,7 @@ def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_pat
         f"tools=[{{name: wiki_search, top_k: 5, isolation: {isolation}}}]",
     ]
     parts = assemble(load_config("default", keys, plugins=[tmp_path / "parts.py"]), learning=False)
-    assert list(parts.splits) == ["train", "eval"]
+    assert list(parts.sets) == ["train", "eval"]
 
     async def searched(stage: Stage) -> str:
         await stage.tools.start(stage.resources)
@@ -203,7 +203,7 @@ def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_pa
 def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
     resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
     with pytest.raises(TaskError, match=r"tasks.train \(twins\) has several tasks with the id 'one'"):
-        assemble(resolved, learning=False, splits=("train",))
+        assemble(resolved, learning=False, task_sets=("train",))
 
 
 def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:
