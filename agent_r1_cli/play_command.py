@@ -6,7 +6,8 @@ Loads no model. There is no token budget; the turn budget applies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,8 @@ from agent_r1_cli.output import check_target, print_json, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, TaskSetName
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.opening import read_text
 
 if TYPE_CHECKING:
     from agent_r1_cli.seat import Seat
@@ -60,7 +63,6 @@ def play(
     tool call in the format of the environment. `/help` says how to answer. `/quit` or the end of the input stops.
     """
     from agent_r1_cli.display import TrainDisplay
-    from agent_r1_cli.script import read_script
     from agent_r1_core.work.running import bounded_runner
 
     if keep is None:
@@ -128,8 +130,6 @@ class Player:
         Raises:
             ConfigError: an action of the script cannot be sent, or the script has too few.
         """
-        from agent_r1_cli.script import from_keyboard, from_script
-
         self.runner.run(self.seat.start())
         self.tell(f"(rewards: {self.seat.rewards()})\n(shortcuts: {self.seat.usage()})")
         lines = from_keyboard() if script is None else from_script(script, name)
@@ -192,3 +192,52 @@ def _conclude(seat: Seat, finished: bool, as_json: bool, tell: Callable[[str], N
             tell(f"  {line}")
     if not finished:
         say("stopped before the end of the episode: no outcome was scored")
+
+
+def from_keyboard() -> Iterator[str]:
+    """One action per line until the end of the input; empty lines are skipped.
+
+    Raises:
+        ConfigError: a line is not text.
+    """
+    prompt = "action> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(prompt)
+        except EOFError:
+            return
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"the input is no text ({error}); write UTF-8") from None
+        if line.strip():
+            yield line
+
+
+def from_script(actions: Sequence[str], name: str) -> Iterator[str]:
+    """The actions in their order.
+
+    Raises:
+        ConfigError: the episode is not over after the last one.
+    """
+    yield from actions
+    raise ConfigError(f"{name} has too few actions ({len(actions)}): the episode is not over; add one, or /quit")
+
+
+def read_script(path: Path) -> list[str]:
+    """The actions of a script: a YAML list of texts (.yaml, .yml), else one per non-empty line.
+
+    Raises:
+        ConfigError: the file is missing, is not text, or has no actions.
+    """
+    from agent_r1_core.config.yaml_text import parse
+
+    try:
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the script {path} cannot be read ({error}); give a UTF-8 text file") from None
+    actions = parse(text, str(path)).value if path.suffix in (".yaml", ".yml") else text.splitlines()
+    if not isinstance(actions, list) or not all(isinstance(action, str) for action in actions):
+        raise ConfigError(f"the script {path} must be a YAML list of texts, one per action; quote other values")
+    actions = [action for action in actions if action.strip()]
+    if not actions:
+        raise ConfigError(f"the script {path} has no actions; write one per line")
+    return actions

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import typer
 
 from agent_r1_cli.completion import component_names
 from agent_r1_cli.component_page import print_page
-from agent_r1_cli.option_types import type_in_words
 from agent_r1_cli.output import print_json
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, find_plugins
 from agent_r1_cli.plugins_command import KindOption, _check_kind
@@ -160,3 +162,67 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return json.loads(json.dumps(value, default=str))
+
+
+_PLAIN = {
+    bool: "true, false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+    types.NoneType: "null",
+}
+
+
+def type_in_words(field: FieldInfo) -> str:
+    """The type of an option, with its bounds."""
+    return _words(field.annotation, field.metadata)
+
+
+def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    from pydantic import BaseModel
+
+    from agent_r1_core.contracts.blocks import ComponentBlock
+    from agent_r1_core.contracts.component import DataPath, LocalPath
+
+    if annotation in (DataPath, LocalPath):
+        return "path"
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _words(inner[0], (*inner[1:], *metadata))
+    if origin in (Union, types.UnionType):
+        return _joined([_words(each, metadata) for each in inner])
+    if origin is Literal:
+        return f"one of {', '.join(str(each) for each in inner)}"
+    if _is(origin or annotation, Mapping):
+        return "mapping"
+    if _is(origin or annotation, Sequence) and annotation is not str:
+        return f"list, each {_words(inner[0])}" if inner else "list"
+    if _is(annotation, ComponentBlock):
+        return "name, or mapping with name and options"
+    if _is(annotation, BaseModel):
+        return "mapping"
+    if annotation in (int, float):
+        return ", ".join([_PLAIN[annotation], *_bounds(metadata)])
+    return _PLAIN.get(annotation, "anything")
+
+
+def _is(annotation: Any, base: type) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, base)
+
+
+def _joined(alternatives: list[str]) -> str:
+    """`text or null`; if an alternative contains commas, `one of a, b, or null`."""
+    separator = ", or " if any("," in each for each in alternatives) else " or "
+    return separator.join(alternatives)
+
+
+def _bounds(metadata: Iterable[Any]) -> list[str]:
+    """`above 0`, `at least 1`, `from 1 to 100`."""
+    limits = {
+        name: getattr(each, name) for each in metadata for name in ("gt", "ge", "lt", "le") if hasattr(each, name)
+    }
+    if {"ge", "le"} <= limits.keys():
+        return [f"from {limits['ge']} to {limits['le']}"]
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    return [f"{words[name]} {limits[name]}" for name in words if limits.get(name) is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import socket
@@ -20,14 +21,12 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from agent_r1_core.distributed.jobs import NoRoom
 from agent_r1_core.distributed.remote import ROOM, answer
-from agent_r1_core.distributed.share import cpus_per_worker
 from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup
 
     from agent_r1_core.config.models import DistributedConfig
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -187,3 +186,18 @@ class Placement:
                 "add machines and resume the run, or lower distributed.learner_workers"
             ) from None
         return group
+
+
+def cpus_per_worker(machines: Sequence[float], workers: int) -> float:
+    """The largest share, at most 1, of which `workers` fit without the largest of several machines.
+
+    A worker is on one machine, so that what is left over on each cannot be added up. Ray counts thousandths.
+
+    Args:
+        machines: the CPUs of each.
+    """
+    left = sorted(cpus for cpus in machines if cpus > 0)
+    left = left[:-1] or left
+    shares = {math.floor(1000 * min(1.0, cpus / fit)) for cpus in left for fit in range(1, workers + 1)}
+    fitting = (share for share in shares if share and sum(int(1000 * cpus / share) for cpus in left) >= workers)
+    return max(fitting, default=0) / 1000

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 
-from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.checks import CheckedAlgorithm
-from agent_r1_core.learning.filters import kept_groups
 from agent_r1_core.trajectory import Group, ObservationSource
 
 
@@ -52,3 +52,48 @@ class Selection:
         """
         missing = self._settings.tasks_per_step - len(groups) if self._algorithm.config.filter == "resample" else 0
         return max(missing, self._checked.more_tasks(groups, tasks))
+
+
+def kept_groups(groups: Sequence[Group], config: AlgorithmConfig) -> list[Group]:
+    """The groups that the option `filter` keeps, in the order in which they were played."""
+    stds = [group.std for group in groups]
+    if config.filter in ("zero_spread", "resample"):
+        return _at(groups, with_spread(stds))
+    if config.filter == "top_share":
+        return _at(groups, top_share(stds, config.filter_share))
+    if config.filter == "top_p":
+        return _at(groups, top_p(stds, config.filter_p))
+    return list(groups)
+
+
+def with_spread(stds: Sequence[float]) -> list[int]:
+    """Places of the stds above 0 (DAPO, arXiv 2503.14476)."""
+    return [place for place, std in enumerate(stds) if std > 0]
+
+
+def top_share(stds: Sequence[float], share: float) -> list[int]:
+    """Places of the largest stds, largest first: a `share` of all, rounded up; the earlier one on a tie, and none of 0
+    (StarPO-S, arXiv 2504.20073)."""
+    count = math.ceil(share * len(stds) - 1e-9)  # .1 * 30 is 3.0000000000000004
+    return _by_size(stds)[:count]
+
+
+def top_p(stds: Sequence[float], p: float) -> list[int]:
+    """Places of the largest stds, largest first, until their sum reaches `p` of the sum of all; none of 0
+    (RAGEN-2, arXiv 2604.06268)."""
+    wanted, reached = p * math.fsum(stds) * (1 - 1e-12), 0.0
+    places = []
+    for place in _by_size(stds):
+        if reached >= wanted:
+            break
+        places.append(place)
+        reached += stds[place]
+    return places
+
+
+def _by_size(stds: Sequence[float]) -> list[int]:
+    return sorted(with_spread(stds), key=lambda place: -stds[place])
+
+
+def _at(groups: Sequence[Group], places: Collection[int]) -> list[Group]:
+    return [group for place, group in enumerate(groups) if place in places]

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import EpisodeError
+from agent_r1_core.metrics import Catalogue
 
 if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.metrics import Catalogue
     from agent_r1_core.rollout import RolloutResult
@@ -54,3 +56,11 @@ class StepNotes:
                 f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
                 "meaning, in `metrics` of the component that reports it"
             )
+
+
+def catalogue_of(resolved: ResolvedConfig) -> Catalogue:
+    """The catalogue of a run with this configuration."""
+    config = resolved.config
+    blocks = [("algorithm", config.algorithm), ("env", config.env), *(("tool", block) for block in config.tools)]
+    components = [(kind, resolved.registry.load(kind, block.name)) for kind, block in blocks]
+    return Catalogue.with_components((kind, loaded.record.canonical, loaded.cls) for kind, loaded in components)

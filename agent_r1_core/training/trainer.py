@@ -24,8 +24,7 @@ from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
 from agent_r1_core.training.information import information_metrics
-from agent_r1_core.training.metric_catalogue import catalogue_of
-from agent_r1_core.training.step_notes import StepNotes
+from agent_r1_core.training.step_notes import StepNotes, catalogue_of
 from agent_r1_core.training.supply import Collected, Supply
 from agent_r1_core.training.trackers import Trackers
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, create_model
 
-from agent_r1_cli.option_types import type_in_words
+from agent_r1_cli.plugins_show import type_in_words
 from agent_r1_core.contracts.component import LocalPath
 
 Run = Callable[..., Any]

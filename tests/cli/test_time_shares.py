@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_r1_cli.time_shares import TimeShares
+from agent_r1_cli.display import TimeShares
 
 STEP = {
     "time/step": 10.0,

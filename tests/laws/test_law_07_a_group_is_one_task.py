@@ -10,7 +10,7 @@ from stage import Recorder, Stage, questions
 
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, GroupFilter
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.filters import kept_groups
+from agent_r1_core.learning.selection import kept_groups
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from agent_r1_core.assembly.estimate import estimate_memory, memory_plan
+from agent_r1_core.assembly.estimate import MemoryPlan, estimate_memory, memory_plan
 from agent_r1_core.assembly.memory import LearnerLoad, RolloutLoad, peak, total
-from agent_r1_core.assembly.memory_plan import MemoryPlan
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config

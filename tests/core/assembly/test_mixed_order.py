@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.assembly.checkpointing import load_task_order
-from agent_r1_core.assembly.mixed_order import MixedOrder, shares
+from agent_r1_core.assembly.mixture import MixedOrder, shares
 from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import Checkpoint

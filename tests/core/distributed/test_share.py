@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_r1_core.distributed.share import cpus_per_worker
+from agent_r1_core.distributed.cluster import cpus_per_worker
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.credit import spread_over
-from agent_r1_core.learning.filters import kept_groups, top_p, top_share
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms, LossTokens
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.selection import kept_groups, top_p, top_share
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model
 from agent_r1_core.trajectory import EndStatus, Group
 
