@@ -120,6 +120,7 @@ def ours(case: Case, groups: list[Any], old: Path, new: Path) -> dict[str, Any]:
     from agent_r1_core.contracts.training import TrainingConfig
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.policy import Policy
+    from agent_r1_core.learning.selection import Selection
     from agent_r1_core.plugins import Registry
 
     policy, reference = Policy.load(old), Policy.load(old).freeze()
@@ -137,7 +138,7 @@ def ours(case: Case, groups: list[Any], old: Path, new: Path) -> dict[str, Any]:
                 weight.copy_(moved)
 
     learner.optimiser.step = step  # type: ignore[method-assign, assignment]
-    learner.update(learner.selection.filter(groups), 1)
+    learner.update(Selection(learner.algorithm, learner.settings).filter(groups), 1)
     return found
 
 

@@ -23,6 +23,7 @@ from agent_r1_core.assembly.task_sets import TRAIN, Note, load_tasks, record, se
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Assembly:
     trackers: list[Tracker]
     examples: Examples | None
     """What stands before every task."""
+    _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
@@ -64,6 +66,13 @@ class Assembly:
         if self._learner is None:
             raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
         return self._learner
+
+    @property
+    def selection(self) -> Selection:
+        """What the algorithm learns from; an evaluation has none."""
+        if self._selection is None:
+            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
+        return self._selection
 
     @property
     def task_order(self) -> Order:
@@ -173,8 +182,7 @@ def assemble(
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
     sets = load_tasks(resolved, names, note, held_out_by)
-    if learning:
-        _check_demonstrations(resolved, sets[TRAIN])
+    selection = _selection(resolved, sets[TRAIN]) if learning else None
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
     examples = make_examples(resolved)
@@ -193,26 +201,27 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
+        _selection=selection,
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
     )
 
 
-def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
-    """Refuse tasks without what the algorithm learns from.
+def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:
+    """What is asked of the algorithm before an update; refuses tasks without what it learns from.
 
     Raises:
         ConfigError: it learns from demonstrations, and a task has none.
     """
     block = resolved.config.algorithm
-    if resolved.make("algorithm", block).demonstrations() is None:
-        return
+    selection = Selection(resolved.make("algorithm", block), resolved.config.training)
     bare = next((task for task in train.tasks if not task.demonstration), None)
-    if bare is not None:
+    if selection.demonstrations() is not None and bare is not None:
         raise ConfigError(
             f"the algorithm {block.name} learns from demonstrations, and task {bare.id} of tasks.train has none; "
             "name a task source that has them, such as conversations"
         )
+    return selection
 
 
 def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
+    from agent_r1_core.trajectory import Group, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
@@ -165,26 +165,6 @@ class LocalLearner:
 
     async def start(self) -> None:
         """Do nothing: the learner was made ready."""
-
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from."""
-        return self.learner.selection.filter(groups)
-
-    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
-        """What the algorithm logs of the groups that were played, and of those that are kept."""
-        return self.learner.selection.filter_metrics(groups, kept)
-
-    def needs_greedy_baseline(self) -> bool:
-        """Whether each task is also to be played greedily, for the baseline of its group."""
-        return self.learner.selection.needs_greedy_baseline()
-
-    def demonstrations(self) -> ObservationSource | None:
-        """Where the observations of demonstrations come from; None: the policy plays."""
-        return self.learner.selection.demonstrations()
-
-    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm asks for."""
-        return self.learner.selection.more_tasks(groups, tasks)
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
         """Learn from the groups of a step; a cancelled update stops between two micro-batches."""

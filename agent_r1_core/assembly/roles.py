@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Group, ObservationSource, Trajectory
+    from agent_r1_core.trajectory import Group, Trajectory
 
 
 Weights = Any
@@ -95,21 +95,6 @@ class LearnerRole(Protocol):
         Raises:
             AgentR1Error: a worker cannot start.
         """
-
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from."""
-
-    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
-        """What the algorithm logs of a step's groups, and of those that `filter` kept."""
-
-    def needs_greedy_baseline(self) -> bool:
-        """Whether each task is also to be played greedily, for the baseline of its group."""
-
-    def demonstrations(self) -> ObservationSource | None:
-        """Where the observations of the demonstrations come from that it learns from; None: the policy plays."""
-
-    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm wants, given the groups that it kept from `tasks` tasks."""
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
         """Learn from the groups of a step. A cancelled update stops between two micro-batches and leaves weights that

@@ -66,7 +66,11 @@ class DenseConfig(AlgorithmConfig):
 
 
 class Algorithm(Component):
-    """Turns one rollout into a loss."""
+    """Turns one rollout into a loss.
+
+    `filter` and `more_tasks` are asked of another instance than the learner's, which may be in another process: what
+    they keep in `self`, `advantages` does not see.
+    """
 
     Config = AlgorithmConfig
 

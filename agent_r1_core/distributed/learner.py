@@ -21,7 +21,6 @@ from agent_r1_core.distributed.jobs import WorkerLost
 from agent_r1_core.distributed.rank import LearnerActor
 from agent_r1_core.distributed.remote import Place, answer, end, ours, placed
 from agent_r1_core.errors import AgentR1Error, ConfigError, LearnerLost, ModelError, PluginError
-from agent_r1_core.learning.selection import Selection
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.trajectory import Group, ObservationSource
+    from agent_r1_core.trajectory import Group
 
 _BEAT = 5.0
 """Seconds between two questions whether a rank still lives."""
@@ -43,8 +42,6 @@ class RayLearner:
     """
 
     def __init__(self, blueprint: Blueprint, spec: Any, placement: Placement) -> None:
-        config = blueprint.resolved.config
-        self.selection = Selection(blueprint.resolved.make("algorithm", config.algorithm), config.training)
         self._spec = spec
         self._placement = placement
         self._ranks: list[ActorHandle[Any]] = []
@@ -75,26 +72,6 @@ class RayLearner:
             await self._all(lambda rank, number: rank.start.remote(number, len(self._ranks), *meeting))
         except (ConfigError, ModelError, PluginError) as error:
             raise type(error)(f"a learner worker: {error}") from None
-
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from."""
-        return self.selection.filter(groups)
-
-    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
-        """What the algorithm logs of the groups that were played, and of those that are kept."""
-        return self.selection.filter_metrics(groups, kept)
-
-    def needs_greedy_baseline(self) -> bool:
-        """Whether each task is also to be played greedily."""
-        return self.selection.needs_greedy_baseline()
-
-    def demonstrations(self) -> ObservationSource | None:
-        """Where the observations of demonstrations come from; None: the policy plays."""
-        return self.selection.demonstrations()
-
-    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm asks for."""
-        return self.selection.more_tasks(groups, tasks)
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
         """Learn from the groups of a step. A cancelled update ends the ranks, which hold weights of no step then."""

@@ -31,7 +31,6 @@ from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.scoring import score_actions
-from agent_r1_core.learning.selection import Selection
 from agent_r1_core.learning.state import LearnerState
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
@@ -92,7 +91,6 @@ class Learner:
         for network in (policy, self.critic, self.reference):
             if isinstance(network, Policy | Critic):
                 network.shard(ranks)
-        self.selection = Selection(algorithm, settings)
         self._checked = CheckedAlgorithm(algorithm)
         self._entropy_gradient = algorithm.needs_entropy()
         self._skips = settings.skip_without_gradient and not (

@@ -84,7 +84,7 @@ class Supply:
     def __init__(self, assembly: Assembly, listener: Listener, order: Order, done: int) -> None:
         self._assembly = assembly
         self._settings = assembly.config.training
-        self._demonstrations = assembly.learner.demonstrations()
+        self._demonstrations = assembly.selection.demonstrations()
         self._listener = listener
         self._order = order
         self._last = done
@@ -106,12 +106,12 @@ class Supply:
         begun = self._begun.popleft()
         begun.shown.come()
         rollout = await begun.rollout
-        played, order, learner = begun.tasks, begun.order, self._assembly.learner
-        groups = learner.filter(rollout.groups)
+        played, order, selection = begun.tasks, begun.order, self._assembly.selection
+        groups = selection.filter(rollout.groups)
         # Steps ahead have drawn their tasks already, so there are extra rollouts only where there are none ahead.
         extras = self._settings.extra_rollouts if not self._settings.max_staleness else 0
         for extra in range(1, extras + 1):
-            more, order = order.draw(learner.more_tasks(groups, len(played)), played)
+            more, order = order.draw(selection.more_tasks(groups, len(played)), played)
             if not more:
                 break
             self._order = order
@@ -119,9 +119,9 @@ class Supply:
             shown = self._shown(more)
             shown.come()
             rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
-            groups = learner.filter(rollout.groups)
+            groups = selection.filter(rollout.groups)
         stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
-        return Collected(rollout, groups, order, stale | learner.filter_metrics(rollout.groups, groups))
+        return Collected(rollout, groups, order, stale | selection.filter_metrics(rollout.groups, groups))
 
     def idle_seconds(self) -> float:
         """Time of this step without any episode in flight, since the last call."""
@@ -149,7 +149,7 @@ class Supply:
     async def _play(self, step: int, chosen: Sequence[int], round: int | str, shown: _Shown) -> RolloutResult:
         """Play tasks with the weights that the step before produced or, ahead of it, with those that are served."""
         samples, tasks = self._settings.samples_per_task, self._assembly.train.tasks
-        greedy = self._assembly.learner.needs_greedy_baseline()
+        greedy = self._assembly.selection.needs_greedy_baseline()
         version = None if self._settings.max_staleness else step - 1
         request = RolloutRequest(
             [tasks[k] for k in chosen],
@@ -168,7 +168,7 @@ class Supply:
 
     def _shown(self, chosen: Sequence[int]) -> _Shown:
         """Counts the episodes of these tasks."""
-        each = self._settings.samples_per_task + self._assembly.learner.needs_greedy_baseline()
+        each = self._settings.samples_per_task + self._assembly.selection.needs_greedy_baseline()
         return _Shown(episode_counter(self._listener, len(chosen) * each, "rollout"))
 
     def _count(self, change: int) -> None:

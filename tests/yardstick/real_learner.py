@@ -18,6 +18,7 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.optimiser import Optimiser
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import tiny_model
 from agent_r1_core.trajectory import Group
@@ -124,7 +125,7 @@ def learn(
     if learner.critic_optimiser is not None:
         _watch(learner.critic_optimiser, run.critic, ranks)
     for step, groups in enumerate(rollouts, first):
-        run.metrics.append(learner.update(learner.selection.filter(groups), step).metrics)
+        run.metrics.append(learner.update(Selection(learner.algorithm, learner.settings).filter(groups), step).metrics)
     run.policy.after, run.critic.after = _by_name(policy), _critic_by_name(judge)
     return run
 

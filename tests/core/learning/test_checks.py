@@ -22,6 +22,7 @@ from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.testing import random_group, tiny_model
 from agent_r1_core.trajectory import Group
 
@@ -112,16 +113,15 @@ def test_a_critic_without_a_loss() -> None:
 )
 def test_groups_that_nobody_gave(choose: Callable[[list[Group]], Any]) -> None:
     algorithm = with_method("filter", lambda own, groups: choose(groups))
-    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
     with pytest.raises(AlgorithmError, match="algorithm mine: filter must return a list of groups that it was given"):
-        learner.selection.filter([random_group(0, 4), random_group(1, 4)])
+        CheckedAlgorithm(algorithm).filter([random_group(0, 4), random_group(1, 4)])
 
 
 def test_some_trajectories_of_a_group_may_be_kept() -> None:
     algorithm = with_method("filter", lambda own, groups: [replace(groups[1], trajectories=groups[1].trajectories[2:])])
     learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
     groups = [random_group(0, 4), random_group(1, 4)]
-    kept = learner.selection.filter(groups)
+    kept = Selection(algorithm, TrainingConfig()).filter(groups)
     update = learner.update(kept, 1)
     assert list(update.numbers.spans) == [one.id for one in groups[1].trajectories[2:]]
     assert len(groups[1].trajectories) == 4

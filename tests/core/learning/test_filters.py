@@ -18,7 +18,7 @@ from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms, LossTokens
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.selection import kept_groups, top_p, top_share
+from agent_r1_core.learning.selection import Selection, kept_groups, top_p, top_share
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -99,30 +99,33 @@ class Picky(Plain):
         return 1
 
 
-def learner(algorithm: type[Algorithm], tasks_per_step: int = 16, **options: Any) -> Learner:
-    settings = TrainingConfig(tasks_per_step=tasks_per_step, max_grad_norm=0.0)
-    return Learner(Policy(tiny_model()), algorithm(algorithm.Config(**options)), settings)
+def selection(algorithm: type[Algorithm], tasks_per_step: int = 16, **options: Any) -> Selection:
+    return Selection(algorithm(algorithm.Config(**options)), TrainingConfig(tasks_per_step=tasks_per_step))
+
+
+def learner(**options: Any) -> Learner:
+    return Learner(Policy(tiny_model()), Plain(Plain.Config(**options)), TrainingConfig(max_grad_norm=0.0))
 
 
 def test_any_algorithm_has_the_filters_and_may_keep_fewer_groups_still() -> None:
-    names = [one.task.id for one in learner(Plain, filter="top_p", filter_p=0.9).selection.filter(GROUPS)]
+    names = [one.task.id for one in selection(Plain, filter="top_p", filter_p=0.9).filter(GROUPS)]
     assert names == ["negative", "large"]
-    assert [one.task.id for one in learner(Picky, filter="top_p", filter_p=0.9).selection.filter(GROUPS)] == ["large"]
+    assert [one.task.id for one in selection(Picky, filter="top_p", filter_p=0.9).filter(GROUPS)] == ["large"]
 
 
 def test_resampling_asks_for_as_many_tasks_as_groups_are_missing() -> None:
-    resampling = learner(Plain, tasks_per_step=6, filter="resample").selection
+    resampling = selection(Plain, tasks_per_step=6, filter="resample")
     assert resampling.more_tasks(resampling.filter(GROUPS), len(GROUPS)) == 2
     assert resampling.more_tasks(GROUPS[:6], 20) == resampling.more_tasks(GROUPS[:7], 20) == 0
-    assert learner(Plain, tasks_per_step=6).selection.more_tasks([], 6) == 0
-    assert learner(Picky, tasks_per_step=6, filter="resample").selection.more_tasks(GROUPS[:6], 6) == 1
+    assert selection(Plain, tasks_per_step=6).more_tasks([], 6) == 0
+    assert selection(Picky, tasks_per_step=6, filter="resample").more_tasks(GROUPS[:6], 6) == 1
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant"])
 def test_what_is_filtered_is_out_of_the_normaliser(aggregation: str) -> None:
-    chosen = learner(Plain, filter="zero_spread", aggregation=aggregation)
-    chosen.update(chosen.selection.filter(GROUPS), 1)
-    alone = learner(Plain, aggregation=aggregation)
+    chosen = learner(aggregation=aggregation)
+    chosen.update(selection(Plain, filter="zero_spread").filter(GROUPS), 1)
+    alone = learner(aggregation=aggregation)
     alone.update([one for one in GROUPS if one.varies], 1)
     for one, other in zip(chosen.policy.parameters(), alone.policy.parameters(), strict=True):
         assert torch.equal(one, other)

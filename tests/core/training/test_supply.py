@@ -70,9 +70,9 @@ class Shown(Silence):
 
 
 def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, listener: Any = None) -> Supply:
-    """A supply over these rollouts, with a learner that keeps every group."""
+    """A supply over these rollouts, with an algorithm that keeps every group."""
     settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
-    learner = SimpleNamespace(
+    selection = SimpleNamespace(
         filter=lambda groups: groups,
         filter_metrics=lambda groups, kept: {},
         more_tasks=lambda groups, tasks: 0,
@@ -81,7 +81,7 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
     )
     assembly: Any = SimpleNamespace(
         config=SimpleNamespace(training=settings),
-        learner=learner,
+        selection=selection,
         train=SimpleNamespace(tasks=TASKS),
         rollouts=rollouts,
     )
