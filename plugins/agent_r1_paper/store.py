@@ -23,11 +23,11 @@ from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.experiments.matrix import Cell, Matrix, differing_key, reported_sets
-from agent_r1_core.experiments.paper import Row
 from agent_r1_core.opening import check_links, read_json
 from agent_r1_core.runs.files import clean_leftovers, naming, write_json
 from agent_r1_core.runs.lock import FileLock
+from agent_r1_paper.matrix import Cell, Matrix, differing_key, reported_sets
+from agent_r1_paper.tables import Row
 
 KIND = "agent-r1 matrix"
 _PLACES = ("run", "sources")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import SCALES, TABLES
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.sets import combine
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.paper import SCALES, TABLES
-from agent_r1_core.experiments.store import Store
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group

@@ -12,11 +12,11 @@ from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import mean_over_seeds
-from agent_r1_core.experiments.claims import Claim, claims
-from agent_r1_core.experiments.matrix import Cell, Matrix
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, Row
-from agent_r1_core.experiments.store import Store
 from agent_r1_core.metrics import declared as metric
+from agent_r1_paper.claims import Claim, claims
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import AVERAGE, COLUMNS, Row
 
 DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_r1_core.evaluation.compare import compare
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 from agent_r1_core.metrics import declared as metric
+from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 
 if TYPE_CHECKING:
-    from agent_r1_core.experiments.report import Line, Report
+    from agent_r1_paper.report import Line, Report
 
 BASELINES = ("base_tool_call", "naive_rag")
 LEAST_RATIO = 2.5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agent_r1_core.errors import AgentR1Error
-from agent_r1_core.experiments.cost import cell_seconds
-from agent_r1_core.experiments.matrix import Cell, Matrix
-from agent_r1_core.experiments.store import Store
+from agent_r1_paper.cost import cell_seconds
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.store import Store
 
 
 class TimeLeft:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS
-from agent_r1_core.experiments.report import Report
 from agent_r1_core.runs.files import write_file
+from agent_r1_paper.report import Report
+from agent_r1_paper.tables import AVERAGE, COLUMNS
 
 _OURS, _PAPER = "#2a6f97", "#b8b8b8"
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from agent_r1_core.experiments.cost import cell_seconds
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.store import Store
-from agent_r1_core.experiments.time_left import TimeLeft
+from agent_r1_paper.cost import cell_seconds
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.time_left import TimeLeft
 
 Make = Callable[..., Matrix]
 

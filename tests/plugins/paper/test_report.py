@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_r1_paper.markdown import markdown
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.report import Report, make_report
+from agent_r1_paper.runner import run_matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import TABLES
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.report import EvaluationResult
-from agent_r1_core.experiments.markdown import markdown
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.paper import TABLES
-from agent_r1_core.experiments.report import Report, make_report
-from agent_r1_core.experiments.runner import run_matrix
-from agent_r1_core.experiments.store import Store
 
 Make = Callable[..., Matrix]
 GOOD, POOR = (0.9, 0.85, 0.5), (0.2, 0.1, 0.0)

@@ -11,7 +11,7 @@ from agent_r1_core.config import ResolvedConfig
 from agent_r1_core.config.checks import only_of_training
 from agent_r1_core.config.overrides import parse_override, text_override
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.experiments.paper import COLUMNS, Check, Row, Scale, Table
+from agent_r1_paper.tables import COLUMNS, Check, Row, Scale, Table
 
 _OWN = {"run.dir": "--dir", "run.name": "--dir", "seed": "--seeds"}
 """Keys that the matrix sets itself, and the option that decides them."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.report import make_report
+from agent_r1_paper.runner import run_matrix
+from agent_r1_paper.store import Store
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.report import make_report
-from agent_r1_core.experiments.runner import run_matrix
-from agent_r1_core.experiments.store import Store
 from agent_r1_core.runs.run import Run
 
 Make = Callable[..., Matrix]

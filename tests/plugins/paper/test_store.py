@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 
 import pytest
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import SCALES
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.paper import SCALES
-from agent_r1_core.experiments.store import Store
 
 Make = Callable[..., Matrix]
 

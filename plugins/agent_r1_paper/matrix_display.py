@@ -13,11 +13,11 @@ from agent_r1_core.work import duration, is_terminal
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from agent_r1_core.experiments.matrix import Cell
+    from agent_r1_paper.matrix import Cell
 
 
 class MatrixDisplay:
-    """A watch (see experiments/runner.py) that shows the cells; use it as a context manager."""
+    """A watch (see runner.py) that shows the cells; use it as a context manager."""
 
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream if stream is not None else sys.stderr

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_r1_core.errors import AgentR1Error, RunError
-from agent_r1_core.experiments.matrix import Cell, Matrix
-from agent_r1_core.experiments.store import Store
-from agent_r1_core.experiments.time_left import TimeLeft
 from agent_r1_core.runs.files import remove_folder
 from agent_r1_core.runs.run import Run
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.time_left import TimeLeft
 
 Execute = Callable[[Sequence[str], Path], str]
 """Runs a command of agent-r1, adding what it says on stderr to a file; returns what it says on stdout. Raises RunError

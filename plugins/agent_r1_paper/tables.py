@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_r1_core.experiments.cost import Costs
+from agent_r1_paper.cost import Costs
 
 COLUMNS = ("HotpotQA", "2Wiki", "MuSiQue")
 """Evaluation sets of the paper; the sets that a recipe reports stand for them in this order."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
-from agent_r1_core.experiments.report import NOT_RUN, VOID, Line, Report
+from agent_r1_paper.report import NOT_RUN, VOID, Line, Report
+from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 
 
 def markdown(report: Report) -> str:

@@ -6,12 +6,12 @@ import io
 from pathlib import Path
 
 import pytest
+from agent_r1_paper.cell_process import CellProcess
+from agent_r1_paper.matrix import Cell
+from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.tables import TABLES
 
-from agent_r1_cli.cell_process import CellProcess
-from agent_r1_cli.matrix_display import MatrixDisplay
 from agent_r1_core.errors import RunError
-from agent_r1_core.experiments.matrix import Cell
-from agent_r1_core.experiments.paper import TABLES
 
 PPO, GRPO = (Cell(row, 0) for row in TABLES["table3"].rows[-2:])
 

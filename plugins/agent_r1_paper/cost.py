@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.experiments.matrix import Cell, Matrix
+    from agent_r1_paper.matrix import Cell, Matrix
 
 
 @dataclass(frozen=True)
