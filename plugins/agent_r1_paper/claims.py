@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent_r1_core.evaluation.compare import compare
 from agent_r1_core.metrics import declared as metric
+from agent_r1_paper.lines import Line
+from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
-
-if TYPE_CHECKING:
-    from agent_r1_paper.report import Line, Report
 
 BASELINES = ("base_tool_call", "naive_rag")
 LEAST_RATIO = 2.5
@@ -34,70 +32,66 @@ class Claim:
         return f"{verdict}: {self.text} ({self.why})"
 
 
-def claims(report: Report) -> list[Claim]:
-    """The claims about the report's table."""
-    return list(_CLAIMS[report.matrix.table.name](report))
+def claims(matrix: Matrix, lines: Sequence[Line]) -> list[Claim]:
+    """The claims about a table."""
+    by_name = {line.row.name: line for line in lines}
+    return list(_masks(by_name) if matrix.table.name == "table4" else _methods(by_name, matrix.sets))
 
 
-def _methods(report: Report) -> Iterator[Claim]:
-    trained = [line for line in report.lines if line.row.trained and line.scores]
-    missing = [line.row.title for line in report.lines if line.row.trained and not line.scores]
-    for name in BASELINES:
-        base = report.line(name)
-        title = next(line.row.title for line in report.lines if line.row.name == name)
+def _methods(lines: Mapping[str, Line], sets: Mapping[str, str]) -> Iterator[Claim]:
+    for base in (lines[name] for name in BASELINES):
         for column in COLUMNS:
-            of = f"{column} (ours: {report.sets[column]})"
-            clearly = "above" if column == OUT_OF_DOMAIN else "clearly above"
-            text = f"every method {clearly} {title} on {of}"
-            if base is None or not trained:
-                yield Claim(text, None, f"{title} has no scores" if base is None else "no method has run")
-                continue
-            weakest = min(trained, key=lambda line: line.scores[column].mean)
-            ours, theirs = weakest.scores[column], base.scores[column]
-            holds = ours.mean > theirs.mean if column == OUT_OF_DOMAIN else _clearly_above(weakest, base, column)
-            yield _claim(text, holds, f"weakest: {weakest.row.title} {ours}; {title} {theirs}", missing)
-    rag, text = report.line("naive_rag"), f"the weakest method at least {LEAST_RATIO} times Naive RAG on average"
-    if rag is None or not trained:
-        yield Claim(text, None, "Naive RAG has no scores" if rag is None else "no method has run")
-        return
-    weakest = min(trained, key=lambda line: line.scores[AVERAGE].mean)
-    average, least = weakest.scores[AVERAGE].mean, rag.scores[AVERAGE].mean
-    ratio = f"{average / least:.1f} times" if least else "Naive RAG scores 0"
-    yield _claim(
-        text, average >= LEAST_RATIO * least and average > 0, f"{weakest.row.title} {average:.3f}, {ratio}", missing
-    )
+            above = "above" if column == OUT_OF_DOMAIN else "clearly above"
+            text = f"every method {above} {base.row.title} on {column} (ours: {sets[column]})"
+            yield _of_every_method(text, lines, base, column, _above)
+    text = f"the weakest method at least {LEAST_RATIO} times Naive RAG on average"
+    yield _of_every_method(text, lines, lines["naive_rag"], AVERAGE, _many_times)
 
 
-def _masks(report: Report) -> Iterator[Claim]:
+def _masks(lines: Mapping[str, Line]) -> Iterator[Claim]:
     pairs = (
         ("ppo", "ppo-no_advantage_mask"),
         ("ppo-no_advantage_mask", "ppo-no_masks"),
         ("grpo", "grpo-no_loss_mask"),
     )
-    titles = {line.row.name: line.row.title for line in report.lines}
-    for better, worse in pairs:
-        text = f"{titles[better]} clearly above {titles[worse]} on average"
-        first, second = report.line(better), report.line(worse)
-        if first is None or second is None or first.arm is None or second.arm is None:
+    for better, worse in ((lines[first], lines[second]) for first, second in pairs):
+        text = f"{better.row.title} clearly above {worse.row.title} on average"
+        if better.arm is None or worse.arm is None:
             yield Claim(text, None, "one of them has not run")
             continue
-        difference = compare([first.arm, second.arm], metric.EXACT_MATCH).differences[0]
+        difference = compare([better.arm, worse.arm], metric.EXACT_MATCH).differences[0]
         holds = difference.low is not None and difference.low > 0
         _, mean, interval, p, *_ = difference.row()
         yield Claim(text, holds, f"{mean} {interval}, p {p if p.startswith('<') else f'= {p}'}, on the same questions")
 
 
-_CLAIMS: dict[str, Callable[[Report], Iterator[Claim]]] = {"table3": _methods, "table4": _masks}
+Rule = Callable[[Line, Line, str], tuple[bool, str]]
+"""Whether a claim about the weakest method, a baseline and a column holds, and its numbers."""
 
 
-def _claim(text: str, holds: bool, why: str, missing: list[str]) -> Claim:
-    """A claim about every method holds only if every method has run; one that fails has failed."""
+def _of_every_method(text: str, lines: Mapping[str, Line], base: Line, column: str, rule: Rule) -> Claim:
+    """A claim that fails with the weakest method has failed; it holds only if every method has run."""
+    methods = [line for line in lines.values() if line.row.trained]
+    scored = [line for line in methods if line.scores]
+    missing = [line.row.title for line in methods if not line.scores]
+    if not base.scores or not scored:
+        return Claim(text, None, "no method has run" if base.scores else f"{base.row.title} has no scores")
+    holds, why = rule(min(scored, key=lambda line: line.scores[column].mean), base, column)
     if holds and missing:
         return Claim(text, None, f"{why}; not run: {', '.join(missing)}")
     return Claim(text, holds, why)
 
 
-def _clearly_above(line: Line, base: Line, column: str) -> bool:
-    """Whether the intervals do not touch."""
-    low, high = line.scores[column].low, base.scores[column].high
-    return low is not None and high is not None and low > high
+def _above(weakest: Line, base: Line, column: str) -> tuple[bool, str]:
+    """Whether it scores more; on what the methods trained on, with intervals that do not touch."""
+    ours, theirs = weakest.scores[column], base.scores[column]
+    why = f"weakest: {weakest.row.title} {ours}; {base.row.title} {theirs}"
+    if column == OUT_OF_DOMAIN:
+        return ours.mean > theirs.mean, why
+    return ours.low is not None and theirs.high is not None and ours.low > theirs.high, why
+
+
+def _many_times(weakest: Line, base: Line, column: str) -> tuple[bool, str]:
+    ours, theirs = weakest.scores[column].mean, base.scores[column].mean
+    ratio = f"{ours / theirs:.1f} times" if theirs else f"{base.row.title} scores 0"
+    return ours >= LEAST_RATIO * theirs and ours > 0, f"{weakest.row.title} {ours:.3f}, {ratio}"

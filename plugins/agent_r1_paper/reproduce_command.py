@@ -126,7 +126,7 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
     from agent_r1_paper.runner import run_matrix
 
     with termination_interrupts():
-        sets = store.open(matrix, resume)
+        store.open(matrix, resume)
         try:
             with MatrixDisplay() as display:
                 failures = run_matrix(matrix, store, CellProcess(display.look), display)
@@ -134,18 +134,17 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
             again = [word for word in sys.argv[1:] if word != "--resume"]
             text = f"{interruption}; continue with: agent-r1 {shlex.join(again)} --resume"
             raise KeyboardInterrupt(text) from None
-    return make_report(matrix, store, failures, sets), failures
+    return make_report(matrix, store, failures), failures
 
 
 def _show_plan(matrix: Matrix, store: Store, as_json: bool) -> None:
     """Print every cell with its commands and its estimated cost; touches nothing."""
     from agent_r1_paper.cost import cell_seconds
 
-    resolved = {row.name: matrix.resolve(row) for row in matrix.asked}
     plan: list[dict[str, Any]] = []
     for cell in matrix.cells():
         commands = [shlex.join(["agent-r1", *command]) for command in matrix.commands(cell, store.runs)]
-        seconds = cell_seconds(matrix, cell, resolved[cell.row.name])
+        seconds = cell_seconds(matrix, cell)
         plan.append({"cell": cell.name, "commands": commands, "seconds": round(seconds)})
     total, about = sum(item["seconds"] for item in plan), matrix.scale.costs.about
     if as_json:
@@ -181,15 +180,15 @@ def _write(report: Report, store: Store) -> list[Path]:
 
 def _show(report: Report) -> None:
     """Print the report for people; stdout is Markdown, or a table on a terminal."""
-    from agent_r1_paper.markdown import cells, claim_lines, markdown
+    from agent_r1_paper.markdown import markdown, table
 
     if not sys.stdout.isatty():
         show(markdown(report).rstrip())
         return
-    header, *lines = cells(report)
+    header, *lines = table(report)
     print_table(header, lines)
-    for text in claim_lines(report):
-        show(text)
+    for claim in report.claims:
+        show(claim.sentence())
 
 
 def _hours(seconds: float) -> str:

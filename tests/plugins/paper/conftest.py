@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.matrix_display import MatrixDisplay
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
 
@@ -72,24 +74,6 @@ class Commands:
         return Run.open(run).write_evaluation(name, {**result.to_json(), "policy": None}, episodes=rows)
 
 
-class Silent:
-    """A watch that remembers the times left, and what it was told."""
-
-    def __init__(self) -> None:
-        self.left: list[float | None] = []
-        self.told: list[str] = []
-
-    def begin(self, cell: object, number: int, total: int, left: float | None) -> None:
-        self.left.append(left)
-
-    def skip(self, cell: object, reason: str) -> None:
-        self.told.append(reason)
-
-    def end(self, cell: object, seconds: float, failure: str | None) -> None:
-        if failure is not None:
-            self.told.append(failure)
-
-
 @pytest.fixture
 def commands() -> Commands:
     """Every cell scores 0.5 until a test says otherwise; Naive RAG can be played."""
@@ -97,9 +81,9 @@ def commands() -> Commands:
 
 
 @pytest.fixture
-def watch() -> Silent:
-    """A watch."""
-    return Silent()
+def display() -> MatrixDisplay:
+    """What would stand on stderr."""
+    return MatrixDisplay(io.StringIO(), live=False)
 
 
 @pytest.fixture

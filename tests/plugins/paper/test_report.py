@@ -21,15 +21,15 @@ Make = Callable[..., Matrix]
 GOOD, POOR = (0.9, 0.85, 0.5), (0.2, 0.1, 0.0)
 
 
-def made(matrix: Matrix, store: Store, commands: Any, watch: Any) -> Report:
+def made(matrix: Matrix, store: Store, commands: Any, display: Any) -> Report:
     """The report of a matrix that runs now."""
-    sets = store.open(matrix, resume=False)
-    return make_report(matrix, store, run_matrix(matrix, store, commands, watch), sets)
+    store.open(matrix, resume=False)
+    return make_report(matrix, store, run_matrix(matrix, store, commands, display))
 
 
-def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     commands.scores = {"naive_rag.check": (0.8,), "ppo-0": GOOD, "ppo-1": (0.7, 0.85, 0.4), "grpo-0": GOOD}
-    report = made(matrix("table3", seeds=2), store, commands, watch).to_json()
+    report = made(matrix("table3", seeds=2), store, commands, display).to_json()
     assert report["columns"] == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
     for row in report["rows"]:
         files = [store.path / cell["file"] for cell in row["cells"]]
@@ -47,15 +47,15 @@ def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, comma
     assert ppo["paper"] == {"HotpotQA": 0.4136, "2Wiki": 0.5468, "MuSiQue": 0.1552, "average": 0.3719}
 
 
-def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     methods = ("reinforce_pp", "reinforce_pp_baseline", "rloo", "ppo", "grpo")
     commands.scores = {f"{name}-0": GOOD for name in methods} | {
         "naive_rag.check": (0.8,),
         "base_tool_call": POOR,
         "naive_rag": (0.5, 0.1, 0.5),
     }
-    report = made(matrix("table3"), store, commands, watch)
-    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in report.claims()]
+    report = made(matrix("table3"), store, commands, display)
+    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in report.claims]
     assert verdicts == [
         ("every method clearly above Base Tool Call on HotpotQA", True),
         ("every method clearly above Base Tool Call on 2Wiki", True),
@@ -69,33 +69,33 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
 
 
 def test_finished_seeds_that_were_not_asked_for_are_named(
-    matrix: Make, store: Store, commands: Any, watch: Any
+    matrix: Make, store: Store, commands: Any, display: Any
 ) -> None:
-    made(matrix("table4", seeds=3, rows=("ppo",)), store, commands, watch)
-    fewer = make_report(matrix("table4", seeds=1), store, {}, ["films", "people", "companies_and_cities"])
+    made(matrix("table4", seeds=3, rows=("ppo",)), store, commands, display)
+    fewer = make_report(matrix("table4", seeds=1), store, {})
     assert "PPO: the folder also has seed 1, seed 2, not shown here" in fewer.facts
     assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
 
 
-def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     commands.scores = {cell.name: (0.0, 0.0, 0.0) for cell in matrix("table3").cells()} | {"naive_rag.check": (0.9,)}
-    report = made(matrix("table3"), store, commands, watch)
-    assert [claim.holds for claim in report.claims()] == [False] * 7
+    report = made(matrix("table3"), store, commands, display)
+    assert [claim.holds for claim in report.claims] == [False] * 7
     assert "(REINFORCE++ 0.000, Naive RAG scores 0)" in markdown(report)
     assert "- Naive RAG: exact match 0.900 [" in markdown(report), "that it can play it is told, too"
 
 
-def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
-    report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
-    assert [claim.holds for claim in report.claims()] == [False, True, None]
+    report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, display)
+    assert [claim.holds for claim in report.claims] == [False, True, None]
     assert "], p < 0.001, on the same questions)" in markdown(report)
     assert "- open: GRPO clearly above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
 
 
-def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     commands.scores = {"naive_rag.check": (0.75,), "naive_rag": GOOD, "ppo-0": POOR}
-    report = made(matrix("table3", rows=("naive_rag", "ppo")), store, commands, watch)
+    report = made(matrix("table3", rows=("naive_rag", "ppo")), store, commands, display)
     lines = {line.row.name: line for line in report.lines}
     assert (lines["naive_rag"].status, lines["naive_rag"].scores) == ("void", {})
     assert lines["naive_rag"].note.startswith("the model cannot play this baseline: exact match 0.750 [")
@@ -108,8 +108,8 @@ def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Stor
     assert f"- open: every method above Naive RAG on {on} (Naive RAG has no scores)" in text
 
 
-def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
-    text = markdown(made(matrix("table4", overrides=("evaluation.size=20",)), store, commands, watch))
+def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands: Any, display: Any) -> None:
+    text = markdown(made(matrix("table4", overrides=("evaluation.size=20",)), store, commands, display))
     assert (
         "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
     )
@@ -119,15 +119,15 @@ def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands:
     assert "- sampling: greedy True" in text
 
 
-def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, store: Store, commands: Any, display: Any) -> None:
     small = matrix("table4", rows=("ppo",))
-    made(small, store, commands, watch)
+    made(small, store, commands, display)
     file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
     file.write_text("{}")
     with pytest.raises(
         RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"
     ):
-        make_report(small, store, {}, ["a", "b", "c"])
+        make_report(small, store, {})
     file.unlink()
     with pytest.raises(RunError, match=r"the result of ppo-0, is gone; restore it; to run the cell again, delete"):
-        make_report(small, store, {}, ["a", "b", "c"])
+        make_report(small, store, {})
