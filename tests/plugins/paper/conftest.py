@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.runner import Execute, run_matrix
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
 
@@ -81,12 +82,6 @@ def commands() -> Commands:
 
 
 @pytest.fixture
-def display() -> MatrixDisplay:
-    """What would stand on stderr."""
-    return MatrixDisplay(io.StringIO(), live=False)
-
-
-@pytest.fixture
 def matrix() -> Callable[..., Matrix]:
     """`matrix("table3", seeds=2)`: a table at the scale `tiny`."""
 
@@ -100,3 +95,14 @@ def matrix() -> Callable[..., Matrix]:
 def store(tmp_path: Path) -> Store:
     """A folder that does not exist yet."""
     return Store(tmp_path / "matrix")
+
+
+@pytest.fixture
+def run(store: Store, commands: Commands) -> Callable[..., dict[str, str]]:
+    """`run(matrix, resume=True)` runs in the folder what has not run; returns why cells failed."""
+
+    def run(matrix: Matrix, resume: bool = False, store: Store = store, execute: Execute = commands) -> dict[str, str]:
+        store.open(matrix, resume)
+        return run_matrix(matrix, store, execute, MatrixDisplay(io.StringIO(), live=False))
+
+    return run
