@@ -16,6 +16,6 @@ def register_commands() -> Iterable[CommandSpec]:
         CommandSpec(
             "reproduce",
             "agent_r1_paper.reproduce_command:reproduce",
-            "Repeat a table of the paper, and print it beside the paper's own.",
+            "Repeat a table of the paper, beside the paper's own.",
         )
     ]

@@ -63,7 +63,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, their commands and costs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a table of the paper, and print it beside the paper's own.
+    """Repeat a table of the paper, beside the paper's own.
 
     \b
     agent-r1 reproduce table3                       the methods, on a laptop
