@@ -52,27 +52,6 @@ def places(incomplete: str) -> list[Offer]:
     return [*offers, *((folder, "folder") for folder in sorted(folders) if folder not in known)]
 
 
-def tables() -> list[Offer]:
-    """For `reproduce`: the paper's tables."""
-    from agent_r1_core.experiments.paper import TABLES
-
-    return [(table.name, table.title) for table in TABLES.values()]
-
-
-def scales() -> list[Offer]:
-    """For `--scale`."""
-    from agent_r1_core.experiments.paper import SCALES
-
-    return [(scale.name, scale.about) for scale in SCALES.values()]
-
-
-def rows() -> list[Offer]:
-    """For `--row`: the rows of all tables."""
-    from agent_r1_core.experiments.paper import TABLES
-
-    return sorted({(row.name, row.title) for table in TABLES.values() for row in table.rows})
-
-
 def component_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
     """For `plugins show`: the components, of one kind if `--kind` is given."""
     return _components(ctx.params.get("kind"))

@@ -20,7 +20,6 @@ from agent_r1_cli import (
     play_command,
     plugins_command,
     plugins_show,
-    reproduce_command,
     rollout_command,
     runs_command,
     train_command,
@@ -73,7 +72,6 @@ def build_app() -> typer.Typer:
     _add(app, "compare", compare_command.compare)
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
-    _add(app, "reproduce", reproduce_command.reproduce)
     _add(app, "runs", runs_command.runs)
     _add(app, "view", view_command.view)
     _add(app, "metrics", metrics_command.metrics)

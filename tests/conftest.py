@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,6 +84,31 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return
     with warm_python(tmp_path_factory.mktemp("warm")) as command:
         yield command
+
+
+@pytest.fixture
+def agent_r1(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """`agent_r1("plugins", "list")` runs a command; the result has `exit_code`, `stdout` and `stderr`."""
+    from typer.testing import CliRunner
+
+    from agent_r1_cli.main import build_app
+
+    monkeypatch.delenv("AGENT_R1_DEBUG", raising=False)
+    monkeypatch.delenv("AGENT_R1_DISABLE_PLUGINS", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def invoke(*arguments: object, **options: object) -> object:
+        return CliRunner().invoke(build_app(), [str(argument) for argument in arguments], **options)
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a random model of a few thousand parameters."""
+    from agent_r1_core.testing import tiny_model_folder
+
+    return tiny_model_folder(tmp_path_factory.mktemp("models") / "noise")
 
 
 @pytest.fixture(scope="session")

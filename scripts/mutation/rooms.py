@@ -83,7 +83,7 @@ ROOMS = (
     Room(
         "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
     ),
-    Room("experiments", ("agent_r1_core/experiments/*.py",), ("tests/core/experiments",)),
+    Room("paper", ("plugins/agent_r1_paper/*.py",), ("tests/plugins/paper",), without="end_to_end"),
     Room(
         "viewer",
         (

@@ -161,7 +161,6 @@ COMMANDS = [
     ("compare",),
     ("rollout",),
     ("play",),
-    ("reproduce",),
     ("runs",),
     ("view",),
     ("metrics",),
@@ -170,6 +169,7 @@ COMMANDS = [
     ("plugins", "list"),
     ("plugins", "show"),
     ("plugins", "doctor"),
+    ("reproduce",),
 ]
 
 
@@ -187,7 +187,11 @@ def test_help_reads_well_in_eighty_columns(
 
 def test_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
     listed = agent_r1("--help").stdout.partition("Commands:")[2].partition("\n\n")[0]
-    assert [line.split()[0] for line in listed.splitlines() if line] == [*(c[0] for c in COMMANDS[:11]), "wiki"]
+    assert [line.split()[0] for line in listed.splitlines() if line] == [
+        *(c[0] for c in COMMANDS[:10]),
+        "reproduce",
+        "wiki",
+    ]
     usage = agent_r1("train", "--help").stdout.splitlines()
     assert usage[0] == "Usage: root train [OPTIONS] [RECIPE] [KEY=VALUE]..."
     assert "  agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do" in usage

@@ -7,29 +7,29 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_r1_paper.markdown import markdown
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.report import Report, make_report
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import TABLES
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.report import EvaluationResult
-from agent_r1_core.experiments.markdown import markdown
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.paper import TABLES
-from agent_r1_core.experiments.report import Report, make_report
-from agent_r1_core.experiments.runner import run_matrix
-from agent_r1_core.experiments.store import Store
 
 Make = Callable[..., Matrix]
+Made = Callable[[Matrix], Report]
 GOOD, POOR = (0.9, 0.85, 0.5), (0.2, 0.1, 0.0)
 
 
-def made(matrix: Matrix, store: Store, commands: Any, watch: Any) -> Report:
+@pytest.fixture
+def made(store: Store, run: Callable[..., dict[str, str]]) -> Callable[[Matrix], Report]:
     """The report of a matrix that runs now."""
-    sets = store.open(matrix, resume=False)
-    return make_report(matrix, store, run_matrix(matrix, store, commands, watch), sets)
+    return lambda matrix: make_report(matrix, store, run(matrix))
 
 
-def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_every_number_is_that_of_a_result_file(matrix: Make, made: Made, commands: Any, store: Store) -> None:
     commands.scores = {"naive_rag.check": (0.8,), "ppo-0": GOOD, "ppo-1": (0.7, 0.85, 0.4), "grpo-0": GOOD}
-    report = made(matrix("table3", seeds=2), store, commands, watch).to_json()
+    report = made(matrix("table3", seeds=2)).to_json()
     assert report["columns"] == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
     for row in report["rows"]:
         files = [store.path / cell["file"] for cell in row["cells"]]
@@ -47,15 +47,15 @@ def test_every_number_is_that_of_a_result_file(matrix: Make, store: Store, comma
     assert ppo["paper"] == {"HotpotQA": 0.4136, "2Wiki": 0.5468, "MuSiQue": 0.1552, "average": 0.3719}
 
 
-def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_the_verdicts_of_table_3(matrix: Make, made: Made, commands: Any) -> None:
     methods = ("reinforce_pp", "reinforce_pp_baseline", "rloo", "ppo", "grpo")
     commands.scores = {f"{name}-0": GOOD for name in methods} | {
         "naive_rag.check": (0.8,),
         "base_tool_call": POOR,
         "naive_rag": (0.5, 0.1, 0.5),
     }
-    report = made(matrix("table3"), store, commands, watch)
-    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in report.claims()]
+    report = made(matrix("table3"))
+    verdicts = [(claim.text.partition(" (")[0], claim.holds) for claim in report.claims]
     assert verdicts == [
         ("every method clearly above Base Tool Call on HotpotQA", True),
         ("every method clearly above Base Tool Call on 2Wiki", True),
@@ -68,34 +68,32 @@ def test_the_verdicts_of_table_3(matrix: Make, store: Store, commands: Any, watc
     assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
 
 
-def test_finished_seeds_that_were_not_asked_for_are_named(
-    matrix: Make, store: Store, commands: Any, watch: Any
-) -> None:
-    made(matrix("table4", seeds=3, rows=("ppo",)), store, commands, watch)
-    fewer = make_report(matrix("table4", seeds=1), store, {}, ["films", "people", "companies_and_cities"])
+def test_finished_seeds_that_were_not_asked_for_are_named(matrix: Make, made: Made, store: Store) -> None:
+    made(matrix("table4", seeds=3, rows=("ppo",)))
+    fewer = make_report(matrix("table4", seeds=1), store, {})
     assert "PPO: the folder also has seed 1, seed 2, not shown here" in fewer.facts
     assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
 
 
-def test_methods_that_all_score_nothing_show_nothing(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_methods_that_all_score_nothing_show_nothing(matrix: Make, made: Made, commands: Any) -> None:
     commands.scores = {cell.name: (0.0, 0.0, 0.0) for cell in matrix("table3").cells()} | {"naive_rag.check": (0.9,)}
-    report = made(matrix("table3"), store, commands, watch)
-    assert [claim.holds for claim in report.claims()] == [False] * 7
+    report = made(matrix("table3"))
+    assert [claim.holds for claim in report.claims] == [False] * 7
     assert "(REINFORCE++ 0.000, Naive RAG scores 0)" in markdown(report)
     assert "- Naive RAG: exact match 0.900 [" in markdown(report), "that it can play it is told, too"
 
 
-def test_the_verdicts_of_table_4(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_the_verdicts_of_table_4(matrix: Make, made: Made, commands: Any) -> None:
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
-    report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])), store, commands, watch)
-    assert [claim.holds for claim in report.claims()] == [False, True, None]
+    report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])))
+    assert [claim.holds for claim in report.claims] == [False, True, None]
     assert "], p < 0.001, on the same questions)" in markdown(report)
     assert "- open: GRPO clearly above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
 
 
-def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, made: Made, commands: Any) -> None:
     commands.scores = {"naive_rag.check": (0.75,), "naive_rag": GOOD, "ppo-0": POOR}
-    report = made(matrix("table3", rows=("naive_rag", "ppo")), store, commands, watch)
+    report = made(matrix("table3", rows=("naive_rag", "ppo")))
     lines = {line.row.name: line for line in report.lines}
     assert (lines["naive_rag"].status, lines["naive_rag"].scores) == ("void", {})
     assert lines["naive_rag"].note.startswith("the model cannot play this baseline: exact match 0.750 [")
@@ -108,8 +106,8 @@ def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, store: Stor
     assert f"- open: every method above Naive RAG on {on} (Naive RAG has no scores)" in text
 
 
-def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
-    text = markdown(made(matrix("table4", overrides=("evaluation.size=20",)), store, commands, watch))
+def test_a_report_says_how_it_was_measured(matrix: Make, made: Made) -> None:
+    text = markdown(made(matrix("table4", overrides=("evaluation.size=20",))))
     assert (
         "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
     )
@@ -119,15 +117,15 @@ def test_a_report_says_how_it_was_measured(matrix: Make, store: Store, commands:
     assert "- sampling: greedy True" in text
 
 
-def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, store: Store, commands: Any, watch: Any) -> None:
+def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, made: Made, store: Store) -> None:
     small = matrix("table4", rows=("ppo",))
-    made(small, store, commands, watch)
+    made(small)
     file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
     file.write_text("{}")
     with pytest.raises(
         RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"
     ):
-        make_report(small, store, {}, ["a", "b", "c"])
+        make_report(small, store, {})
     file.unlink()
     with pytest.raises(RunError, match=r"the result of ppo-0, is gone; restore it; to run the cell again, delete"):
-        make_report(small, store, {}, ["a", "b", "c"])
+        make_report(small, store, {})

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
-import pytest
-
-from agent_r1_cli.cell_process import CellProcess
-from agent_r1_cli.matrix_display import MatrixDisplay
-from agent_r1_core.errors import RunError
-from agent_r1_core.experiments.matrix import Cell
-from agent_r1_core.experiments.paper import TABLES
+from agent_r1_paper.matrix import Cell
+from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.tables import TABLES
 
 PPO, GRPO = (Cell(row, 0) for row in TABLES["table3"].rows[-2:])
 
@@ -19,7 +14,7 @@ PPO, GRPO = (Cell(row, 0) for row in TABLES["table3"].rows[-2:])
 def shown(live: bool) -> str:
     stream = io.StringIO()
     with MatrixDisplay(stream, live=live) as display:
-        display.begin(PPO, 1, 2, None)
+        display.begin(PPO, 1, 2, 7300.0)
         display.look("step 3/25  reward 0.400")
         display.end(PPO, 90.4, None)
         display.begin(GRPO, 2, 2, 3700.0)
@@ -31,7 +26,7 @@ def shown(live: bool) -> str:
 
 def test_without_a_terminal_each_cell_has_two_lines() -> None:
     assert shown(live=False).splitlines() == [
-        "ppo-0 begins, 1 of 2",
+        "ppo-0 begins, 1 of 2, about 2:01:40 left in all",
         "ppo-0 finished after 1:30",
         "grpo-0 begins, 2 of 2, about 1:01:40 left in all",
         "grpo-0 failed after 5 s: the GPU is full\\x1b[2J (see grpo-0.log)",
@@ -45,10 +40,3 @@ def test_a_terminal_shows_the_cell_its_last_line_and_the_time_left() -> None:
     assert "step 4/25  reward 0.500" in text
     assert "left, grpo-0" in text
     assert "\x1b[2J" not in text.replace("\x1b[2K", "")
-
-
-def test_a_command_that_fails_says_its_last_sentence_and_the_log_keeps_all(tmp_path: Path) -> None:
-    log = tmp_path / "cell.log"
-    with pytest.raises(RunError, match=r"^there is no recipe named 'gone'; .* \(see .*cell\.log\)$"):
-        CellProcess(lambda line: None)(["train", "gone", "run.name=a b"], log)
-    assert log.read_text().startswith("$ agent-r1 train gone 'run.name=a b'\nerror: there is no recipe named 'gone'")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.runner import Execute, run_matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import SCALES, TABLES
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.sets import combine
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.paper import SCALES, TABLES
-from agent_r1_core.experiments.store import Store
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
@@ -72,34 +75,10 @@ class Commands:
         return Run.open(run).write_evaluation(name, {**result.to_json(), "policy": None}, episodes=rows)
 
 
-class Silent:
-    """A watch that remembers the times left, and what it was told."""
-
-    def __init__(self) -> None:
-        self.left: list[float | None] = []
-        self.told: list[str] = []
-
-    def begin(self, cell: object, number: int, total: int, left: float | None) -> None:
-        self.left.append(left)
-
-    def skip(self, cell: object, reason: str) -> None:
-        self.told.append(reason)
-
-    def end(self, cell: object, seconds: float, failure: str | None) -> None:
-        if failure is not None:
-            self.told.append(failure)
-
-
 @pytest.fixture
 def commands() -> Commands:
     """Every cell scores 0.5 until a test says otherwise; Naive RAG can be played."""
     return Commands({"naive_rag.check": (0.9,)})
-
-
-@pytest.fixture
-def watch() -> Silent:
-    """A watch."""
-    return Silent()
 
 
 @pytest.fixture
@@ -116,3 +95,14 @@ def matrix() -> Callable[..., Matrix]:
 def store(tmp_path: Path) -> Store:
     """A folder that does not exist yet."""
     return Store(tmp_path / "matrix")
+
+
+@pytest.fixture
+def run(store: Store, commands: Commands) -> Callable[..., dict[str, str]]:
+    """`run(matrix, resume=True)` runs in the folder what has not run; returns why cells failed."""
+
+    def run(matrix: Matrix, resume: bool = False, store: Store = store, execute: Execute = commands) -> dict[str, str]:
+        store.open(matrix, resume)
+        return run_matrix(matrix, store, execute, MatrixDisplay(io.StringIO(), live=False))
+
+    return run

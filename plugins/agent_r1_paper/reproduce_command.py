@@ -9,18 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_r1_cli.completion import rows, scales, tables
+from agent_r1_cli.completion import Offer
 from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson
+from agent_r1_paper.tables import SCALES, TABLES
 
 if TYPE_CHECKING:
-    from agent_r1_core.experiments.matrix import Matrix
-    from agent_r1_core.experiments.report import Report
-    from agent_r1_core.experiments.store import Store
+    from agent_r1_paper.matrix import Matrix
+    from agent_r1_paper.report import Report
+    from agent_r1_paper.store import Store
+
+
+def _tables() -> list[Offer]:
+    """What the Tab key offers for TABLE."""
+    return [(table.name, table.title) for table in TABLES.values()]
+
+
+def _scales() -> list[Offer]:
+    """For `--scale`."""
+    return [(scale.name, scale.about) for scale in SCALES.values()]
+
+
+def _rows() -> list[Offer]:
+    """For `--row`: the rows of all tables."""
+    return sorted({(row.name, row.title) for table in TABLES.values() for row in table.rows})
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="`table3` or `table4`.", autocompletion=tables)],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="`table3` or `table4`.", autocompletion=_tables)],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Keys to change in every recipe.", show_default=False),
@@ -31,13 +47,13 @@ def reproduce(
             "--scale",
             metavar="NAME",
             help="`tiny`: the bundled model on a CPU; `paper`: Qwen2.5-3B-Instruct on GPUs.",
-            autocompletion=scales,
+            autocompletion=_scales,
         ),
     ] = "tiny",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Trainings of each method.")] = 3,
     row: Annotated[
         list[str] | None,
-        typer.Option("--row", metavar="ROW", help="Run only this row; may be repeated.", autocompletion=rows),
+        typer.Option("--row", metavar="ROW", help="Run only this row; may be repeated.", autocompletion=_rows),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -47,7 +63,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, their commands and costs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a table of the paper, and print it beside the paper's own.
+    """Repeat a table of the paper, beside the paper's own.
 
     \b
     agent-r1 reproduce table3                       the methods, on a laptop
@@ -59,7 +75,7 @@ def reproduce(
     folder, each with its own --row, all but the first with --resume.
     """
     matrix = _matrix(table, scale, seeds, overrides or [], row or [])
-    from agent_r1_core.experiments.store import Store
+    from agent_r1_paper.store import Store
 
     store = Store(folder if folder is not None else Path("runs", matrix.scale.folder(table)))
     if dry_run:
@@ -85,8 +101,7 @@ def _matrix(table: str, scale: str, seeds: int, overrides: list[str], rows: list
         ConfigError: there is no such table, scale or row, or an argument is no override.
     """
     from agent_r1_core.errors import ConfigError
-    from agent_r1_core.experiments.matrix import Matrix
-    from agent_r1_core.experiments.paper import SCALES, TABLES
+    from agent_r1_paper.matrix import Matrix
 
     if table not in TABLES:
         raise ConfigError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
@@ -104,14 +119,14 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
     Raises:
         KeyboardInterrupt: it was interrupted; the text says how to go on.
     """
-    from agent_r1_cli.cell_process import CellProcess
-    from agent_r1_cli.matrix_display import MatrixDisplay
-    from agent_r1_core.experiments.report import make_report
-    from agent_r1_core.experiments.runner import run_matrix
     from agent_r1_core.work.running import termination_interrupts
+    from agent_r1_paper.cell_process import CellProcess
+    from agent_r1_paper.matrix_display import MatrixDisplay
+    from agent_r1_paper.report import make_report
+    from agent_r1_paper.runner import run_matrix
 
     with termination_interrupts():
-        sets = store.open(matrix, resume)
+        store.open(matrix, resume)
         try:
             with MatrixDisplay() as display:
                 failures = run_matrix(matrix, store, CellProcess(display.look), display)
@@ -119,18 +134,17 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
             again = [word for word in sys.argv[1:] if word != "--resume"]
             text = f"{interruption}; continue with: agent-r1 {shlex.join(again)} --resume"
             raise KeyboardInterrupt(text) from None
-    return make_report(matrix, store, failures, sets), failures
+    return make_report(matrix, store, failures), failures
 
 
 def _show_plan(matrix: Matrix, store: Store, as_json: bool) -> None:
     """Print every cell with its commands and its estimated cost; touches nothing."""
-    from agent_r1_core.experiments.cost import cell_seconds
+    from agent_r1_paper.cost import cell_seconds
 
-    resolved = {row.name: matrix.resolve(row) for row in matrix.asked}
     plan: list[dict[str, Any]] = []
     for cell in matrix.cells():
         commands = [shlex.join(["agent-r1", *command]) for command in matrix.commands(cell, store.runs)]
-        seconds = cell_seconds(matrix, cell, resolved[cell.row.name])
+        seconds = cell_seconds(matrix, cell)
         plan.append({"cell": cell.name, "commands": commands, "seconds": round(seconds)})
     total, about = sum(item["seconds"] for item in plan), matrix.scale.costs.about
     if as_json:
@@ -149,9 +163,9 @@ def _show_plan(matrix: Matrix, store: Store, as_json: bool) -> None:
 
 def _write(report: Report, store: Store) -> list[Path]:
     """Write the report into the folder."""
-    from agent_r1_core.experiments.markdown import markdown
-    from agent_r1_core.experiments.picture import can_draw, draw
     from agent_r1_core.runs.files import write_json, write_text
+    from agent_r1_paper.markdown import markdown
+    from agent_r1_paper.picture import can_draw, draw
 
     name = report.matrix.table.name
     files = [store.path / f"{name}.{suffix}" for suffix in ("md", "json", "png")]
@@ -166,15 +180,15 @@ def _write(report: Report, store: Store) -> list[Path]:
 
 def _show(report: Report) -> None:
     """Print the report for people; stdout is Markdown, or a table on a terminal."""
-    from agent_r1_core.experiments.markdown import cells, claim_lines, markdown
+    from agent_r1_paper.markdown import markdown, table
 
     if not sys.stdout.isatty():
         show(markdown(report).rstrip())
         return
-    header, *lines = cells(report)
+    header, *lines = table(report)
     print_table(header, lines)
-    for text in claim_lines(report):
-        show(text)
+    for claim in report.claims:
+        show(claim.sentence())
 
 
 def _hours(seconds: float) -> str:

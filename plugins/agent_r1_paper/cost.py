@@ -1,4 +1,4 @@
-"""Estimates what a cell costs, from its configuration and stated assumptions; measures nothing.
+"""Estimates what cells cost: from their configurations and stated assumptions, and from the cells that have finished.
 
     learning = episodes x tokens x parameters x FLOPs per parameter and token / FLOPs per second
     sampling = (episodes + evaluated episodes) x sampled tokens / sampled tokens per second
@@ -11,33 +11,10 @@ of a few thousand tokens it adds less than a tenth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.experiments.matrix import Cell, Matrix
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What an estimate assumes."""
-
-    about: str
-    """The machine, and where the numbers come from."""
-    parameters: float
-    tokens: float
-    """Of an episode: prompt, actions, passages."""
-    sampled: float
-    """Tokens of an episode that the policy samples."""
-    questions: int
-    """In a reported set whose recipe gives no size."""
-    flops: float
-    """Per second, in the learner."""
-    sampling: float
-    """Sampled tokens per second."""
-    start: float
-    """Seconds before a command works."""
+from agent_r1_core.config import ResolvedConfig
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import Costs
 
 
 def flops_per_token(resolved: ResolvedConfig) -> float:
@@ -65,8 +42,9 @@ def evaluated_episodes(resolved: ResolvedConfig, costs: Costs) -> int:
     return times * _questions(resolved, costs, evaluation.size)
 
 
-def cell_seconds(matrix: Matrix, cell: Cell, resolved: ResolvedConfig) -> float:
-    """Estimated seconds of a cell; `resolved` is the configuration of its row."""
+def cell_seconds(matrix: Matrix, cell: Cell) -> float:
+    """Estimated seconds of a cell."""
+    resolved = matrix.configs[cell.row.name]
     costs = matrix.scale.costs
     episodes, commands, learning = 0, 1, 0.0
     if cell.row.trained:
@@ -77,6 +55,24 @@ def cell_seconds(matrix: Matrix, cell: Cell, resolved: ResolvedConfig) -> float:
     asked = _questions(resolved, costs, size)
     sampling = (episodes + asked) * costs.sampled / costs.sampling
     return learning + sampling + commands * costs.start
+
+
+def time_left(matrix: Matrix, store: Store) -> float:
+    """Seconds that the cells which have not finished will take, one after the other.
+
+    A cell takes as long as finished cells of its row; else as finished cells that also train, or also do not; else as
+    its estimate, scaled by how far the estimates of finished cells were off.
+    """
+    records = [(cell, store.record(cell)) for cell in matrix.cells()]
+    finished = [(cell, record.seconds) for cell, record in records if record is not None]
+    expected = sum(cell_seconds(matrix, cell) for cell, _ in finished)
+    off = sum(seconds for _, seconds in finished) / expected if expected else 1.0
+    left = 0.0
+    for cell in (cell for cell, record in records if record is None):
+        alike = [seconds for other, seconds in finished if other.row == cell.row and other.check is None]
+        alike = alike or [seconds for other, seconds in finished if other.row.trained == cell.row.trained]
+        left += sum(alike) / len(alike) if alike else off * cell_seconds(matrix, cell)
+    return left
 
 
 def _questions(resolved: ResolvedConfig, costs: Costs, most: int | None) -> int:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS, OUT_OF_DOMAIN
-from agent_r1_core.experiments.report import NOT_RUN, VOID, Line, Report
+from agent_r1_paper.lines import NOT_RUN, VOID, Line
+from agent_r1_paper.report import Report
+from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    matrix = report.matrix
+    matrix, (header, *lines) = report.matrix, table(report)
     changed = f", with {' '.join(matrix.overrides)}" if matrix.overrides else ""
     parts = [
         f"# {matrix.table.title}",
         f"Scale {matrix.scale.name}: {matrix.scale.about}; {matrix.seeds} seed{'s' * (matrix.seeds > 1)}{changed}. The "
         "paper's numbers (arXiv 2511.14460) are those of Qwen2.5-3B-Instruct on its own sets, corpus and questions.",
-        table(report),
+        "\n".join(f"| {' | '.join(texts)} |" for texts in (header, ["---"] * len(header), *lines)),
         "`gap` is our average less the paper's. Brackets: 95 % intervals.",
         "## What shows, and what does not",
-        *_listed(claim_lines(report)),
+        *_listed([claim.sentence() for claim in report.claims]),
         *_remarks(report),
         *(["## How it was measured", *_listed(report.facts)] if report.facts else []),
         *_runs(report),
@@ -26,43 +27,29 @@ def markdown(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def table(report: Report) -> str:
-    """The table: for each column of the paper its number and ours."""
-    header, *lines = cells(report)
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def cells(report: Report) -> list[list[str]]:
-    """The texts of the table, the header first."""
+def table(report: Report) -> list[list[str]]:
+    """The table as texts, the header first: for each column of the paper its number and ours."""
     header = ["method"]
     for column in COLUMNS:
         where = ", out of domain" if column == OUT_OF_DOMAIN else ""
-        header += [f"{column} (paper)", f"{report.sets[column]} (ours{where})"]
+        header += [f"{column} (paper)", f"{report.matrix.sets[column]} (ours{where})"]
     header += ["average (paper)", "average (ours)", "gap", "runs"]
     return [header, *(_row(line) for line in report.lines)]
 
 
-def claim_lines(report: Report) -> list[str]:
-    """What the paper shows, with the verdict of ours."""
-    return [claim.sentence() for claim in report.claims()]
-
-
 def _row(line: Line) -> list[str]:
-    cells = [line.row.title]
+    texts = [line.row.title]
     for column in (*COLUMNS, AVERAGE):
         paper = line.row.paper.get(column)
-        cells += ["" if paper is None else f"{paper:.4f}", _ours(line, line.scores.get(column))]
+        texts += ["" if paper is None else f"{paper:.4f}", _ours(line, line.scores.get(column))]
     gap = line.gap()
-    return [*cells, "" if gap is None else f"{gap:+.3f}", str(len(line.cells))]
+    return [*texts, "" if gap is None else f"{gap:+.3f}", str(len(line.cells))]
 
 
 def _ours(line: Line, score: Estimate | None) -> str:
-    return (
-        (line.status if line.status in (VOID, NOT_RUN) else "")
-        if score is None
-        else f"{score}{f' (n = {score.count})' * (score.asked is not None)}"
-    )
+    if score is None:
+        return line.status if line.status in (VOID, NOT_RUN) else ""
+    return f"{score} (n = {score.count})" if score.asked is not None else f"{score}"
 
 
 def _remarks(report: Report) -> list[str]:

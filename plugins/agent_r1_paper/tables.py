@@ -6,9 +6,7 @@ Exact match of Qwen2.5-3B-Instruct. The first two columns are what it was traine
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-from agent_r1_core.experiments.cost import Costs
+from dataclasses import dataclass, field, replace
 
 COLUMNS = ("HotpotQA", "2Wiki", "MuSiQue")
 """Evaluation sets of the paper; the sets that a recipe reports stand for them in this order."""
@@ -25,12 +23,16 @@ class Row:
     title: str
     paper: Mapping[str, float]
     """Exact match as the paper reports it, by column."""
-    method: str = "grpo"
+    method: str
     """Whose recipe it plays; rows that train nothing take the model, the tools and the sets from it."""
     overrides: tuple[str, ...] = ()
-    trained: bool = True
     baseline: str | None = None
     """The policy of `agent-r1 eval` that plays in place of a trained one."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is a method, not a baseline."""
+        return self.baseline is None
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,6 @@ class Table:
     name: str
     title: str
     rows: tuple[Row, ...]
-
-    def row(self, name: str) -> Row | None:
-        """The row of this name."""
-        return next((row for row in self.rows if row.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,27 @@ class Check:
     """Exact match on them."""
     questions: str
     """The questions in words."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an estimate assumes."""
+
+    about: str
+    """The machine, and where the numbers come from."""
+    parameters: float
+    tokens: float
+    """Of an episode: prompt, actions, passages."""
+    sampled: float
+    """Tokens of an episode that the policy samples."""
+    questions: int
+    """In a reported set whose recipe gives no size."""
+    flops: float
+    """Per second, in the learner."""
+    sampling: float
+    """Sampled tokens per second."""
+    start: float
+    """Seconds before a command works."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +101,22 @@ class Scale:
         return f"reproduce-{self.name}" + (f"-{table}" if table in self.changes else "")
 
 
-def _scores(*numbers: float) -> dict[str, float]:
-    return dict(zip((*COLUMNS, AVERAGE), numbers, strict=True))
+def _method(name: str, title: str, *numbers: float) -> Row:
+    return Row(name, title, dict(zip((*COLUMNS, AVERAGE), numbers, strict=True)), name)
 
 
-_PPO = Row("ppo", "PPO", _scores(0.4136, 0.5468, 0.1552, 0.3719), "ppo")
-_GRPO = Row("grpo", "GRPO", _scores(0.4405, 0.5741, 0.1485, 0.3877), "grpo")
+def _baseline(name: str, title: str, *numbers: float) -> Row:
+    return replace(_method(name, title, *numbers), method="grpo", baseline=name)
+
+
+def _without(masks: Sequence[str], of: Row, name: str, what: str, average: float) -> Row:
+    overrides = tuple(f"algorithm.{mask}=false" for mask in masks)
+    title = f"{of.title}, {what} off"
+    return replace(of, name=f"{of.name}-{name}", title=title, paper={AVERAGE: average}, overrides=overrides)
+
+
+_PPO = _method("ppo", "PPO", 0.4136, 0.5468, 0.1552, 0.3719)
+_GRPO = _method("grpo", "GRPO", 0.4405, 0.5741, 0.1485, 0.3877)
 
 TABLES = {
     table.name: table
@@ -96,28 +125,11 @@ TABLES = {
             "table3",
             "Methods: exact match of baselines and of agents trained by reinforcement learning",
             (
-                Row(
-                    "base_tool_call",
-                    "Base Tool Call",
-                    _scores(0.1372, 0.0891, 0.0277, 0.0847),
-                    trained=False,
-                    baseline="base_tool_call",
-                ),
-                Row(
-                    "naive_rag",
-                    "Naive RAG",
-                    _scores(0.1916, 0.1792, 0.0277, 0.1328),
-                    trained=False,
-                    baseline="naive_rag",
-                ),
-                Row("reinforce_pp", "REINFORCE++", _scores(0.3768, 0.4796, 0.1336, 0.3300), "reinforce_pp"),
-                Row(
-                    "reinforce_pp_baseline",
-                    "REINFORCE++-baseline",
-                    _scores(0.3966, 0.5406, 0.1485, 0.3619),
-                    "reinforce_pp_baseline",
-                ),
-                Row("rloo", "RLOO", _scores(0.4089, 0.5641, 0.1419, 0.3716), "rloo"),
+                _baseline("base_tool_call", "Base Tool Call", 0.1372, 0.0891, 0.0277, 0.0847),
+                _baseline("naive_rag", "Naive RAG", 0.1916, 0.1792, 0.0277, 0.1328),
+                _method("reinforce_pp", "REINFORCE++", 0.3768, 0.4796, 0.1336, 0.3300),
+                _method("reinforce_pp_baseline", "REINFORCE++-baseline", 0.3966, 0.5406, 0.1485, 0.3619),
+                _method("rloo", "RLOO", 0.4089, 0.5641, 0.1419, 0.3716),
                 _PPO,
                 _GRPO,
             ),
@@ -127,28 +139,10 @@ TABLES = {
             "Masks: exact match with the action masks switched off",
             (
                 _PPO,
-                Row(
-                    "ppo-no_advantage_mask",
-                    "PPO, advantage mask off",
-                    {AVERAGE: 0.3136},
-                    "ppo",
-                    ("algorithm.advantage_mask=false",),
-                ),
-                Row(
-                    "ppo-no_masks",
-                    "PPO, advantage and loss mask off",
-                    {AVERAGE: 0.3022},
-                    "ppo",
-                    ("algorithm.advantage_mask=false", "algorithm.loss_mask=false"),
-                ),
+                _without(["advantage_mask"], _PPO, "no_advantage_mask", "advantage mask", 0.3136),
+                _without(["advantage_mask", "loss_mask"], _PPO, "no_masks", "advantage and loss mask", 0.3022),
                 _GRPO,
-                Row(
-                    "grpo-no_loss_mask",
-                    "GRPO, loss mask off",
-                    {AVERAGE: 0.3722},
-                    "grpo",
-                    ("algorithm.loss_mask=false",),
-                ),
+                _without(["loss_mask"], _GRPO, "no_loss_mask", "loss mask", 0.3722),
             ),
         ),
     )

@@ -13,18 +13,18 @@ from agent_r1_core.work import duration, is_terminal
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from agent_r1_core.experiments.matrix import Cell
+    from agent_r1_paper.matrix import Cell
 
 
 class MatrixDisplay:
-    """A watch (see experiments/runner.py) that shows the cells; use it as a context manager."""
+    """Is told how far a matrix is; use it as a context manager."""
 
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
         self._bar: Bar | None = None
         self._cell, self._number, self._total = "", 0, 0
-        self._left: float | None = None
+        self._left = 0.0
         self._began = 0.0
 
     def __enter__(self) -> MatrixDisplay:
@@ -40,13 +40,12 @@ class MatrixDisplay:
             self._bar.__exit__()
             self._bar = None
 
-    def begin(self, cell: Cell, number: int, total: int, left: float | None) -> None:
-        """A cell begins."""
+    def begin(self, cell: Cell, number: int, total: int, left: float) -> None:
+        """A cell begins; `left` is the time in seconds that all the cells to run will take."""
         self._cell, self._number, self._total, self._left = cell.name, number, total, left
         self._began = time.monotonic()
         if self._bar is None:
-            about = "" if left is None else f", about {duration(left)} left in all"
-            self._say(f"{cell.name} begins, {number} of {total}{about}")
+            self._say(f"{cell.name} begins, {number} of {total}, about {duration(left)} left in all")
         else:
             self.look("")
 
@@ -54,9 +53,10 @@ class MatrixDisplay:
         """The running cell said something."""
         if self._bar is None:
             return
-        left = "" if self._left is None else f"about {duration(max(0.0, self._left - self._seconds()))} left, "
+        left = max(0.0, self._left - (time.monotonic() - self._began))
         text = shown(line)
-        self._bar.show(self._number - 1, self._total, f"{left}{self._cell}", (lambda width: text,))
+        activity = f"about {duration(left)} left, {self._cell}"
+        self._bar.show(self._number - 1, self._total, activity, (lambda width: text,))
 
     def skip(self, cell: Cell, reason: str) -> None:
         """A cell is left out."""
@@ -66,9 +66,6 @@ class MatrixDisplay:
         """A cell has finished, or failed."""
         took = f"after {duration(seconds)}"
         self._say(f"{cell.name} finished {took}" if failure is None else f"{cell.name} failed {took}: {failure}")
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
 
     def _say(self, text: str) -> None:
         if self._bar is not None:

@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.experiments.matrix import Cell, Matrix, differing_key, reported_sets
-from agent_r1_core.experiments.paper import Row
 from agent_r1_core.opening import check_links, read_json
 from agent_r1_core.runs.files import clean_leftovers, naming, write_json
 from agent_r1_core.runs.lock import FileLock
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.tables import Row
 
 KIND = "agent-r1 matrix"
 _PLACES = ("run", "sources")
@@ -61,24 +61,17 @@ class Store:
         """The file for what a cell's commands say."""
         return self.path / "logs" / f"{cell.name}.log"
 
-    def open(self, matrix: Matrix, resume: bool) -> list[str]:
+    def open(self, matrix: Matrix, resume: bool) -> None:
         """Lay out the folder, or check that it holds this matrix.
-
-        Returns:
-            The evaluation sets that the recipes report, in the order of the paper's columns.
 
         Raises:
             ConfigError, PluginError: a recipe or an override is wrong, or this machine cannot run a component.
             RunError: the folder holds something else, or a recipe has changed since the matrix began; or it exists and
                 `resume` is False.
         """
-        resolved = {row.name: matrix.resolve(row) for row in matrix.asked}
-        for one in resolved.values():
-            one.check_available()
-        sets = {tuple(reported_sets(one)) for one in resolved.values()}
-        if len(sets) > 1:
-            raise ConfigError(f"the recipes of {matrix.table.name} report different sets ({sets}); give all the same")
-        configs = {name: _essence(one.dump()) for name, one in resolved.items()}
+        for config in matrix.configs.values():
+            config.check_available()
+        configs = {name: _essence(config.dump()) for name, config in matrix.configs.items()}
         known: dict[str, Any] = {}
         if self._marker.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
             known = self._check(matrix, configs, resume)
@@ -90,7 +83,6 @@ class Store:
             clean_leftovers(self.path / "cells")
         content = {"scale": matrix.scale.name, "overrides": list(matrix.overrides), "rows": {**known, **configs}}
         write_json(self._marker, {"kind": KIND, "schema": 1, **content})
-        return list(sets.pop())
 
     def record(self, cell: Cell) -> Record | None:
         """The record of a cell; None: it has not finished.
@@ -175,7 +167,7 @@ class Store:
                 raise RunError(f"{self.path} holds a matrix with {key} {found.get(key)}, not {value}; {elsewhere}")
         known: dict[str, Any] = found.get("rows", {})
         for name, config in configs.items():
-            change = differing_key(known[name], config) if name in known else None
+            change = _difference(known[name], config) if name in known else None
             if change is not None:
                 recipe = next(matrix.recipe(row) for row in matrix.table.rows if row.name == name)
                 raise RunError(
@@ -183,6 +175,15 @@ class Store:
                     f"not be compared; put it back, or {elsewhere}"
                 )
         return known
+
+
+def _difference(old: Any, new: Any, key: str = "") -> str | None:
+    """The first key in which two configurations differ, with both values; None: they are equal."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = ((name, old.get(name), new.get(name)) for name in (old | new))
+        found = (_difference(was, is_, f"{key}.{name}" if key else name) for name, was, is_ in pairs)
+        return next((text for text in found if text is not None), None)
+    return None if old == new else f"{key} was {old} and is {new}"
 
 
 def _essence(config: Mapping[str, Any]) -> dict[str, Any]:

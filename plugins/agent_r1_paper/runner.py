@@ -11,34 +11,21 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from agent_r1_core.errors import AgentR1Error, RunError
-from agent_r1_core.experiments.matrix import Cell, Matrix
-from agent_r1_core.experiments.store import Store
-from agent_r1_core.experiments.time_left import TimeLeft
 from agent_r1_core.runs.files import remove_folder
 from agent_r1_core.runs.run import Run
+from agent_r1_paper.cost import time_left
+from agent_r1_paper.matrix import Cell, Matrix
+from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.store import Store
 
 Execute = Callable[[Sequence[str], Path], str]
 """Runs a command of agent-r1, adding what it says on stderr to a file; returns what it says on stdout. Raises RunError
 with the command's last sentence if it fails."""
 
 
-class Watch(Protocol):
-    """Is told how far a matrix is."""
-
-    def begin(self, cell: Cell, number: int, total: int, left: float | None) -> None:
-        """A cell begins; `left` is the time in seconds that all the cells to run will take, where it is known."""
-
-    def skip(self, cell: Cell, reason: str) -> None:
-        """A cell is left out."""
-
-    def end(self, cell: Cell, seconds: float, failure: str | None) -> None:
-        """A cell has finished, or failed."""
-
-
-def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> dict[str, str]:
+def run_matrix(matrix: Matrix, store: Store, execute: Execute, display: MatrixDisplay) -> dict[str, str]:
     """Run what has not run yet.
 
     Returns:
@@ -47,32 +34,31 @@ def run_matrix(matrix: Matrix, store: Store, execute: Execute, watch: Watch) -> 
     Raises:
         KeyboardInterrupt: the work was interrupted; the text says how far it is.
     """
-    cells, left = matrix.cells(), TimeLeft(matrix, store)
-    failures: dict[str, str] = {}
+    cells, failures = matrix.cells(), dict[str, str]()
     for index, cell in enumerate(cells):
         if store.record(cell) is not None:
             continue
         with store.claimed(cell) as ours:
             if not ours:
                 failures[cell.name] = "another process runs it"
-                watch.skip(cell, failures[cell.name])
+                display.skip(cell, failures[cell.name])
                 continue
             if store.record(cell) is not None:
                 continue
-            watch.begin(cell, index + 1, len(cells), left.seconds())
+            display.begin(cell, index + 1, len(cells), time_left(matrix, store))
             started, failure = time.monotonic(), None
             try:
-                _play(matrix, cell, store, execute, started)
+                _run_cell(matrix, cell, store, execute, started)
             except AgentR1Error as error:
                 failures[cell.name] = failure = str(error)
             except KeyboardInterrupt:
                 done = sum(store.record(other) is not None for other in cells)
                 raise KeyboardInterrupt(f"stopped in {cell.name}, with {done} of {len(cells)} cells finished") from None
-            watch.end(cell, time.monotonic() - started, failure)
+            display.end(cell, time.monotonic() - started, failure)
     return failures
 
 
-def _play(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: float) -> None:
+def _run_cell(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: float) -> None:
     """Train, unless the run is complete; score; record.
 
     Raises:
@@ -81,7 +67,7 @@ def _play(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: f
     run, log = store.runs / cell.name, store.log(cell)
     if cell.row.trained:
         if not (Run.is_run(run) and Run.open(run).model.is_dir()):
-            execute(_beginning_or_going_on(matrix, cell, store.runs), log)
+            execute(_training(matrix, cell, store.runs), log)
     elif Run.is_run(run):
         remove_folder(run)  # a killed evaluation left it
     command = matrix.evaluation(cell, store.runs)
@@ -93,7 +79,7 @@ def _play(matrix: Matrix, cell: Cell, store: Store, execute: Execute, started: f
     store.finish(cell, matrix.commands(cell, store.runs), file, time.monotonic() - started)
 
 
-def _beginning_or_going_on(matrix: Matrix, cell: Cell, home: Path) -> list[str]:
+def _training(matrix: Matrix, cell: Cell, home: Path) -> list[str]:
     run = home / cell.name
     if not run.exists():
         return matrix.training(cell, home)

@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_paper.reproduce_command import reproduce
+from typer.testing import CliRunner
 
+from agent_r1_cli.main import build_app
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import CommandContract
 
 Invoke = Callable[..., Any]
 
 PATIENCE = 180.0
 """Seconds after which a process that does not do its part is given up."""
+
+
+class TestReproduce(CommandContract):
+    component = reproduce
 
 
 @pytest.fixture
@@ -72,6 +80,7 @@ def test_a_matrix_that_is_killed_and_interrupted_ends_as_an_undisturbed_one(
     answer, narration = whole.communicate(timeout=PATIENCE)
     assert whole.returncode == 0, narration
     assert answer == Path("whole/table3.md").read_text()
+    assert Path("whole/table3.png").read_bytes().startswith(b"\x89PNG")
 
     killed = start(warm, *asked, "--dir", "broken")
     wait_for_steps(Path("broken/runs/ppo-0"), 2, killed)
@@ -115,6 +124,7 @@ def test_a_cell_that_fails_is_reported_with_its_sentence_and_its_log(agent_r1: I
     assert failed.endswith("give the folder that holds config.json (see m/logs/ppo-0.log)")
     assert rest[-1] == "1 of 1 cells have not run; repeat the command with --resume"
     assert re.search(r"- PPO: not run\. ppo-0: model '\S+/gone' is neither a Hugging Face folder", done.stdout)
+    assert Path("m/logs/ppo-0.log").read_text().startswith("$ agent-r1 train paper/miniwiki-ppo ")
     assert json.loads(Path("m/table4.json").read_text())["rows"][0]["status"] == "not run"
 
 
@@ -144,6 +154,7 @@ def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1:
         (["table3", "--row", "dpo"], "table3 has no row 'dpo'; its rows are base_tool_call, naive_rag"),
         (["table3", "stray"], "argument 'stray' is not an override; write KEY=VALUE"),
         (["table3", "seed=1"], "override 'seed=1': the matrix decides seed; use --seeds"),
+        (["table3", "run.dir=here"], "the matrix decides run.dir; use --dir"),
         (["table3", "training.stps=1"], "did you mean training.steps?"),
     ],
 )
@@ -156,3 +167,17 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
     assert sentence in done.stderr
     assert done.stderr.count("error: ") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("reproduce tab", ["table3", "table4"]),
+        ("reproduce table3 --scale p", ["paper"]),
+        ("reproduce table3 --row grpo", ["grpo", "grpo-no_loss_mask"]),
+    ],
+)
+def test_the_tab_key_completes_tables_scales_and_rows(line: str, offered: list[str]) -> None:
+    words = f"agent-r1 {line}"
+    keys = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert CliRunner().invoke(build_app(), [], prog_name="agent-r1", env=keys).stdout.split() == offered

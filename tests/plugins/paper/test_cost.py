@@ -1,4 +1,4 @@
-"""How long a matrix will still take: by what has finished, and by estimates before."""
+"""What cells cost, and how long a matrix will still take: by what has finished, and by estimates before."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from agent_r1_core.experiments.cost import cell_seconds
-from agent_r1_core.experiments.matrix import Matrix
-from agent_r1_core.experiments.store import Store
-from agent_r1_core.experiments.time_left import TimeLeft
-
-Make = Callable[..., Matrix]
+from agent_r1_paper.cost import cell_seconds, flops_per_token, time_left, trained_episodes
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import SCALES, TABLES
 
 
 @pytest.fixture
-def small(matrix: Make, store: Store) -> Matrix:
+def small(matrix: Callable[..., Matrix], store: Store) -> Matrix:
     small = matrix("table3", seeds=2, rows=("naive_rag", "ppo", "grpo"))
     store.open(small, resume=False)
     return small
@@ -31,28 +28,26 @@ def finish(matrix: Matrix, store: Store, commands: Any, name: str, seconds: floa
     store.finish(cell, [], Path(json.loads(made[-1])["file"]), seconds)
 
 
-def test_at_first_it_is_the_sum_of_the_estimates(small: Matrix, store: Store) -> None:
-    expected = sum(cell_seconds(small, cell, small.resolve(cell.row)) for cell in small.cells())
-    assert TimeLeft(small, store).seconds() == pytest.approx(expected)
-
-
 def test_estimates_are_corrected_by_the_speed_of_this_machine(small: Matrix, store: Store, commands: Any) -> None:
-    by_name = {cell.name: cell_seconds(small, cell, small.resolve(cell.row)) for cell in small.cells()}
+    by_name = {cell.name: cell_seconds(small, cell) for cell in small.cells()}
+    assert time_left(small, store) == pytest.approx(sum(by_name.values()))
     finish(small, store, commands, "naive_rag.check", 3 * by_name["naive_rag.check"])
     trained = sum(by_name[name] for name in ("ppo-0", "grpo-0", "ppo-1", "grpo-1"))
     expected = 3 * (by_name["naive_rag.check"] + trained)
-    assert TimeLeft(small, store).seconds() == pytest.approx(expected), "the whole of naive_rag is as long as its check"
+    assert time_left(small, store) == pytest.approx(expected), "the whole of naive_rag is as long as its check"
 
 
 def test_cells_of_the_same_row_tell_most(small: Matrix, store: Store, commands: Any) -> None:
-    left = TimeLeft(small, store)
     for name, seconds in (("naive_rag.check", 1.0), ("naive_rag", 2.0), ("ppo-0", 100.0)):
         finish(small, store, commands, name, seconds)
-    assert left.seconds() == 300.0, "ppo once more, and grpo as long as ppo"
+    assert time_left(small, store) == 300.0, "ppo once more, and grpo as long as ppo"
     finish(small, store, commands, "grpo-0", 40.0)
-    assert left.seconds() == 140.0
+    assert time_left(small, store) == 140.0
 
 
-def test_a_recipe_that_cannot_be_resolved_leaves_it_open(small: Matrix, store: Store) -> None:
-    broken = Matrix(small.table, small.scale, small.seeds, ("training.stepz=3",), small.rows)
-    assert TimeLeft(broken, store).seconds() is None
+def test_the_real_methods_cost_what_the_docs_say() -> None:
+    configs = Matrix(TABLES["table3"], SCALES["paper"]).configs
+    counted = {name: (flops_per_token(config), trained_episodes(config)) for name, config in configs.items()}
+    like_grpo = ("grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline")
+    assert [counted[name] for name in like_grpo] == [(12, 256_000)] * 4
+    assert counted["ppo"] == (22, 51_200)

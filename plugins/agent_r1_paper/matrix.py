@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from agent_r1_core.config import ResolvedConfig
 from agent_r1_core.config.checks import only_of_training
 from agent_r1_core.config.overrides import parse_override, text_override
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.experiments.paper import COLUMNS, Check, Row, Scale, Table
+from agent_r1_core.training.api import resolve
+from agent_r1_paper.tables import COLUMNS, Check, Row, Scale, Table
 
 _OWN = {"run.dir": "--dir", "run.name": "--dir", "seed": "--seeds"}
 """Keys that the matrix sets itself, and the option that decides them."""
@@ -52,10 +53,10 @@ class Matrix:
             key = _key(text)
             if key in _OWN:
                 raise ConfigError(f"override '{text}': the matrix decides {key}; use {_OWN[key]}")
+        known = [row.name for row in self.table.rows]
         for name in self.rows:
-            if self.table.row(name) is None:
-                known = ", ".join(row.name for row in self.table.rows)
-                raise ConfigError(f"{self.table.name} has no row {name!r}; its rows are {known}")
+            if name not in known:
+                raise ConfigError(f"{self.table.name} has no row {name!r}; its rows are {', '.join(known)}")
 
     @property
     def keys(self) -> set[str]:
@@ -69,7 +70,13 @@ class Matrix:
 
     def cells(self) -> list[Cell]:
         """The cells in the order in which they run: what trains nothing, then seed by seed."""
-        rows = self.asked
+        return self._cells(self.asked)
+
+    def all_cells(self) -> list[Cell]:
+        """The cells of all rows of the table."""
+        return self._cells(self.table.rows)
+
+    def _cells(self, rows: Sequence[Row]) -> list[Cell]:
         fixed = [row for row in rows if not row.trained]
         checks = [Cell(row, check=self.scale.checks[row.name]) for row in fixed if row.name in self.scale.checks]
         trained = [Cell(row, seed) for seed in range(self.seeds) for row in rows if row.trained]
@@ -79,23 +86,31 @@ class Matrix:
         """The name of a row's recipe."""
         return self.scale.recipe.format(method=row.method)
 
-    def resolve(self, row: Row) -> ResolvedConfig:
-        """A row's configuration.
+    @cached_property
+    def configs(self) -> dict[str, ResolvedConfig]:
+        """The configuration of each row that is to run.
 
         Raises:
-            ConfigError, PluginError: the recipe or an override is wrong, or the recipe does not report as many sets as
-                the table has columns.
+            ConfigError, PluginError: a recipe or an override is wrong, or a recipe does not report the same sets as the
+                others, one for each column of the table.
         """
-        from agent_r1_core.training.api import resolve
+        configs = {row.name: resolve(self.recipe(row), self._texts(row), training=row.trained) for row in self.asked}
+        sets = [_reported(config) for config in configs.values()]
+        for row, own in zip(self.asked, sets, strict=True):
+            if len(own) != len(COLUMNS):
+                raise ConfigError(
+                    f"{self.recipe(row)} reports {len(own)} evaluation sets, but {self.table.name} has a column for "
+                    f"each of {', '.join(COLUMNS)}; name {len(COLUMNS)} in tasks.eval, besides that of "
+                    "evaluation.choose_on"
+                )
+            if own != sets[0]:
+                raise ConfigError(f"recipes of {self.table.name} report {sets[0]} and {own}; give all the same sets")
+        return configs
 
-        resolved = resolve(self.recipe(row), self._texts(row), training=row.trained)
-        sets = reported_sets(resolved)
-        if len(sets) != len(COLUMNS):
-            raise ConfigError(
-                f"{self.recipe(row)} reports {len(sets)} evaluation sets, but {self.table.name} has a column for each "
-                f"of {', '.join(COLUMNS)}; name {len(COLUMNS)} in tasks.eval, besides that of evaluation.choose_on"
-            )
-        return resolved
+    @property
+    def sets(self) -> dict[str, str]:
+        """Our evaluation set by column of the paper."""
+        return dict(zip(COLUMNS, _reported(next(iter(self.configs.values()))), strict=True))
 
     def training(self, cell: Cell, home: Path) -> list[str]:
         """The command that trains a cell's run in the folder `home`."""
@@ -126,18 +141,9 @@ class Matrix:
         return [*check.overrides, *kept]
 
 
-def reported_sets(resolved: ResolvedConfig) -> list[str]:
+def _reported(resolved: ResolvedConfig) -> list[str]:
     """The evaluation sets that a table shows: all but the one that chooses checkpoints."""
     return [name for name in resolved.config.tasks.eval_sets if name != resolved.config.evaluation.choose_on]
-
-
-def differing_key(old: Any, new: Any, key: str = "") -> str | None:
-    """The first key in which two configurations differ, with both values; None: they are equal."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        pairs = ((name, old.get(name), new.get(name)) for name in (old | new))
-        found = (differing_key(was, is_, f"{key}.{name}" if key else name) for name, was, is_ in pairs)
-        return next((text for text in found if text is not None), None)
-    return None if old == new else f"{key} was {old} and is {new}"
 
 
 def _key(override: str) -> str:

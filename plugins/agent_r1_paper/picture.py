@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from agent_r1_core.experiments.paper import AVERAGE, COLUMNS
-from agent_r1_core.experiments.report import Report
 from agent_r1_core.runs.files import write_file
+from agent_r1_paper.report import Report
+from agent_r1_paper.tables import AVERAGE, COLUMNS
 
 _OURS, _PAPER = "#2a6f97", "#b8b8b8"
 
@@ -24,7 +24,7 @@ def draw(report: Report, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    lines = list(reversed(report.lines))
+    lines, sets = list(reversed(report.lines)), report.matrix.sets
     panels = [*COLUMNS, AVERAGE]
     figure, axes = pyplot.subplots(1, len(panels), sharey=True, figsize=(3 * len(panels), 0.5 * len(lines) + 1.4))
     for axis, column in zip(axes, panels, strict=True):
@@ -38,7 +38,7 @@ def draw(report: Report, path: Path) -> None:
             low, high = (ours.mean if limit is None else limit for limit in (ours.low, ours.high))
             error = [[max(0.0, ours.mean - low)], [max(0.0, high - ours.mean)]]
             axis.barh(height - 0.2, ours.mean, 0.38, color=_OURS, xerr=error, error_kw={"lw": 1})
-        axis.set_title(f"{column}\nours: {report.sets[column]}" if column in report.sets else column, fontsize=9)
+        axis.set_title(f"{column}\nours: {sets[column]}" if column in sets else column, fontsize=9)
         axis.set_xlim(0, 1)
     axes[0].set_yticks(range(len(lines)), [line.row.title for line in lines], fontsize=8)
     bars = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in (_PAPER, _OURS)]
