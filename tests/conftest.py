@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,23 @@ def _nothing_trusted_yet(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture
+def agent_r1(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """`agent_r1("plugins", "list")` runs a command here; the result has `exit_code`, `stdout` and `stderr`."""
+    from typer.testing import CliRunner
+
+    from agent_r1_cli.main import build_app
+
+    monkeypatch.delenv("AGENT_R1_DEBUG", raising=False)
+    monkeypatch.delenv("AGENT_R1_DISABLE_PLUGINS", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def invoke(*arguments: object, **options: object) -> object:
+        return CliRunner().invoke(build_app(), [str(argument) for argument in arguments], **options)
+
+    return invoke
 
 
 @pytest.fixture(scope="session")
