@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from agent_r1_core.contracts.json_text import to_json
 from agent_r1_core.errors import AgentR1Error, RunError, describe_error
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.trajectory import Trajectory
+from agent_r1_viewer.addresses import found
 from agent_r1_viewer.episode_answer import episode_answer, task_answer, text_part, tokens_answer
 from agent_r1_viewer.opened_runs import OpenedRun, OpenedRuns
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
@@ -52,13 +52,13 @@ Answer = dict[str, Any] | Text | Lines
 class Answers:
     """Answers about the runs in some folders; used by several threads."""
 
-    def __init__(self, found: FoundRuns, remarks: Remarks | None = None) -> None:
+    def __init__(self, runs: FoundRuns, remarks: Remarks | None = None) -> None:
         """Answer about runs.
 
         Args:
             remarks: what the reader keeps beside them; None: nothing is known of it, nor kept.
         """
-        self.runs = OpenedRuns(found)
+        self.runs = OpenedRuns(runs)
         self._remarks = remarks
 
     def answer(self, parts: Sequence[str], query: Query) -> Answer:
@@ -89,36 +89,28 @@ class Answers:
         raise NotFound("nothing is kept at this address")
 
     def _answer(self, parts: list[str], query: Query) -> Answer:
-        match parts:
-            case ["runs"]:
-                return self._list()
-            case ["runs", name]:
-                run = self._run(name)
+        address, values = found(parts) or (None, {})
+        if address is None or address.answer is None:
+            raise NotFound("there is no such answer; begin at api/runs")
+        if "run" not in values:
+            return self._list()
+        run = self._run(values["run"])
+        match address.answer:
+            case "run":
                 answer = run_answer(run)
                 return answer | {"summary": self._remarked(run, answer["summary"])}
-            case ["runs", name, *rest]:
-                return self._part(self._run(name), rest, query)
-        raise NotFound("there is no such answer; begin at api/runs")
-
-    def _part(self, run: OpenedRun, parts: list[str], query: Query) -> Answer:
-        match parts:
-            case ["metrics"]:
+            case "metrics":
                 return self.runs.metrics(run, _number(query, "after"), query.get("edition"))
-            case ["search"]:
+            case "search":
                 return Lines(_by_step(search_lines(run, query)))
-            case ["evaluations"]:
+            case "evaluations":
                 return _matrix(run, query.get("score"))
-            case ["evaluations", name, "episodes", *rest]:
-                where = {"evaluation": name, "set": query.get("set", "")}
-                return self._episode(run, run.evaluation_file(name, where["set"]), rest, query, where)
-            case ["steps", step]:
-                return _step(run, _step_of(run, step))
-            case ["steps", step, "groups", group]:
-                return _group(run, _step_of(run, step), group)
-            case ["steps", step, "episodes", *rest]:
-                number = _step_of(run, step)
-                return self._episode(run, run.step_file(number), rest, query, {"step": number, "set": ""})
-        raise NotFound(f"there is no such answer about run {run.id}; begin at api/runs")
+            case "step":
+                return _step(run, _step_of(run, values["step"]))
+            case "group":
+                return _group(run, _step_of(run, values["step"]), values["group"])
+            case _:
+                return self._episode(run, address.answer, values, query)
 
     def _list(self) -> Answer:
         runs = [self._remarked(run, summary_answer(run)) for run in self.runs.all()]
@@ -133,23 +125,27 @@ class Answers:
         except RunError as error:
             raise NotFound(str(error)) from error
 
-    def _episode(self, run: OpenedRun, path: Path, parts: list[str], query: Query, where: Mapping[str, Any]) -> Answer:
-        row = _whole(parts[0]) if parts else None
+    def _episode(self, run: OpenedRun, wanted: str, values: Mapping[str, str], query: Query) -> Answer:
+        where: dict[str, Any]
+        if "step" in values:
+            where = {"step": _step_of(run, values["step"]), "set": ""}
+            path = run.step_file(where["step"])
+        else:
+            where = {"evaluation": values["evaluation"], "set": query.get("set", ""), "group": None}
+            path = run.evaluation_file(where["evaluation"], where["set"])
+        row = _whole(values["row"])
         if row is None or row < 0:
             raise NotFound("an episode has a number; choose one from its step")
         episode = read_episode(path, row)
-        match parts[1:]:
-            case []:
-                answer = episode_answer(episode, self.runs.texts(run))
-                alone = {} if "step" in where else {"group": None}
-                return {"run": run.id, **where, **answer, **alone}
-            case ["tokens"]:
+        match wanted:
+            case "tokens":
                 start = _number(query, "from") or 0
                 texts = self.runs.texts(run)
                 return {"from": start, "tokens": tokens_answer(episode, _number(query, "segment") or 0, start, texts)}
-            case ["text"]:
+            case "text":
                 return Text(text_part(episode.trajectory, query.get("part", "")))
-        raise NotFound("there is no such answer about an episode; it has tokens and text")
+            case _:
+                return {"run": run.id, **episode_answer(episode, self.runs.texts(run)), **where}
 
 
 def _by_step(lines: Iterator[dict[str, Any]]) -> Generator[str]:

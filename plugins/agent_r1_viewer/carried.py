@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 from agent_r1_core.contracts.json_text import to_json
 from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_viewer.addresses import found, parts_of
 from agent_r1_viewer.answers import Answers
 
 MOST = 250_000_000
@@ -19,6 +20,7 @@ MOST = 250_000_000
 MOST_EVALUATED = 100
 """Episodes of the first evaluation, and of the last."""
 _NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}}
+_NO_QUERY: Mapping[str, str] = {}
 _UNRESERVED = "-_.!~*'()"
 """What `encodeURIComponent` leaves as it is, beside letters and digits."""
 
@@ -43,9 +45,9 @@ class Carried:
         Raises:
             RunError: it is more than a page can hold, or the run is not there.
         """
-        about = self._ask("runs", name)
+        about = self._ask("run", run=name)
         kept = [step for step in steps if step in about["episode_steps"]]
-        self._put(["runs", name], {}, _without_places(about) | {"episode_steps": kept})
+        self._put("run", _without_places(about) | {"episode_steps": kept}, run=name)
         self._curves(name)
         self._evaluations(name)
         for place, step in enumerate(kept):
@@ -53,21 +55,21 @@ class Carried:
                 "previous": kept[place - 1] if place else None,
                 "next": next(iter(kept[place + 1 :]), None),
             }
-            groups = self._whole("runs", name, "steps", step)
+            groups = self._whole("step", run=name, step=step)
             if groups is None:
                 continue
-            self._put(["runs", name, "steps", step], {}, groups | beside)
+            self._put("step", groups | beside, run=name, step=step)
             rows = [row["row"] for row in groups["dropped"]]
             for group in groups["groups"]:
-                self._add_whole("runs", name, "steps", step, "groups", group["group"])
+                self._add_whole("group", run=name, step=step, group=group["group"])
                 rows += [*group["rows"], *([] if group["baseline"] is None else [group["baseline"]])]
-            self.episodes += sum(self._add_whole("runs", name, "steps", step, "episodes", row) for row in rows)
+            self.episodes += sum(self._add_whole("episode", run=name, step=step, row=row) for row in rows)
 
     def runs(self, names: Sequence[str]) -> None:
         """The list of runs."""
         listed = self._ask("runs")
         kept = [{**run, "path": run["name"]} for run in listed["runs"] if run["id"] in names]
-        self._put(["runs"], {}, {**listed, "runs": kept, "folders": []})
+        self._put("runs", {**listed, "runs": kept, "folders": []})
 
     def needed(self, address: str) -> None:
         """What the page at an address shows that a notebook may have: of charts, or of an episode.
@@ -77,19 +79,16 @@ class Carried:
         """
         path, _, search = address.removeprefix("#").strip("/").partition("?")
         query = dict(parse_qsl(search))
-        match [unquote(part) for part in path.split("/") if part]:
-            case ["plot"]:
-                for name in query.get("runs", "").split(","):
-                    self._plot(unquote(name), query.get("metrics", "").split(","))
-            case ["runs", name, "evaluations", evaluation, "episodes", row]:
-                self._add("runs", name, "evaluations", evaluation, "episodes", row, set=query.get("set", ""))
-            case ["runs", name, "steps", step, "episodes", row]:
-                self._add("runs", name, "steps", step)
-                self._add("runs", name, "steps", step, "episodes", row)
-            case _:
-                raise RunError(
-                    f"{address} is no page that can be carried; give one such as #/runs/NAME/steps/1/episodes/0"
-                )
+        shown, values = found([unquote(part) for part in path.split("/") if part]) or (None, {})
+        if shown is None or not shown.carries:
+            raise RunError(f"{address} is no page that can be carried; give one such as #/runs/NAME/steps/1/episodes/0")
+        if shown.page == "plot":
+            for name in query.get("runs", "").split(","):
+                self._plot(unquote(name), query.get("metrics", "").split(","))
+            return
+        asked = {"set": query.get("set", "")} if "evaluation" in values else {}
+        for answer in shown.carries:
+            self._put(answer, self._ask(answer, asked, **values), asked, **values)
 
     def packed(self) -> bytes:
         """The answers as gzipped JSON, an object by address; nothing can be added afterwards."""
@@ -98,63 +97,62 @@ class Carried:
         return self._buffer.getvalue()
 
     def _curves(self, name: str) -> None:
-        if not self._add_whole("runs", name, "metrics"):  # the run's page names it among its problems
-            self._put(["runs", name, "metrics"], {}, {"steps": [], "values": {}})
+        if not self._add_whole("metrics", run=name):  # the run's page names it among its problems
+            self._put("metrics", {"steps": [], "values": {}}, run=name)
 
     def _plot(self, name: str, metrics: Sequence[str]) -> None:
         """A run with these metrics alone."""
-        self._put(["runs", name], {}, _without_places(self._ask("runs", name)) | dict(_NO_PART_OF_A_PLOT))
-        found = self._ask("runs", name, "metrics")
-        values = {metric: column for metric, column in found["values"].items() if metric in metrics}
-        self._put(["runs", name, "metrics"], {}, found | {"values": values})
+        self._put("run", _without_places(self._ask("run", run=name)) | dict(_NO_PART_OF_A_PLOT), run=name)
+        curves = self._ask("metrics", run=name)
+        values = {metric: column for metric, column in curves["values"].items() if metric in metrics}
+        self._put("metrics", curves | {"values": values}, run=name)
 
     def _evaluations(self, name: str) -> None:
         """The matrix by every score; its cells lead to the episodes of the first evaluation and of the last."""
-        matrix = self._whole("runs", name, "evaluations")
+        matrix = self._whole("evaluations", run=name)
         if matrix is None:
             return
         rows = [[None] * len(matrix["evaluations"]) for _ in matrix["questions"]]
         for place in sorted({0, len(matrix["evaluations"]) - 1} if matrix["evaluations"] else ()):
             evaluation = matrix["evaluations"][place]["name"]
-            kept = [line for line, found in enumerate(matrix["rows"]) if found[place] is not None]
+            kept = [line for line, cells in enumerate(matrix["rows"]) if cells[place] is not None]
             for line in kept[:MOST_EVALUATED]:
-                row, group = matrix["rows"][line][place], matrix["questions"][line]["set"]
-                if self._add_whole("runs", name, "evaluations", evaluation, "episodes", row, set=group):
+                row, asked = matrix["rows"][line][place], {"set": matrix["questions"][line]["set"]}
+                if self._add_whole("episode", asked, run=name, evaluation=evaluation, row=row):
                     rows[line][place] = row
                     self.evaluated += 1
-        self._put(["runs", name, "evaluations"], {}, matrix | {"rows": rows})
+        self._put("evaluations", matrix | {"rows": rows}, run=name)
         for score in matrix["scores"]:
-            scored = self._whole("runs", name, "evaluations", score=score)
+            scored = self._whole("evaluations", {"score": score}, run=name)
             if scored is not None:
-                self._put(["runs", name, "evaluations"], {"score": score}, scored | {"rows": rows})
+                self._put("evaluations", scored | {"rows": rows}, {"score": score}, run=name)
 
-    def _add(self, *parts: object, **query: str) -> None:
-        self._put(parts, query, self._ask(*parts, **query))
-
-    def _add_whole(self, *parts: object, **query: str) -> bool:
+    def _add_whole(self, answer: str, query: Mapping[str, str] = _NO_QUERY, **values: object) -> bool:
         """Add an answer unless it is damaged, and return whether it was added."""
-        answer = self._whole(*parts, **query)
-        if answer is not None:
-            self._put(parts, query, answer)
-        return answer is not None
+        whole = self._whole(answer, query, **values)
+        if whole is not None:
+            self._put(answer, whole, query, **values)
+        return whole is not None
 
-    def _whole(self, *parts: object, **query: str) -> dict[str, Any] | None:
+    def _whole(self, answer: str, query: Mapping[str, str] = _NO_QUERY, **values: object) -> dict[str, Any] | None:
         """An answer; None of what is damaged, whose page says that it is not carried."""
         try:
-            return self._ask(*parts, **query)
+            return self._ask(answer, query, **values)
         except AgentR1Error:
             return None
 
-    def _ask(self, *parts: object, **query: str) -> dict[str, Any]:
-        answer = self._answers.answer([str(part) for part in parts], query)
-        assert isinstance(answer, dict)
-        return answer
+    def _ask(self, answer: str, query: Mapping[str, str] = _NO_QUERY, **values: object) -> dict[str, Any]:
+        told = self._answers.answer(parts_of(answer, values), query)
+        assert isinstance(told, dict)
+        return told
 
-    def _put(self, parts: Sequence[object], query: Mapping[str, str], answer: Mapping[str, Any]) -> None:
-        place = address(parts, query)
+    def _put(
+        self, answer: str, told: Mapping[str, Any], query: Mapping[str, str] = _NO_QUERY, **values: object
+    ) -> None:
+        place = address(parts_of(answer, values), query)
         if place in self._addresses:
             return
-        text = f"{',' if self._addresses else '{'}{json.dumps(place)}:{to_json(answer)}".encode()
+        text = f"{',' if self._addresses else '{'}{json.dumps(place)}:{to_json(told)}".encode()
         self._addresses.add(place)
         self._bytes += len(text)
         if self._bytes > MOST:

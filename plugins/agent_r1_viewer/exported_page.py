@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_viewer.addresses import sheets
 from agent_r1_viewer.answers import Answers
 from agent_r1_viewer.carried import Carried, chosen_steps
 from agent_r1_viewer.front_page import IMPORT_MAP, STATIC, digest, front_page
@@ -22,7 +23,7 @@ from agent_r1_viewer.front_page import IMPORT_MAP, STATIC, digest, front_page
 STEPS = "first,last"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/(?P<file>[^"]+)">')
 _DRAWING = "vendor/uPlot.iife.min.js"
-_SHEETS = ("vendor/uPlot.min.css", "run.css", "episode.css")
+_DRAWING_SHEET = "vendor/uPlot.min.css"
 """What a page with a server asks for when the first of its pages needs it, as the script before."""
 _MODULE = re.compile(r'<script type="module" src="/static/(?P<file>[^"]+)"></script>')
 _CHARSET = '<meta charset="utf-8">'
@@ -91,7 +92,7 @@ def _html(packed: bytes, start: str) -> str:
     text, scripts, styles = front_page(), [_inside(_DRAWING, "script"), modules], list[str]()
 
     def style(match: re.Match[str]) -> str:
-        styles.extend(_inside(name, "style") for name in (match["file"], *_SHEETS))
+        styles.extend(_inside(name, "style") for name in (match["file"], _DRAWING_SHEET, *sheets()))
         return "\n    ".join(f"<style>{sheet}</style>" for sheet in styles)
 
     def module(match: re.Match[str]) -> str:

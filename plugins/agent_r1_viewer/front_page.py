@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+
+from agent_r1_viewer.addresses import pages
 
 STATIC = Path(__file__).parent / "static"
 IMPORT_MAP = re.compile(r'<script type="importmap">(?P<map>.*?)</script>', re.DOTALL)
@@ -14,11 +17,13 @@ _FIRST = ("app.js", "pages/runs.js")
 """The modules of the page without an address, the list of runs."""
 _IMPORT = re.compile(r'^import .*? from "viewer/(?P<file>[^"]+)";', re.MULTILINE | re.DOTALL)
 _MODULE = '<script type="module"'
+_PAGES = '<script type="application/json" id="pages">'
 
 
 def front_page() -> str:
-    """The HTML of the page, as every address of it begins."""
-    return (STATIC / "index.html").read_text(encoding="utf-8")
+    """The HTML of the page, as every address of it begins, with the table of all pages."""
+    text = (STATIC / "index.html").read_text(encoding="utf-8")
+    return text.replace(_PAGES, f"{_PAGES}{json.dumps(pages())}", 1)
 
 
 def hastened(page: str) -> str:

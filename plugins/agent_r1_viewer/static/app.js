@@ -9,7 +9,7 @@ import { keyboard } from "viewer/lib/keyboard.js";
 import { header } from "viewer/lib/header.js";
 import { visible } from "viewer/lib/visible.js";
 
-// A page has the form of its address, a module, and the style sheets that it needs beside style.css. The module exports
+// addresses.py knows of a page its parts (null: any), its module, and the sheets that it needs beside style.css. The module exports
 // `show(place, route)`, which fills `place` and resolves to {title, crumbs, runs, changed, keys, shown, close}:
 //   title     of the window
 //   crumbs    [[label, address], ...] from the list of runs to this page
@@ -17,18 +17,7 @@ import { visible } from "viewer/lib/visible.js";
 //   keys      {key: [what it does, function]}
 //   shown()   is called once `place` is in the window
 //   close()   is called before another page opens
-const PAGES = [
-  [[], "runs"],
-  [["compare"], "run", "run.css"],
-  [["plot"], "plot", "run.css"],
-  [["runs", null], "run", "run.css"],
-  [["runs", null, "steps", null], "step", "episode.css"],
-  [["runs", null, "steps", null, "groups", null], "group", "episode.css"],
-  [["runs", null, "steps", null, "episodes", null], "episode", "episode.css"],
-  [["runs", null, "evaluations"], "evaluations", "run.css"],
-  [["runs", null, "evaluations", null, "episodes", null], "episode", "episode.css"],
-  [["runs", null, "search"], "search", "episode.css"],
-];
+const PAGES = JSON.parse(document.getElementById("pages").textContent);
 
 let current = null;
 let asked = 0;
@@ -39,7 +28,7 @@ async function open(event) {
   const top = history.state?.top ?? 0;
   turnPage();
   const here = route();
-  const [, name, ...styles] = PAGES.find(([form]) => fits(form, here.parts)) ?? [];
+  const [, name, styles] = PAGES.find(([form]) => fits(form, here.parts)) ?? [];
   const place = h("div", { class: `page ${name ?? ""}` });
   let page;
   try {
