@@ -15,8 +15,6 @@ import pyarrow.parquet
 import pytest
 from playwright.sync_api import expect
 
-from agent_r1_core.runs.run import Run
-
 Open = Callable[..., Any]
 
 
@@ -109,31 +107,6 @@ def test_another_score_an_order_and_a_filter_stay_in_the_address_and_arrows_lead
     page.wait_for_url("**/#/runs/ppo/evaluations/step_000001/episodes/**")
 
 
-def test_what_fails_now_comes_first_and_of_that_what_always_failed(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "grpo"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    asked: list[str] = []
-    for path in sorted((run / "evaluations").glob("step_*.jsonl")):
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        for place, record in enumerate(records):
-            last = path.stem == "step_000003"
-            wrong = place == 7 or (place == 4 and last) or (place == 2 and not last)
-            record["rewards"]["exact_match"] = 0.0 if wrong else 1.0
-        asked = [record["question"] for record in records]
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        about = json.loads(path.with_suffix(".json").read_text())
-        about["episodes"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.with_suffix(".json").write_text(json.dumps(about))
-    page = open_page("#/runs/grpo/evaluations", at=show(run))
-    shown = [text.split(" →")[0] for text in page.locator(".matrix tbody th").all_inner_texts()]
-    assert shown[:3] == [asked[7], asked[4], asked[2]]
-    assert shown[3:] == [question for place, question in enumerate(asked) if place not in (7, 4, 2)]
-    page.get_by_label("Order").select_option("asked")
-    assert [text.split(" →")[0] for text in page.locator(".matrix tbody th").all_inner_texts()] == asked
-
-
 def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
@@ -172,94 +145,6 @@ def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
     means = [float(text.split()[-1]) for text in page.locator(".matrix thead th").all_inner_texts()[2:]]
     assert means == pytest.approx(halves["far"], abs=6e-4)
     assert "set=far" in page.url
-
-
-def test_a_run_without_evaluations_says_how_to_get_some_or_waits(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "plain"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints", "evaluations"))
-    with Run.create(tmp_path, "begun", {}, []):
-        address = show(tmp_path)
-        page = open_page("#/runs/plain/evaluations", at=address)
-        expect(page.locator(".empty")).to_have_text(f"This run has no evaluations; agent-r1 eval {run} makes one.")
-        page = open_page("#/runs/begun/evaluations", at=address)
-        expect(page.locator(".empty")).to_have_text("This run has no evaluations yet.")
-
-
-def test_scores_that_are_no_numbers_leave_the_others_as_they_are(page: Any) -> None:
-    read = page.evaluate(
-        """async () => {
-          const { reading } = await import("viewer/lib/learnt.js");
-          const { share, change } = reading([["NaN", 1], [0, "NaN"], [0, 1]]);
-          const { process, signed } = await import("viewer/lib/rewards.js");
-          const sum = (...rewards) => signed(process(rewards.map((reward) => ({ reward }))));
-          const sums = [sum(0, "NaN", 0.5), sum(-0, 0), sum(1, -0.25)];
-          return [share(0), share(1), change(["NaN", 1]), change([0, "NaN", 1]), change(["NaN"]), ...sums];
-        }"""
-    )
-    assert read == [0, 1, "right", "learnt", None, "NaN", "0", "+0.75"]
-
-
-def test_questions_without_a_score_come_last(open_page: Open) -> None:
-    page = open_page("#/runs/grpo/evaluations?order=low")
-    answer = page.request.get(page.url.split("#")[0] + "api/runs/grpo/evaluations").json()
-    columns = len(answer["evaluations"])
-    answer["cells"] = [[score] * columns for score in (None, -1, 1, *[0] * 9)]
-    unscored, worst, best = (one["question"] for one in answer["questions"][:3])
-    page.route("**/api/runs/grpo/evaluations", lambda route: route.fulfill(json=answer))
-    page.reload()
-    first, last = (page.locator(".matrix tbody th bdi:first-of-type").nth(place) for place in (0, -1))
-    for order, expected in (("low", worst), ("high", best)):
-        page.get_by_label("Order").select_option(order)
-        expect(first).to_have_text(expected)
-        expect(last).to_have_text(unscored)
-
-
-def test_a_score_that_cannot_be_had_leaves_the_matrix_as_it_is(open_page: Open, watched: Any) -> None:
-    watched.expected.append("ERR_FAILED")
-    page = open_page("#/runs/grpo/evaluations")
-    page.route("**/evaluations?score=format", lambda route: route.abort())
-    score = page.get_by_role("combobox", name="Score")
-    score.select_option("format")
-    expect(score).to_have_value("exact_match")
-    page.get_by_label("Filter questions").fill("no such words")
-    expect(page.locator(".matrix tbody tr")).to_have_count(0)
-    page.get_by_label("Filter questions").fill("")
-    expect(page.locator(".matrix tbody tr")).to_have_count(12)
-
-
-def test_back_from_an_episode_leads_to_the_questions_that_were_in_sight(open_page: Open) -> None:
-    page = open_page("#/runs/grpo/evaluations")
-    page.set_viewport_size({"width": 1280, "height": 330})
-    page.wait_for_selector(".matrix tbody td a")
-    scroll = "matrix.addEventListener('scrollend', done); matrix.scrollTo(0, 1000);"
-    page.locator(".matrix").evaluate(f"(matrix) => new Promise((done) => {{ {scroll} }})")
-    top = "(matrix) => matrix.scrollTop"
-    scrolled = page.locator(".matrix").evaluate(top)
-    assert scrolled > 0
-    last = page.locator(".matrix tbody tr").last.locator("a").last
-    last.click()
-    page.wait_for_url("**/episodes/**")
-    page.wait_for_selector(".page.episode")
-    page.go_back()
-    page.wait_for_selector(".matrix tbody td a")
-    assert page.locator(".matrix").evaluate(top) == scrolled
-    drawn = page.evaluate(
-        """async () => {
-          const { matrix } = await import("viewer/lib/matrix.js");
-          const evaluations = [{ name: "step_000001", step: 1, n: 700 }];
-          const grid = matrix({ evaluations, share: Number, link: () => null });
-          const question = { question: "?", set: "", task: "", answers: [], cells: [1], predictions: [null] };
-          document.getElementById("page").replaceChildren(grid);
-          grid.update(new Array(700).fill(question), [1]);
-          history.replaceState({ matrix: [0, 12000] }, "");
-          grid.shown();
-          return [grid.scrollTop, grid.querySelectorAll("tbody tr").length];
-        }"""
-    )
-    assert drawn[0] == 12000
-    assert drawn[1] < 700, "no more are drawn than it takes"
 
 
 def test_what_is_learnt_is_told_by_half_of_the_range_that_scores_have(open_page: Open) -> None:

@@ -72,49 +72,6 @@ def test_steps_that_were_taken_back_are_gone_from_the_curves(
     expect(page.locator("[data-part=head]")).to_contain_text("3 of 3")
 
 
-def test_the_table_of_compared_runs_keeps_its_order_and_the_focus_while_one_trains(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    for name in ("grpo", "ppo"):
-        shutil.copytree(recorded / name, tmp_path / name)
-    page = open_page("#/compare?runs=grpo,ppo", at=show(tmp_path))
-    table = page.get_by_role("table", name="Compared runs")
-    button = table.locator("thead button").first
-    button.click()
-    button.click()
-    metrics = tmp_path / "grpo" / "metrics.jsonl"
-    with metrics.open("a") as file:
-        file.write(json.dumps(json.loads(metrics.read_text().splitlines()[-1]) | {"step": 4}) + "\n")
-    rows = table.locator("tbody tr")
-    expect(rows.nth(1).locator("td").nth(3)).to_have_text("4")
-    assert [name.split()[0] for name in rows.locator("td:first-child").all_inner_texts()] == ["ppo", "grpo"]
-    assert table.locator("thead th").first.get_attribute("aria-sort") == "descending"
-    expect(button).to_be_focused()
-
-
-def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(recorded / "grpo", tmp_path / "grpo")
-    page = open_page("#/runs/grpo", at=show(tmp_path))
-    step = page.locator("[data-metric='reward/mean'] .readout")
-    expect(step).to_contain_text("step 3: ")
-    page.locator("[data-part=configuration] > summary").click()
-    settings = page.get_by_label("Filter the configuration")
-    settings.fill("algorithm.name")
-    turn = "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
-    turn += " document.dispatchEvent(new Event('visibilitychange')); }"
-    page.evaluate(turn, True)
-    metrics = tmp_path / "grpo" / "metrics.jsonl"
-    with metrics.open("a") as file:
-        file.write(json.dumps(json.loads(metrics.read_text().splitlines()[-1]) | {"step": 4}) + "\n")
-    with page.expect_request("**/api/live?*"):
-        page.evaluate(turn, False)
-    step.scroll_into_view_if_needed()
-    expect(step).to_contain_text("step 4: ")
-    assert settings.input_value() == "algorithm.name", "news leave alone what they do not change"
-
-
 def test_a_run_that_is_opened_before_its_first_step_gets_curves_with_their_meanings(
     open_page: Open, show: Callable[[Path], str], tmp_path: Path, watched: Any
 ) -> None:

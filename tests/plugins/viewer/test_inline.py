@@ -60,11 +60,3 @@ def test_an_episode_and_the_way_from_it(framed: Any, recorded: Path) -> None:
     assert "does not hold" in frame.get_by_role("alert").inner_text()
     frame.get_by_role("button", name="Back").click()
     frame.get_by_text("4 groups").first.wait_for()
-
-
-def test_an_episode_of_an_evaluation(framed: Any, recorded: Path) -> None:
-    run = Run.open(recorded / "grpo")
-    one = run.read_evaluation_trajectories("step_000003")[4]
-    frame = framed(show(run, evaluation="step_000003", sample=4))
-    frame.get_by_text(str(one.task.prompt)).first.wait_for()
-    assert frame.locator(".problem").count() == 0

@@ -97,16 +97,6 @@ def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable
     assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
 
 
-def test_a_page_hears_of_a_run_that_the_watcher_has_not_looked_at(tmp_path: Path, serve: Callable[[Path], int]) -> None:
-    record(tmp_path, "other", steps=1)
-    port = serve(tmp_path)
-    Events(port, f"?run=other&since={_position(port)}")
-    path = record(tmp_path, steps=1)
-    page = Events(port, f"?run=small&since={_position(port)}")
-    _append(path / "metrics.jsonl", '{"step": 2, "reward/mean": 0.5}\n')
-    page.until("small", "metrics")
-
-
 def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
     tmp_path: Path, serve: Callable[[Path], int]
 ) -> None:

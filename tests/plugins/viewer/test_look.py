@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 Open = Callable[..., Any]
 PAGES = {
@@ -31,25 +30,6 @@ def test_no_page_scrolls_sideways_or_jumps_while_data_comes_in(
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert page.evaluate(SIDEWAYS) <= 0, address
         assert jumps(page) < 0.02, address
-
-
-def test_a_table_on_a_phone_marks_that_more_is_aside_and_keeps_its_first_column(open_page: Open) -> None:
-    page = open_page("#/runs/grpo/steps/1", width=390)
-    table = page.locator(".table").first
-    left = table.bounding_box()["x"]
-    head = table.locator("thead th")
-
-    def edge() -> bytes:
-        box, row = table.bounding_box(), head.first.bounding_box()
-        return bytes(
-            page.screenshot(clip={"x": box["x"] + box["width"] - 5, "y": row["y"] + 4, "width": 3, "height": 12})
-        )
-
-    more = edge()
-    table.evaluate("(table) => table.scrollTo(table.scrollWidth, 0)")
-    expect(head.last).to_be_in_viewport(ratio=1)
-    assert edge() != more, "no shadow where nothing more is"
-    assert head.first.bounding_box()["x"] == pytest.approx(left, abs=2)
 
 
 def test_the_theme_follows_the_system_until_it_is_switched_and_the_choice_is_remembered(open_page: Open) -> None:

@@ -243,47 +243,6 @@ def test_lines_are_smoothed_and_laid_over_steps_seconds_and_tokens(open_page: Op
     assert drawn["gaps"] == pytest.approx([line["reward/mean"] for line in lines])
 
 
-def test_a_line_has_a_gap_where_lines_of_metrics_are_missing(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "torn"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints", "model"))
-    (run / "model").mkdir()
-    line = metrics(run)[0]
-    steps = [json.dumps(line | {"step": step, "update/loss": (step + 1) % 2, "sparse": 1.0}) for step in range(1, 9)]
-    sparse = json.dumps({key: value for key, value in json.loads(steps[1]).items() if key != "sparse"})
-    (run / "metrics.jsonl").write_text("\n".join([steps[0], sparse, steps[2], "{", "{", "{", *steps[6:], ""]))
-    page = open_page("#/runs/torn?filter=loss", at=show(tmp_path))
-    page.wait_for_selector(".chart canvas")
-    problem = page.locator(".problem")
-    expect(problem).to_have_text(re.compile(r"^lines 4 to 6 of .* are not the metrics of steps; delete the lines$"))
-    drawn = page.evaluate(
-        """async () => {
-          const { aligned, gapped, line } = await import("viewer/lib/series.js");
-          const { runData } = await import("viewer/lib/run_data.js");
-          const run = await runData("torn");
-          return Object.fromEntries(["update/loss", "sparse"].map((name) => {
-            const { xs, lines } = aligned([line(run, name, "step")], 0);
-            return [name, gapped(lines[0].raw, lines[0].breaks).map((value, at) => [xs[at], String(value)])];
-          }));
-        }"""
-    )
-    assert drawn["update/loss"] == [[1, "0"], [2, "1"], [3, "0"], [5, "null"], [7, "0"], [8, "1"]]
-    assert drawn["sparse"] == [[1, "1"], [3, "1"], [5, "null"], [7, "1"], [8, "1"]]
-    pixels = """(element) => {
-      const { data, width, height } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
-      const painted = (x) => [...Array(height - 40).keys()].some((y) => {
-        const [red, green, blue] = data.slice(4 * (y * width + x));
-        return data[4 * (y * width + x) + 3] === 255 && blue > red + 60;
-      });
-      return [...Array(width).keys()].map(painted);
-    }"""
-    columns = page.locator("[data-metric='update/loss'] canvas").evaluate(pixels)
-    inside = columns[columns.index(True) : len(columns) - columns[::-1].index(True)]
-    gap = max(len(list(group)) for value, group in itertools.groupby(inside) if not value)
-    assert gap == pytest.approx(len(inside) * 4 / 7, rel=0.1)  # steps 3 to 7 of 1 to 8
-
-
 def test_several_runs_are_drawn_over_one_another_with_their_differences(open_page: Open, recorded: Path) -> None:
     page = open_page("#/compare?runs=grpo,ppo&filter=reward/mean")
     page.wait_for_selector(".chart canvas")
@@ -340,39 +299,3 @@ def test_runs_that_differ_in_their_seed_alone_are_one_line_in_a_band_until_they_
     table = page.get_by_role("table", name="Compared runs")
     assert [text.strip() for text in table.locator("thead th").all_inner_texts()[5:]] == ["training.lr", "seed"]
     assert table.locator("tbody tr").nth(1).locator("td").all_inner_texts()[5:] == ["0.001", "7"]
-
-
-def test_on_a_phone_a_run_is_a_few_screens_with_every_part_at_once_and_constant_curves_last(open_page: Open) -> None:
-    page = open_page("#/runs/grpo", width=390)
-    page.wait_for_selector(".chart canvas")
-    assert page.evaluate("document.documentElement.scrollHeight") < 4 * 844
-    for part in ("health", "events", "evaluations", "steps", "configuration"):
-        heading = page.locator(f"[data-part={part}] > summary")
-        assert heading.bounding_box()["y"] < 844, part
-        heading.click()
-        expect(page.locator(f"[data-part={part}] > div")).to_be_visible()
-        heading.click()
-    groups = [one.get_attribute("data-group") for one in page.locator("[data-group]").all()]
-    assert [groups[0], groups[-1]] == ["important", "constant"]
-    shown = [one.get_attribute("data-metric") for one in page.locator("[data-group=important] .chart").all()]
-    assert shown[:2] == ["reward/mean", "eval/exact_match"]
-    constant = page.locator("[data-group=constant] .chart")
-    lasting = {one.get_attribute("data-metric") for one in constant.all()}
-    assert {"update/lr", "rollout/failed"} <= lasting
-    assert not lasting & {"reward/exact_match", "time/rollout", *shown}
-    page.locator("[data-group=constant] > summary").click()
-    page.wait_for_url("**curves+constant")
-    page.reload()
-    expect(constant.first).to_be_visible()
-
-
-def test_pages_that_do_not_exist_say_so_in_a_sentence(open_page: Open, watched: Any) -> None:
-    watched.expected.append("404")
-    page = open_page("#/runs/nothing")
-    assert "nothing" in page.get_by_role("alert").inner_text()
-    page.goto(page.url.split("#")[0] + "#/no/such/page")
-    expect(page.get_by_role("alert")).to_contain_text("no such page")
-    page.get_by_role("link", name="All runs").click()
-    expect(page.locator("h1")).to_have_text("Runs")
-    page.goto(page.url.split("#")[0] + "#/compare?runs=%25")
-    expect(page.get_by_role("alert")).to_contain_text("no run '%'")

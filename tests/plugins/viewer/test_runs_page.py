@@ -48,15 +48,6 @@ def damaged(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_everything_that_the_list_needs_is_asked_for_at_once_and_once(open_page: Open, viewer: str) -> None:
-    page = open_page()
-    page.wait_for_selector("tbody tr.link")
-    front = page.request.get(viewer).text()
-    named = re.findall(r'(?:href|src)="(/static/[^"]+)"', front)
-    asked = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)")
-    assert sorted(asked) == sorted([*dict.fromkeys(named), "/api/runs"])
-
-
 def test_every_run_is_listed_with_what_its_files_say(page: Any, recorded: Path) -> None:
     assert sorted(rows(page)) == ["grpo", "ppo", "summary"]
     for name in ("grpo", "ppo", "summary"):
@@ -120,28 +111,6 @@ def test_keys_lead_through_the_list_and_choose_runs_to_compare(page: Any, record
     page.keyboard.press("Enter")
     page.wait_for_selector(".chart canvas")
     assert page.locator("h1").inner_text() in ("grpo", "ppo", "summary")
-
-
-def test_tab_leads_past_the_head_or_through_it_and_row_by_row(page: Any) -> None:
-    def reached() -> str:
-        page.keyboard.press("Tab")
-        return str(page.evaluate("(({ ariaLabel, textContent }) => ariaLabel ?? textContent)(document.activeElement)"))
-
-    page.get_by_role("button", name="name").click()
-    page.reload()
-    page.wait_for_selector("tbody tr.link")
-    skip = page.get_by_role("link", name="Skip to the content")
-    expect(skip).not_to_be_in_viewport()
-    assert reached() == "Skip to the content"
-    expect(skip).to_be_in_viewport()
-    page.keyboard.press("Enter")
-    assert page.locator("main").evaluate("(main) => main === document.activeElement")
-    expect(skip).not_to_be_in_viewport()
-    assert [reached(), reached()] == ["Filter runs", "State"]
-    sorts = ["name", "state", "recipe", "algorithm", "model", "best score", "steps", "time", "changed"]
-    assert [reached() for _ in sorts] == sorts
-    rows_in_order = [text for name in ("grpo", "ppo", "summary") for text in (f"Compare {name}", name)]
-    assert [reached() for _ in rows_in_order] == rows_in_order
 
 
 def test_tags_and_a_note_are_written_on_a_runs_page_and_found_in_the_list(

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 from agent_r1_viewer.front_page import STATIC
-from agent_r1_viewer.opened_runs import OpenedRuns
 from agent_r1_viewer.run_answer import UNREADABLE
 from asking import TOKEN, client, told, tree
 
-from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
 
@@ -63,18 +61,6 @@ def test_a_step_is_its_groups_with_baselines_and_dropped_episodes_apart(get: Cal
     assert second["statuses"] == {"terminated": 3}
     (dropped,) = step["dropped"]
     assert (dropped["row"], dropped["status"], dropped["reason"]) == (7, "failed", "the tool's server is gone")
-
-
-def test_a_group_shows_its_samples_and_the_greedy_one(get: Callable[..., Any]) -> None:
-    group = get("runs", "small", "steps", 2, "groups", 1)
-    assert (group["group"], group["groups"], group["task"]["id"]) == (1, 2, "b2")
-    assert [(one["row"], one["sample"], one["baseline"]) for one in group["episodes"]] == [
-        (3, 0, False), (4, 1, False), (5, 2, False), (6, 3, True)
-    ]  # fmt: skip
-    turn = group["episodes"][1]["turns"][0]
-    assert (turn["text"], turn["reward"], turn["purpose"], turn["errors"]) == ("I look it up", 0.25, "action", [])
-    assert (turn["rewards"], turn["calls"][0]["error"]) == ({"valid_call": 0.5}, "Error: no such page.")
-    assert group["episodes"][1]["messages"][2] == {"role": "tool", "name": "wiki_search", "content": HOSTILE}
 
 
 def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[..., Any]) -> None:
@@ -145,16 +131,6 @@ def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Pat
     )  # fmt: skip
 
 
-def test_no_run_is_read_anew_however_many_there_are(home: Path, tmp_path: Path) -> None:
-    for number in range(600):
-        (tmp_path / str(number)).mkdir()
-        shutil.copy(home / "small" / "run.json", tmp_path / str(number))
-    runs = OpenedRuns(FoundRuns([tmp_path]))
-    before = runs.all()
-    (tmp_path / "7" / "run.json").unlink()
-    assert runs.all() == [run for run in before if run.id != "7"]
-
-
 def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
     for seed in ("one", "two"):
         record(tmp_path / seed, steps=1)
@@ -162,15 +138,6 @@ def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
         assert {run["id"] for run in told(asked, "runs")["runs"]} == {"one/small", "two/small"}
         assert told(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
         assert "several runs" in told(asked, "runs", "small")["error"]
-
-
-def test_a_run_whose_folder_is_not_utf_8_can_be_shown(copied: Path) -> None:
-    odd = copied.rename(copied.with_name(os.fsdecode(b"\xff")))
-    (odd / "trajectories" / "step_000003.parquet").write_bytes(b"PAR1")
-    with client(odd.parent) as asked:
-        (run,) = told(asked, "runs")["runs"]
-        assert told(asked, "runs", run["id"])["summary"] == run
-        assert "is not a whole file of trajectories" in told(asked, "runs", run["id"], "steps", 3)["error"]
 
 
 @pytest.mark.parametrize(
@@ -196,12 +163,6 @@ def test_what_is_not_there_is_a_sentence(get: Callable[..., Any], parts: tuple[s
     answer = get(*parts)
     assert sentence in answer["error"]
     assert answer["status"] in (404, 422)
-
-
-@pytest.mark.parametrize("number", ["--5", "x", "1.5", "9" * 5000])
-def test_what_is_no_number_is_a_sentence(get: Callable[..., Any], number: str) -> None:
-    answer = get("runs", "small", "metrics", after=number)
-    assert (answer["status"], answer["error"]) == (404, f"after={number} is no whole number; give one, such as after=0")
 
 
 def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
@@ -348,16 +309,6 @@ def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Pat
         assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
 
 
-def test_episodes_that_failed_stand_beside_the_scores_with_their_commonest_reason(copied: Path) -> None:
-    path = copied / "evaluations" / "step_000003.json"
-    failures = {"episodes": 3, "of": 5, "reason": "the prompt does not fit", "alike": 2}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"failures": failures}))
-    with client(copied.parent) as asked:
-        (problem,) = told(asked, "runs", "small", "evaluations")["problems"]
-    said = "failed and not scored: 3 of 5 episodes (2 of them: the prompt does not fit)"
-    assert problem == f"step_000003: {said}"
-
-
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])
 def test_other_names_are_refused(home: Path, host: str) -> None:
     with client(home) as asked:
@@ -435,16 +386,6 @@ def test_reading_changes_nothing(copied: Path) -> None:
     assert tree(copied.parent) == before
     Run.resume(half).close()
     assert tree(copied.parent) != before, "whoever writes it puts the old run back"
-
-
-def test_a_new_step_is_served_by_an_open_viewer(copied: Path) -> None:
-    with client(copied.parent) as asked:
-        assert told(asked, "runs", "small", "metrics")["steps"] == [1, 2, 3]
-        with Run.resume(copied) as run:
-            record_step(run, 4)
-            assert told(asked, "runs")["runs"][0]["step"] == 4
-            assert told(asked, "runs", "small", "metrics", after=3)["steps"] == [4]
-            assert told(asked, "runs", "small")["episode_steps"] == [1, 2, 3, 4]
 
 
 def test_whoever_has_steps_that_a_resume_takes_back_gets_all_of_them_again(copied: Path) -> None:

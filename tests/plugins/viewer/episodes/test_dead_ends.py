@@ -37,17 +37,3 @@ def test_crumbs_and_links_lead_to_what_exists(
     links = page.get_by_role("navigation", name="Ways on").get_by_role("link")
     found = [link.get_attribute("href") for link in links.all()]
     assert found == [f"#/runs/planted/{way}".rstrip("/") for way in ways] + ["#/"]
-
-
-def test_keys_lead_past_a_damaged_step(open_planted: Open, watched: Any, arrive: Arrive) -> None:
-    watched.expected.append("status of 4")
-    page = open_planted("steps/2?sort=mean+up")
-    page.keyboard.press("p")
-    arrive(page, "step 1")
-    page.keyboard.press("n")
-    arrive(page, "step 2,")
-    assert page.evaluate("location.hash") == "#/runs/planted/steps/2?sort=mean+up"
-    page.keyboard.press("p")
-    arrive(page, "step 1")
-    page.get_by_role("button", name="Back").click()
-    arrive(page, "step 2,")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +67,6 @@ def test_they_part_where_a_word_a_tag_or_a_turn_begins(open_planted: Open) -> No
     assert parted == list(asked.values())
 
 
-def test_samples_that_never_part_say_so(open_planted: Open) -> None:
-    page = open_planted("steps/2/groups/1")
-    assert "All 2 samples say the same from beginning to end." in page.locator("section.panel").inner_text()
-    assert page.locator(".parts").count() == 0
-
-
 def test_recorded_samples_part_where_the_files_say(open_page: Open, recorded: Path) -> None:
     rows = pq.read_table(
         recorded / "grpo/trajectories/step_000001.parquet", columns=["messages", "task_id"]
@@ -97,62 +90,3 @@ def test_a_column_tells_return_status_answer_and_rewards(open_planted: Open) -> 
         "process reward −0.25",
     ]
     assert page.locator(".sample-column.baseline").locator("header h2").inner_text().startswith("greedy baseline")
-
-
-def test_answers_of_tools_are_folded_but_there(open_planted: Open) -> None:
-    page = open_planted("steps/2/groups/0")
-    answer = column(page, 0).locator(".cell").nth(1).locator("details")
-    assert not answer.locator("pre").is_visible()
-    answer.locator("summary").click()
-    assert answer.locator("pre").inner_text() == "Islands: Tortuga, Hispaniola."
-
-
-def test_keys_and_links_lead_on(open_planted: Open, arrive: Arrive) -> None:
-    page = open_planted("steps/2/groups/0?view=tokens")
-    page.keyboard.press("j")
-    arrive(page, "group 1")
-    page.keyboard.press("k")
-    arrive(page, "group 0")
-    page.get_by_role("link", name="sample 3").click()
-    arrive(page, "episode 2 of step 2")
-    assert page.evaluate("location.hash") == "#/runs/planted/steps/2/episodes/2?view=tokens", "the view is kept"
-
-
-def test_on_a_phone_samples_stand_below_one_another(open_planted: Open) -> None:
-    page = open_planted("steps/2/groups/0", width=390)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    boxes = [columns(page).nth(sample).bounding_box() for sample in range(3)]
-    assert all(first["y"] + first["height"] <= second["y"] for first, second in pairwise(boxes))
-
-
-def test_texts_part_where_one_ends_and_where_those_that_were_cut_are_of_other_lengths(open_planted: Open) -> None:
-    found = open_planted("steps/2/groups/1").evaluate(
-        """async () => {
-          const { parting, pieces } = await import("viewer/lib/parting.js");
-          const said = (text, cut = null) => ({ kind: "action", turn: 0, text, cut });
-          const read = (content, cut) => ({ kind: "observation", turn: 0, messages: [{ content, cut }] });
-          const turns = [{ text: "go" }, { text: "go" }];
-          const roles = { system: "s", user: "u", assistant: "go", tool: "t" };
-          const messages = ["system", "user", "assistant", "tool", "assistant", "tool"]
-            .map((role) => ({ role, content: roles[role] }));
-          return {
-            ended: parting([[said("a")], [said("a"), said("b")]]),
-            cut: parting([[said("a"), said("begins", 30000)], [said("a"), said("begins", 30001)]]),
-            answers: parting([[read("begins", 30000)], [read("begins", 40000)]]),
-            never: parting([[said("a", 30000)], [said("a", 30000)]]),
-            alone: parting([[said("a")]]),
-            pieces: pieces({ turns, messages }).map((one) => [one.kind, one.turn, one.messages?.length ?? one.text]),
-          };
-        }"""
-    )
-    assert found == {
-        "ended": {"piece": 1, "offset": 0},
-        "cut": {"piece": 1, "offset": 6},
-        "answers": {"piece": 0, "offset": 6},
-        "never": None,
-        "alone": None,
-        "pieces": [
-            *(["observation", 0, 2], ["action", 0, "go"], ["observation", 1, 1], ["action", 1, "go"]),
-            ["closing", 2, 1],
-        ],
-    }

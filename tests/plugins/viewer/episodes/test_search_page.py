@@ -55,21 +55,6 @@ def test_an_address_holds_a_search(open_planted: Open, query: str, found: list[s
     assert hits(open_planted(f"search?{query}")) == found
 
 
-def test_a_new_search_ends_the_one_before(open_planted: Open) -> None:
-    page = open_planted("search")
-    held: list[Any] = []
-    page.route("**/search?text=e", lambda route: held.append(route))
-    text = page.get_by_label("Text", exact=True)
-    text.fill("e")
-    with page.expect_request("**/search?text=e"):
-        page.keyboard.press("Enter")
-    text.fill("and dig")
-    with page.expect_event("requestfailed", lambda request: request.url.endswith("text=e")):
-        page.keyboard.press("Enter")
-    held[0].continue_()
-    assert hits(page) == ["step 2, episode 1"]
-
-
 def test_half_a_file_is_said_and_the_search_goes_on(open_planted: Open) -> None:
     page = open_planted("search?text=sail")
     assert len(hits(page)) == 7
@@ -104,9 +89,3 @@ def test_a_search_goes_on_where_it_stopped(open_page: Open, crowded: Path, serve
             expect(status).to_have_text(f"searched {searched} of 3 steps, {found:,} hits")
         assert len(hits(page)) == 1043
         assert onward.is_disabled()
-
-
-def test_a_phone_does_not_scroll_sideways(open_planted: Open) -> None:
-    page = open_planted("search?text=sail", width=390)
-    assert len(hits(page)) > 0
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

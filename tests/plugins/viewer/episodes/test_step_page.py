@@ -60,27 +60,6 @@ def test_dropped_episodes_stand_apart_with_their_reason(open_planted: Open, arri
     arrive(page, "episode 6 of step 2")
 
 
-def test_returns_and_baselines_lead_to_their_episodes(open_planted: Open, arrive: Arrive) -> None:
-    page = open_planted("steps/2")
-    row = page.locator("tbody tr.link").first
-    links = [link.get_attribute("href").split("/")[-1] for link in row.locator(".return").all()]
-    assert links == ["0", "1", "2", "5"], "three samples, and the greedy baseline"
-    titles = [link.get_attribute("title") for link in row.locator(".return").all()]
-    assert titles == ["sample 0", "sample 1", "sample 3", "greedy baseline"], "sample 2 was dropped"
-    row.locator(".return").nth(1).click()
-    arrive(page, "episode 1 of step 2")
-
-
-def test_a_phone_does_not_scroll_sideways(open_planted: Open) -> None:
-    assert open_planted("steps/2", width=390).evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_half_a_file_is_one_sentence(open_planted: Open, watched: Any) -> None:
-    watched.expected.append("status of 4")
-    page = open_planted("steps/1")
-    assert "step_000001.parquet is not a whole file of trajectories" in page.get_by_role("alert").inner_text()
-
-
 def test_a_step_that_is_recorded_becomes_the_next_one_and_may_be_played_again(
     open_page: Open, planted: Path, tmp_path: Path, serve: Any, arrive: Arrive
 ) -> None:

@@ -126,26 +126,6 @@ def test_numbers_of_the_learner_and_the_critic_are_shown(open_planted: Open, pla
     assert row["values"]
 
 
-def test_keys_and_pointer_choose_tokens(open_planted: Open, planted: Path) -> None:
-    page = open_planted("steps/2/episodes/0?view=tokens")
-    ids = rows_of(planted, 2)[0]["ids"]
-
-    def shown() -> int:
-        return int(page.locator(".token-panel dd[data-name=id] data").get_attribute("value"))
-
-    for key, place in (("ArrowRight", 0), ("ArrowRight", 1), ("End", -1), ("ArrowLeft", -2), ("Home", 0)):
-        page.keyboard.press(key)
-        assert shown() == ids[place]
-    page.keyboard.press("ArrowDown")
-    assert shown() == ids[3], "the token below the first is the first action's"
-    page.locator(".tokens .token").nth(6).hover()
-    assert shown() == ids[6]
-    page.locator(".tabs").hover()
-    assert shown() == ids[3], "without a pointer the chosen token is shown again"
-    page.locator(".tokens .token").nth(7).click()
-    assert shown() == ids[7]
-
-
 def test_rewards_stand_at_their_turns(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/1")
     marks = [page.locator(f".turn[data-turn='{turn}'] header .mark").all_inner_texts() for turn in range(3)]
@@ -192,39 +172,6 @@ def test_more_than_20000_tokens_come_on_demand(open_page: Open, planted: Path, t
         page.keyboard.press("End")
         assert page.locator(".token-panel dd[data-name='log-prob'] data").get_attribute("value") == "-1"
         assert page.locator(".token-panel dd[data-name=place]").inner_text() == "20,509 (0 to 20,509), segment 1"
-
-
-CONTRAST = """() => {
-  const canvas = document.createElement("canvas").getContext("2d");
-  const rgb = (colour, under) => {
-    for (const one of [under, colour]) { canvas.fillStyle = one; canvas.fillRect(0, 0, 1, 1); }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const light = (parts) => parts.map((part) => part / 255)
-    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
-  const panel = getComputedStyle(document.querySelector(".panel")).backgroundColor;
-  const token = document.querySelector(".tokens .token.sampled");
-  const found = [];
-  for (const below of [false, true]) for (const at of [0, 50, 100]) {
-    token.classList.toggle("below", below);
-    token.style.setProperty("--at", `${at}%`);
-    const style = getComputedStyle(token);
-    const pair = [light(rgb(style.backgroundColor, panel)), light(rgb(style.color, panel))].sort((a, b) => b - a);
-    found.push({ below, at, contrast: (pair[0] + 0.05) / (pair[1] + 0.05), rgb: rgb(style.backgroundColor, panel) });
-  }
-  return found;
-}"""
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read_on_every_colour(open_planted: Open, theme: str) -> None:
-    page = open_planted("steps/2/episodes/0?view=tokens&colour=advantage", color_scheme=theme)
-    shades = page.evaluate(CONTRAST)
-    assert min(shade["contrast"] for shade in shades) >= 4.5
-    (blue_red, _, blue), (orange, _, orange_blue) = (shade["rgb"] for shade in shades if shade["at"] == 100)
-    assert blue > blue_red + 50, "above zero"
-    assert orange > orange_blue + 50, "below zero"
 
 
 POSITIONS = """(all) => all.map((one) =>

@@ -72,16 +72,6 @@ def test_scores_that_are_not_finite_do_not_count_and_long_questions_are_cut(run:
     assert [(len(one.question), len(one.answers[0])) for one in matrix(run).questions] == [(500, 500), (10, 1)]
 
 
-def test_the_columns_are_in_the_order_of_the_steps_and_later_evaluations_last(run: Run) -> None:
-    for name in ("eval_10", "eval_2"):
-        evaluate(run, None, [asked("a", 1.0)], name)
-    for step in (10, 2):
-        evaluate(run, step, [asked("a", 0.0)])
-    found = matrix(run)
-    assert [one.name for one in found.evaluations] == ["step_000002", "step_000010", "eval_2", "eval_10"]
-    assert found.cells == [[0.0, 0.0, 1.0, 1.0]]
-
-
 def test_a_question_leads_to_its_first_episode_in_its_own_set(run: Run) -> None:
     folder = run.path / "evaluations"
     folder.mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_viewer.reading.episode_rows import read_rows
-from agent_r1_viewer.reading.episode_search import MOST_HITS, READERS, End, Filters, Hit, Progress, search
+from agent_r1_viewer.reading.episode_search import MOST_HITS, End, Filters, Hit, search
 from agent_r1_viewer.reading.group_rows import read_groups
 
 from agent_r1_core.errors import RunError
@@ -86,19 +86,6 @@ def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
     assert sum(isinstance(one, Hit) for one in found) == MOST_HITS
     assert found[-1] == End(MOST_HITS, 2)
     assert begun == [files[0][1]]  # the others were not to be shown
-
-
-def test_a_search_reads_a_few_files_ahead_keeps_their_order_and_stops_when_nobody_listens(file: Path) -> None:
-    begun: list[Path] = []
-    files = [(step, file if step % 2 else file.with_name("missing")) for step in range(40, 0, -1)]
-    progress = [one for one in search(files, Filters(status="failed")) if isinstance(one, Progress)]
-    assert [(one.step, one.searched, one.problem is None) for one in progress] == [
-        (step, searched, step % 2 == 1) for searched, (step, _) in enumerate(files, start=1)
-    ]
-    listening = search(files, Filters(status="failed"), begun.append)
-    assert [type(next(listening)) for _ in range(4)] == [Progress, Hit, Progress, Progress]
-    listening.close()
-    assert 3 <= len(begun) <= 3 + READERS
 
 
 def test_a_row_that_is_not_there_is_named(file: Path) -> None:
