@@ -95,7 +95,6 @@ ROOMS = (
         (
             "tests/plugins/viewer/test_server.py",
             "tests/plugins/viewer/test_export.py",
-            "tests/plugins/viewer/test_shown_text.py",
             "tests/plugins/viewer/test_notebook.py",
             "tests/plugins/viewer/reading",
             "tests/core/runs/reading",

@@ -40,13 +40,6 @@ RECORDED = {
     "summary": ("default", ["context={name: summary, max_tokens: 120}"]),
 }
 """Runs of the bundled model by name: recipe and further keys; episodes of `summary` have several segments."""
-SHIFTS = """
-  window.shifts = [];
-  const what = ({ node }) => `${node?.parentElement?.className} > ${node?.nodeName} ${node?.className}`;
-  const note = (entry) => window.shifts.push([entry.value, ...entry.sources.map(what)]);
-  new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type: "layout-shift", buffered: true });
-"""
-"""Notes how far what was in sight has jumped, and what it was, for `jumps`."""
 Serve = Callable[[Path], AbstractContextManager[str]]
 
 
@@ -183,7 +176,6 @@ def open_page(browser: Any, viewer: str, show: object, watched: Watched) -> Iter
     def open_at(address: str = "", width: int = 1280, at: str = viewer, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         context.set_default_timeout(PATIENCE)
-        context.add_init_script(SHIFTS)
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)
@@ -195,18 +187,6 @@ def open_page(browser: Any, viewer: str, show: object, watched: Watched) -> Iter
     for context in contexts:
         context.close()
     assert watched.unexpected() == []
-
-
-@pytest.fixture
-def jumps() -> Callable[[Any], float]:
-    """`jumps(page)`: how far what was in sight has jumped by itself, as browsers score it."""
-
-    def measure(page: Any) -> float:
-        found = page.evaluate("window.shifts")
-        print("jumps:", found)
-        return sum(value for value, *_ in found)
-
-    return measure
 
 
 @pytest.fixture

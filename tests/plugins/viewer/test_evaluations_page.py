@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -69,82 +67,27 @@ def test_cells_counts_and_links_equal_the_files(open_page: Open, recorded: Path)
             assert ids[int(number)] == task
 
 
-def test_another_score_an_order_and_a_filter_stay_in_the_address_and_arrows_lead_to_an_episode(
+def test_another_score_and_a_filter_stay_in_the_address_and_arrows_lead_to_an_episode(
     open_page: Open, recorded: Path
 ) -> None:
     page = open_page("#/runs/ppo/evaluations")
     found = episodes(recorded / "ppo")
-    tasks = list(found["step_000000"])
     page.get_by_role("combobox", name="Score").select_option("format")
     page.wait_for_url("**score=format**")
     rows = page.locator(".matrix tbody tr")
     mean = statistics.mean(one["rewards"]["format"] for one in found["step_000000"].values())
-    format_scores = [found[name][tasks[0]]["rewards"]["format"] for name in found]
     expect(page.locator(".matrix thead th").nth(2)).to_contain_text(f"{mean:.3f}")
-    shown = [
-        1.0 if sign == "✓" else 0.0 if sign == "✕" else float(sign)
-        for sign in rows.first.locator("td:not(.change)").all_inner_texts()
-    ]
-    assert shown == pytest.approx(format_scores, abs=0.006)
-    answer = found["step_000000"][tasks[3]]["answers"][0]
-    page.get_by_label("Filter questions").fill(answer)
-    page.get_by_label("Order").select_option("low")
+    question = next(iter(found["step_000000"].values()))["question"]
+    page.get_by_label("Filter questions").fill(question)
     page.reload()
-    page.wait_for_selector(".matrix tbody tr")
-    matching = [
-        one
-        for one in found["step_000000"].values()
-        if answer.lower() in json.dumps(one["answers"] + [one["question"], one["task"]]).lower()
-    ]
-    assert rows.count() == len(matching) >= 1
+    expect(rows).to_have_count(1)
     assert page.get_by_role("combobox", name="Score").input_value() == "format"
     page.locator("h1").click()
     page.keyboard.press("g")
     page.keyboard.press("ArrowRight")
-    given = page.locator(":focus").get_attribute("aria-label")
-    assert given.startswith("step 1: ")
+    assert page.locator(":focus").get_attribute("aria-label").startswith("step 1: ")
     page.keyboard.press("Enter")
     page.wait_for_url("**/#/runs/ppo/evaluations/step_000001/episodes/**")
-
-
-def test_one_of_several_sets_is_chosen_and_has_means_of_its_own(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    """The sets are named here: each is half of the questions that were asked. Answers differ from evaluation to
-    evaluation, and so do the rows of their episodes."""
-    run = tmp_path / "sets"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    halves: dict[str, list[float]] = {"near": [], "far": []}
-    rows_of: dict[str, list[str]] = {}
-    for path in sorted((run / "evaluations").glob("step_*.jsonl")):
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        for place, record in enumerate(records):
-            record["set"], record["prediction"] = "far" if place % 2 else "near", f"{path.stem} {place}"
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        about = json.loads(path.with_suffix(".json").read_text())
-        about["episodes"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-        about["trajectories"] = dict.fromkeys(halves, f"{path.stem}.parquet")
-        kept = pyarrow.parquet.read_table(path.with_suffix(".parquet"))
-        kept = kept.slice(len(rows_of)).take(pyarrow.array(range(len(kept) - len(rows_of))))
-        rows_of[path.stem] = kept.column("task_id").to_pylist()
-        pyarrow.parquet.write_table(kept, path.with_suffix(".parquet"))
-        path.with_suffix(".json").write_text(json.dumps(about))
-        for name, scores in halves.items():
-            scores.append(statistics.mean(one["rewards"]["exact_match"] for one in records if one["set"] == name))
-    page = open_page("#/runs/sets/evaluations?order=asked", at=show(run))
-    rows = page.locator(".matrix tbody tr")
-    expect(rows).to_have_count(12)
-    assert rows.first.locator("th").inner_text().startswith("near: ")
-    cells = rows.nth(5).locator("td:not(.change) a")
-    for column, (name, tasks) in enumerate(rows_of.items()):
-        assert cells.nth(column).get_attribute("aria-label").endswith(f", answered {name} 5")
-        address = f"#/runs/sets/evaluations/{name}/episodes/{tasks.index(records[5]['task'])}?set=far"
-        assert cells.nth(column).get_attribute("href") == address
-    page.get_by_role("combobox", name="Set").select_option("far")
-    expect(rows).to_have_count(6)
-    means = [float(text.split()[-1]) for text in page.locator(".matrix thead th").all_inner_texts()[2:]]
-    assert means == pytest.approx(halves["far"], abs=6e-4)
-    assert "set=far" in page.url
 
 
 def test_what_is_learnt_is_told_by_half_of_the_range_that_scores_have(open_page: Open) -> None:

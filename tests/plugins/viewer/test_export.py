@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from agent_r1_viewer import carried
 from agent_r1_viewer.answers import Answers
-from agent_r1_viewer.carried import address, chosen_steps
+from agent_r1_viewer.carried import chosen_steps
 from agent_r1_viewer.exported_page import export, page
 
 from agent_r1_core.errors import RunError
@@ -96,12 +96,6 @@ def test_a_page_for_a_notebook_holds_what_its_address_shows(tmp_path: Path) -> N
     for place in (f"{about}/steps/9/episodes/0", "#/plot?runs=other&metrics=a", "#/nowhere"):
         with pytest.raises(RunError):
             page([tmp_path], place)
-
-
-def test_addresses_are_written_as_a_browser_writes_them() -> None:
-    """What `encodeURIComponent` and `URLSearchParams` make of the same text, as the standards say."""
-    assert address(["runs", "a/x y+é(1)~'!*"], {}) == "runs/a%2Fx%20y%2B%C3%A9(1)~'!*"
-    assert address(["e"], {"score": "reward/mean ~*é", "set": ""}) == "e?score=reward%2Fmean+%7E*%C3%A9"
 
 
 def test_steps_are_numbers_ranges_or_the_first_or_the_last() -> None:

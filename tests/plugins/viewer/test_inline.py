@@ -1,4 +1,4 @@
-"""What `run.plot` and `run.show` give a notebook, in a bare page: it draws, moves about, and asks nobody else."""
+"""What `plot` and `show` give a notebook, in a bare page: it draws, moves about, and asks nobody else."""
 
 from __future__ import annotations
 

@@ -133,31 +133,6 @@ def _position(port: int) -> str:
     return str(connection.getresponse().getheader("news"))
 
 
-def test_a_killed_training_shows_as_interrupted(tmp_path: Path, serve: Callable[[Path], int]) -> None:
-    path = record(tmp_path, steps=1)
-    code = (
-        "import sys; from agent_r1_core.runs.run import Run; run = Run.resume(sys.argv[1]); "
-        "run.append_event(1, 'resumed', 'it goes on'); print('on', flush=True); input()"
-    )
-    trainer = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert trainer.stdout is not None
-    assert trainer.stdout.readline() == b"on\n"
-    port = serve(tmp_path)
-    assert _state(port) == "training"
-    page = Events(port, "?run=small")
-    trainer.kill()
-    trainer.wait()
-    page.until("small", "state")
-    assert _state(port) == "interrupted"
-
-
-def _state(port: int) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/api/runs", headers=_cookie(port))
-    (run,) = json.loads(connection.getresponse().read())["runs"]
-    return str(run["state"])
-
-
 def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
     record(tmp_path, steps=1)
     code = "from agent_r1_cli.main import main; main()"

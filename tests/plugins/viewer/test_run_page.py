@@ -99,39 +99,19 @@ def test_evaluations_configuration_and_events_equal_the_files(open_page: Open, r
     events = [json.loads(line) for line in (recorded / "ppo" / "events.jsonl").read_text().splitlines()]
     told = page.locator("[data-part=events] tbody tr").all_inner_texts()
     assert [row.split("\t")[-1] for row in told] == [event["text"] for event in events]
-    steps = page.locator("[data-part=steps] a")
-    assert steps.all_inner_texts() == ["1", "2", "3"]
-    assert steps.nth(1).get_attribute("href") == "#/runs/ppo/steps/2"
-    scrolled = "(link) => new Promise((done) => { addEventListener('scrollend', () => done(scrollY), { once: true });"
-    top = steps.nth(1).evaluate(scrolled + " link.scrollIntoView({ block: 'center' }); })")
-    steps.nth(1).click()
-    page.wait_for_selector(".page.step")
-    page.go_back()
-    page.wait_for_selector("[data-part=steps]")
-    assert top > 0
-    page.wait_for_function("(top) => scrollY === top", arg=top)
+    assert page.locator("[data-part=steps] a").all_inner_texts() == ["1", "2", "3"]
 
 
-def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
+def test_alarms_and_values_that_are_no_numbers_are_told_and_a_name_is_text(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "<b>ill"
     shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    over = {"monitor": "repeated_calls", "since": 1, "threshold": 0.3, "severe": False}
+    over = {"monitor": "repeated_calls", "since": 1, "threshold": 0.3, "severe": False, "sentence": "<i>again</i>"}
     alarms = [
-        {**over, "step": 1, "event": "begins", "value": 0.43, "sentence": "calls <i>repeat</i>"},
-        {**over, "step": 2, "event": "ends", "value": 0.2, "sentence": "it is over"},
-        {
-            **over,
-            "step": 3,
-            "event": "begins",
-            "value": 0.5,
-            "since": 3,
-            "severe": True,
-            "monitor": "nonfinite",
-            "sentence": "a loss is NaN",
-        },
-        {**over, "step": 3, "event": "begins", "value": 1, "monitor": "of_old", "sentence": "not known now"},
+        {**over, "step": 1, "event": "begins", "value": 0.43},
+        {**over, "step": 2, "event": "ends", "value": 0.2},
+        {**over, "step": 3, "event": "begins", "value": 1, "since": 3, "severe": True, "monitor": "of_old"},
     ]
     (run / "health.jsonl").write_text("".join(json.dumps(alarm) + "\n" for alarm in alarms))
     lines = metrics(run)
@@ -141,46 +121,15 @@ def test_alarms_and_values_that_are_no_numbers_are_shown_where_they_are(
     unfold(page)
     health = page.locator("[data-part=health]")
     assert [row.split("\t") for row in health.locator("tbody tr").all_inner_texts()] == [
-        ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "calls <i>repeat</i>"],
-        ["2", "repeated_calls", "ends", "0.2", "0.3", "it is over"],
-        ["3", "nonfinite", "⚠ begins", "0.5", "0.3", "a loss is NaN"],
-        ["3", "of_old", "⚠ begins", "1", "0.3", "not known now"],
+        ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "<i>again</i>"],
+        ["2", "repeated_calls", "ends", "0.2", "0.3", "<i>again</i>"],
+        ["3", "of_old", "⚠ begins", "1", "0.3", "<i>again</i>"],
     ]
-    assert (
-        "alarms stand after 3 steps: nonfinite since step 3, of_old since step 1"
-        in health.locator("summary").inner_text()
-    )
+    assert "alarms stand after 3 steps: of_old since step 3" in health.locator("summary").inner_text()
     assert page.locator("h1").inner_text() == "<b>ill"
-    colours = """(canvas) => {
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      const seen = new Set();
-      for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
-      return [...seen];
-    }"""
-    warned, severe = "122,89,0", "179,71,0"
-    for metric, marked in {
-        "episode/repeated_calls": {warned},
-        "update/skipped_nonfinite": {severe},
-        "update/loss": {severe},  # the tick of its value that is no number
-        "reward/mean": set(),
-        "prob_gap": {warned},  # of a monitor that nobody knows
-    }.items():
-        chart = page.locator(f"[data-metric='{metric}']")
-        chart.scroll_into_view_if_needed()
-        chart.locator("canvas").wait_for()
-        assert {warned, severe} & set(chart.locator("canvas").evaluate(colours)) == marked, metric
-    assert page.locator("[data-metric='update/loss'] .readout").inner_text().startswith("step 3: NaN")
-    chart = page.locator("[data-metric='prob_gap']")
-    plot = chart.locator(".u-over")
-    last = {"x": plot.bounding_box()["width"] - 4, "y": 50}
-    plot.hover(position=last)
-    expect(chart.locator(".readout")).to_contain_text("⚠ of_old")
-    page.goto(page.url.split("?")[0] + "?hidden=0&filter=prob_gap")
-    page.reload()
-    chart.locator("canvas").wait_for()
-    plot.hover(position=last)
-    assert chart.locator(".readout").inner_text() == "", "a hidden run has no alarms either"
-    assert not {warned, severe} & set(chart.locator("canvas").evaluate(colours))
+    chart = page.locator("[data-metric='update/loss']")
+    chart.scroll_into_view_if_needed()
+    expect(chart.locator(".readout")).to_have_text(re.compile("^step 3: NaN"))
 
 
 def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open) -> None:
@@ -192,8 +141,6 @@ def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open
         "eval/reward/exact_match",
     ]
     page.get_by_label("Smoothing").fill("0.9")
-    page.get_by_label("Smoothing").press("/")
-    assert page.get_by_label("Filter metrics").evaluate("(one) => one === document.activeElement")
     page.get_by_label("x axis").select_option("tokens")
     page.reload()
     page.wait_for_selector(".chart canvas")
@@ -204,14 +151,11 @@ def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open
     plot = charts.first.locator(".u-over")
     box = plot.bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + 50)
-    assert [text.partition(":")[0] for text in page.locator(".readout").all_inner_texts()] == ["step 1", "step 1"]
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60, steps=4)
     page.mouse.up()
-    out = page.get_by_role("button", name="Zoom out")
     expect(page).to_have_url(re.compile(r"zoom=1\."))
-    assert out.is_enabled()
-    out.click()
+    page.get_by_role("button", name="Zoom out").click()
     expect(page).not_to_have_url(re.compile("zoom"))
     plot.click(position={"x": box["width"] / 2, "y": 60})
     page.wait_for_url("**/#/runs/grpo/steps/2")
@@ -243,59 +187,25 @@ def test_lines_are_smoothed_and_laid_over_steps_seconds_and_tokens(open_page: Op
     assert drawn["gaps"] == pytest.approx([line["reward/mean"] for line in lines])
 
 
-def test_several_runs_are_drawn_over_one_another_with_their_differences(open_page: Open, recorded: Path) -> None:
-    page = open_page("#/compare?runs=grpo,ppo&filter=reward/mean")
-    page.wait_for_selector(".chart canvas")
-    last = {name: metrics(recorded / name)[-1]["reward/mean"] for name in ("grpo", "ppo")}
-    readout = page.locator("[data-metric='reward/mean'] .readout")
-    said = re.findall(r"(\w+) ([\d.]+)", readout.inner_text())
-    assert {name: float(value) for name, value in said} == pytest.approx(last, rel=1e-3)
-    page.locator(".lines").get_by_label("ppo").uncheck()
-    assert "ppo" not in readout.inner_text()
-    page.reload()
-    page.wait_for_selector(".chart canvas")
-    assert not page.locator(".lines").get_by_label("ppo").is_checked()
-
-
-def seed_of(recorded: Path, home: Path, seed: int, lr: float = 3e-4) -> Path:
-    """The recorded run as another seed of a configuration might have gone."""
-    run = home / f"seed-{seed}"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    config = (run / "config.yaml").read_text()
-    changes = {
-        r"(\nrun:\n  dir: .*\n  name: ).*": f"seed-{seed}",
-        r"(\nseed: ).*": seed,
-        r"(\ntraining:\n(?:  .*\n)*?  lr: ).*": lr,
-    }
-    for pattern, value in changes.items():
-        config, count = re.subn(pattern, rf"\g<1>{value}", config)
-        assert count == 1, pattern
-    (run / "config.yaml").write_text(config)
-    lines = [line | {"reward/mean": (seed + 1) * line["step"] / 10} for line in metrics(run)]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return run
-
-
-def test_runs_that_differ_in_their_seed_alone_are_one_line_in_a_band_until_they_are_drawn_apart(
+def test_several_runs_are_compared_and_seeds_of_one_configuration_are_one_line_in_a_band(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
-    for seed, lr in ((0, 3e-4), (1, 3e-4), (5, 3e-4), (7, 1e-3)):
-        seed_of(recorded, tmp_path, seed, lr)
-    place = show(tmp_path)
-    page = open_page("#/compare?runs=seed-0,seed-1,seed-5", at=place)
+    for seed, lr in ((0, 3e-4), (1, 3e-4), (7, 1e-3)):
+        run = shutil.copytree(recorded / "grpo", tmp_path / f"seed-{seed}", ignore=shutil.ignore_patterns("check*"))
+        config = (run / "config.yaml").read_text()
+        config = re.sub(r"(\nrun:\n  dir: .*\n  name: ).*", rf"\g<1>seed-{seed}", config)
+        config = re.sub(r"(\nseed: ).*", rf"\g<1>{seed}", config)
+        (run / "config.yaml").write_text(re.sub(r"(\ntraining:\n(?:  .*\n)*?  lr: ).*", rf"\g<1>{lr}", config))
+        lines = [line | {"reward/mean": (seed + 1) * line["step"] / 10} for line in metrics(run)]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = open_page("#/compare?runs=seed-0,seed-1,seed-7", at=show(tmp_path))
     readout = page.locator("[data-metric='reward/mean'] .readout")
-    expect(readout).to_have_text("step 3: 0.9 [0.3, 1.8] ")
-    table = page.get_by_role("table", name="Compared runs")
-    heads = [text.strip() for text in table.locator("thead th").all_inner_texts()]
-    assert heads == ["run", "state", "best score", "steps", "time", "seed"]
-    cells = table.locator("tbody td").all_inner_texts()
-    assert [cells[0].split("\n")[0].strip(), cells[-1]] == ["seed-0 (3 seeds)", "0, 1, 5"]
-    page.get_by_role("link", name="Draw seeds apart").click()
-    expect(readout).to_have_text("seed-0 0.3 seed-1 0.6 seed-5 1.8 ")
-    page.get_by_role("link", name="Draw seeds as one").click()
-    expect(readout).to_have_text("step 3: 0.9 [0.3, 1.8] ")
-    page = open_page("#/compare?runs=seed-0,seed-1,seed-7", at=place)
-    expect(page.locator("[data-metric='reward/mean'] .readout")).to_have_text("seed-0 (2 seeds) 0.45 seed-7 2.4 ")
+    expect(readout).to_have_text("seed-0 (2 seeds) 0.45 seed-7 2.4 ")
     table = page.get_by_role("table", name="Compared runs")
     assert [text.strip() for text in table.locator("thead th").all_inner_texts()[5:]] == ["training.lr", "seed"]
     assert table.locator("tbody tr").nth(1).locator("td").all_inner_texts()[5:] == ["0.001", "7"]
+    page.get_by_role("link", name="Draw seeds apart").click()
+    expect(readout).to_have_text("seed-0 0.3 seed-1 0.6 seed-7 2.4 ")
+    page.locator(".lines").get_by_label("seed-7").uncheck()
+    page.reload()
+    expect(readout).to_have_text("seed-0 0.3 seed-1 0.6 ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,17 +93,6 @@ def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[.
     assert get("runs", "small", "steps", 2, "episodes", 7)["group"] is None
 
 
-def test_evaluations_show_what_was_learnt_and_lead_to_their_episodes(get: Callable[..., Any]) -> None:
-    matrix = get("runs", "small", "evaluations")
-    assert (matrix["score"], matrix["scores"]) == ("exact_match", ["exact_match", "reward/mean"])
-    assert [question["task"] for question in matrix["questions"]] == ["x", "y"]
-    assert matrix["cells"] == [[0.0, 1.0], [0.0, 0.0]]
-    assert matrix["predictions"][0] == ["x 0", "x 0"]
-    assert get("runs", "small", "evaluations", score="reward/mean")["cells"][0] == [0.25, 1.25]
-    found = get("runs", "small", "evaluations", "step_000003", "episodes", matrix["rows"][1][1])
-    assert (found["task"]["id"], found["evaluation"], found["set"], found["return"]) == ("y", "step_000003", "", 0.25)
-
-
 def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Path) -> None:
     def search(**query: object) -> list[dict[str, Any]]:
         with client(home) as asked:
@@ -123,12 +111,9 @@ def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Pat
     assert hits(text='"role"') == []  # how the file writes messages is no text of theirs
     assert len(hits(text=HOSTILE)) == 24
     assert hits(status="failed") == [(3, 7), (2, 7), (1, 7)]
-    assert hits(low=1.25, high=1.25, from_=1) == hits(low=1.25)  # `from_` is not the name of a filter
     assert hits(**{"low": 1.25, "from": 1}) == [(1, 1), (1, 4), (1, 6)]
     assert hits(**{"high": 0.25, "from": 1}) == [(1, 0), (1, 2), (1, 3), (1, 5), (1, 7)]
-    assert (len(hits(tool_error="yes")), hits(tool_error="no"), hits(turns_low=3), len(hits(turns_high=2))) == (
-        24, [], [], 24
-    )  # fmt: skip
+    assert (len(hits(tool_error="yes")), hits(tool_error="no"), hits(turns_low=3)) == (24, [], [])
 
 
 def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
@@ -143,19 +128,15 @@ def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
-        (("runs", "other"), "there is no run 'other'"),
         (("runs", "../runs/small"), "there is no run"),
         (("runs", "small", "steps", "9"), "keeps no episodes of step 9"),
         (("runs", "small", "steps", "../../config.yaml"), "is no step"),
         (("runs", "small", "steps", "9" * 5000), "is no step"),
-        (("runs", "small", "steps", "1", "groups", "2"), "has no group 2"),
         (("runs", "small", "steps", "1", "groups", "9" * 5000), "has no group 9"),
         (("runs", "small", "steps", "1", "episodes", "8"), "has no episode 8"),
         (("runs", "small", "steps", "1", "episodes", "-1"), "an episode has a number"),
-        (("runs", "small", "steps", "1", "episodes", "9" * 5000), "an episode has a number"),
         (("runs", "small", "evaluations", "../config", "episodes", "0"), "has no evaluation '../config'"),
         (("runs", "small", "nothing"), "there is no such answer"),
-        (("nothing",), "there is no such answer"),
         ((), "there is no such answer"),
     ],
 )
@@ -215,10 +196,6 @@ def test_damage_costs_its_own_part_only(copied: Path) -> None:
         assert "metric_catalogue.json cannot be read (Is a directory)" in problems
         assert run["health"] == UNREADABLE
         assert (run["config"], run["summary"]["step"], len(run["evaluations"])) == (None, 3, 1)
-        (copied / "metric_catalogue.json").rmdir()
-        (copied / "metric_catalogue.json").write_text('[{"name": 2}]')
-        again = told(asked, "runs", "small")
-        assert (again["catalogue"], "metric_catalogue.json is damaged" in " ".join(again["problems"])) == ([], True)
         assert "is not a whole file of trajectories" in told(asked, "runs", "small", "steps", 3)["error"]
         assert told(asked, "runs", "small", "steps", 2)["groups"]
         lines = asked.get("/api/runs/small/search", params={"status": "failed"}).text.splitlines()
@@ -229,25 +206,6 @@ def test_damage_costs_its_own_part_only(copied: Path) -> None:
     (copied / "run.json").write_text("{}")
     with client(copied.parent) as asked:
         assert told(asked, "runs")["runs"] == []
-
-
-def test_rows_that_no_training_writes_are_a_sentence(copied: Path) -> None:
-    """Of segments that hold more tokens than there are, and of a lock that keeps whoever opens it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = copied / "trajectories" / "step_000001.parquet"
-    table = pq.read_table(path)
-    place = table.schema.get_field_index("mask")
-    pq.write_table(table.set_column(place, "mask", pa.array([[1]] * len(table), pa.list_(pa.int8()))), path)
-    (copied / ".lock").unlink()
-    os.mkfifo(copied / ".lock")
-    with client(copied.parent) as asked:
-        answer = told(asked, "runs", "small", "steps", 1, "episodes", 0)
-        assert (answer["status"], answer["error"].startswith("this part of the run cannot be shown (")) == (422, True)
-        run = told(asked, "runs", "small")
-        assert (run["summary"]["state"], run["summary"]["step"]) == (None, 3)
-        assert f"{copied / '.lock'} is not opened: it is a pipe, not a file" in run["problems"]
 
 
 def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
@@ -296,13 +254,6 @@ def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Pat
         assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
         assert "step_000000.json is damaged" in matrix["problems"][0]
         assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
-        (evaluations / "other.jsonl").unlink()
-        os.mkfifo(evaluations / "other.jsonl")
-        matrix = told(asked, "runs", "small", "evaluations")
-        assert "other.jsonl cannot be read (it is a pipe, not a file)" in matrix["problems"][1]
-        long = {"trajectories": {"": f"{'a' * 300}.parquet"}}
-        last.with_suffix(".json").write_text(json.dumps(about | long))
-        assert "aa.parquet cannot be read" in told(asked, "runs", "small", "evaluations")["problems"][1]
         last.with_suffix(".json").write_text(json.dumps(about))
         matrix = told(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
@@ -356,9 +307,6 @@ def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
             assert headers["referrer-policy"] == "no-referrer"
             assert headers["cache-control"] == ("no-store" if path.startswith("/api") else "no-cache")
             assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
-        assert asked.get("/static/app.js").headers["content-type"].startswith("text/javascript")
-        assert asked.get("/api/runs").headers["content-type"] == "application/json"
-        assert "nothing at this address" in asked.get("/nowhere").json()["error"]
         whole, packed = (
             asked.get("/static/style.css", headers={"accept-encoding": way}) for way in ("identity", "gzip")
         )

@@ -56,16 +56,8 @@ def spoil(run: Path) -> None:
     (run / "metrics.jsonl").write_text(json.dumps({"step": 1, HOSTILE: 1.0}) + "\n")
     about = {"name": HOSTILE, "unit": HOSTILE, "better": "higher", "meaning": HOSTILE}
     (run / "metric_catalogue.json").write_text(json.dumps([about]))
-    alarm = {
-        "monitor": HOSTILE,
-        "step": 1,
-        "since": 1,
-        "event": "begins",
-        "value": 1.0,
-        "threshold": 0.5,
-        "severe": True,
-    }
-    (run / "health.jsonl").write_text(json.dumps(alarm | {"sentence": HOSTILE}) + "\n")
+    alarm = {"monitor": HOSTILE, "step": 1, "since": 1, "event": "begins", "value": 1.0, "threshold": 0.5}
+    (run / "health.jsonl").write_text(json.dumps(alarm | {"severe": True, "sentence": HOSTILE}) + "\n")
     event = {"time": 1.0, "step": 1, "event": "note", "text": HOSTILE}
     (run / "events.jsonl").write_text(json.dumps(event) + "\n")
     for path in sorted((run / "evaluations").glob("step_*.jsonl")):
@@ -84,12 +76,8 @@ def address(
     run = tmp_path_factory.mktemp("hostile") / "hostile"
     shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
     lines = ("all work and no play\n" * (LONG // 21 + 1))[:LONG]
-    episodes = [
-        hostile(0, HOSTILE),
-        hostile(1, lines),
-        hostile(2, "x" * LONG),
-        hostile(3, HOSTILE, status=EndStatus.FAILED),
-    ]
+    episodes = [hostile(0, HOSTILE), hostile(1, lines), hostile(2, "x" * LONG)]
+    episodes.append(hostile(3, HOSTILE, status=EndStatus.FAILED))
     write_trajectories(run / "trajectories/step_000003.parquet", 3, episodes)
     spoil(run)
     with serve(run) as place:
@@ -116,20 +104,11 @@ def open_hostile(open_page: Open, address: str) -> Iterator[Open]:
 
 @pytest.mark.parametrize(
     "place",
-    [
-        "",
-        "evaluations",
-        "steps/3",
-        "steps/3/groups/0",
-        "steps/3/episodes/0",
-        "steps/3/episodes/0?view=tokens",
-        "steps/3/episodes/3",
-        "search?text=harmed",
-    ],
-)
-@pytest.mark.parametrize("width", [1280, 390])
-def test_hostile_text_is_text(open_hostile: Open, place: str, width: int) -> None:
-    page = open_hostile(place, width=width)
+    ["", "evaluations", "steps/3", "steps/3/groups/0", "steps/3/episodes/0", "steps/3/episodes/0?view=tokens",
+     "steps/3/episodes/3", "search?text=harmed"],
+)  # fmt: skip
+def test_hostile_text_is_text(open_hostile: Open, place: str) -> None:
+    page = open_hostile(place, width=390)
     page.get_by_text("window.harmed=1").first.wait_for()
     text = page.locator("#page").text_content()
     told = page.locator("#page [title], #page [aria-label]").evaluate_all(
@@ -137,12 +116,8 @@ def test_hostile_text_is_text(open_hostile: Open, place: str, width: int) -> Non
     )
     assert not set("\u202e\u202c\u2066\u2069\u200b\x00\x07\x1b\u2028\ufeff\U000e0041") & set(text + told)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_hostile_text_is_whole(open_hostile: Open) -> None:
-    page = open_hostile("steps/3/episodes/0")
-    for message in (".turn[data-turn='0'] .message .text", ".turn.closing .text"):
-        assert page.locator(message).first.text_content() == MARKUP + SHOWN
+    if place == "steps/3/episodes/0":
+        assert page.locator(".turn[data-turn='0'] .message .text").first.text_content() == MARKUP + SHOWN
 
 
 @pytest.mark.parametrize("row", [1, 2])
@@ -155,7 +130,3 @@ def test_ten_million_characters_are_shown_on_demand(open_hostile: Open, row: int
     lines = answer.locator(".text.part").evaluate_all("all => all.map((one) => one.textContent.length)")
     breaks = len(lines) - 1 if row == 1 else 0
     assert sum(lines) + breaks == LONG, "blocks end where lines do, or in the middle of a very long one"
-    page.keyboard.press("t")
-    page.wait_for_selector(".tokens")
-    page.keyboard.press("?")
-    assert page.get_by_role("dialog").is_visible(), "the page still hears its keys"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-
-from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 Open = Callable[..., Any]
 Arrive = Callable[[Any, str], None]
@@ -59,33 +54,3 @@ def test_half_a_file_is_said_and_the_search_goes_on(open_planted: Open) -> None:
     page = open_planted("search?text=sail")
     assert len(hits(page)) == 7
     assert "step_000001.parquet is not a whole file" in page.locator(".page p.problem").inner_text()
-
-
-@pytest.fixture(scope="module")
-def crowded(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two steps, of which the second alone has more hits than one answer of the search holds."""
-    run = tmp_path_factory.mktemp("crowded") / "planted"
-    shutil.copytree(planted, run)
-    for step, count in ((2, 3), (3, 520)):
-        tales = [make_trajectory(task=make_task(f"{one}"), texts=("a barnacle", "none")) for one in range(count)]
-        write_trajectories(run / f"trajectories/step_{step:06d}.parquet", step, tales)
-    (run / "trajectories/step_000001.parquet").unlink()
-    return run
-
-
-def test_a_search_goes_on_where_it_stopped(open_page: Open, crowded: Path, serve: Any) -> None:
-    with serve(crowded) as address:
-        page = open_page("#/runs/planted/search", at=address)
-        status = page.locator(".search-state [role=status]")
-        assert status.inner_text() == "2 steps to search, the newest first."
-        shutil.copy(crowded / "trajectories/step_000003.parquet", crowded / "trajectories/step_000004.parquet")
-        page.get_by_label("Text", exact=True).fill("barnacle")
-        page.keyboard.press("Enter")
-        assert len(hits(page)) == 520
-        onward = page.get_by_role("button", name="go on")
-        for searched, found in ((2, 1040), (3, 1043)):
-            assert not onward.is_disabled()
-            onward.click()
-            expect(status).to_have_text(f"searched {searched} of 3 steps, {found:,} hits")
-        assert len(hits(page)) == 1043
-        assert onward.is_disabled()

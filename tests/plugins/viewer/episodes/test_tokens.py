@@ -47,26 +47,17 @@ def richest(rows: Sequence[dict[str, Any]]) -> int:
     return max(range(len(rows)), key=riches)
 
 
-def versions_of(row: dict[str, Any]) -> list[str]:
-    """The version of the weights by token; a dash where it was not sampled."""
+def sampled_by(row: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The turn that sampled each token, and the version of the weights; a dash where it was not sampled."""
     starts = [sum(row["segment_lengths"][:segment]) for segment in range(len(row["segment_lengths"]))]
-    found = [NONE] * len(row["ids"])
-    for turn in json.loads(row["turns"]):
+    turns, versions = [NONE] * len(row["ids"]), [NONE] * len(row["ids"])
+    for number_of_turn, turn in enumerate(json.loads(row["turns"])):
         place = starts[turn["segment"]] + turn["start"]
         for version, count in turn["versions"]:
-            found[place : place + count] = [str(version)] * count
+            turns[place : place + count] = [str(number_of_turn)] * count
+            versions[place : place + count] = [str(version)] * count
             place += count
-    return found
-
-
-def turns_of(row: dict[str, Any]) -> list[str]:
-    """The number of the turn that sampled a token, from 0; a dash where it was not sampled."""
-    starts = [sum(row["segment_lengths"][:segment]) for segment in range(len(row["segment_lengths"]))]
-    found = [NONE] * len(row["ids"])
-    for place, turn in enumerate(json.loads(row["turns"])):
-        span = slice(starts[turn["segment"]] + turn["start"], starts[turn["segment"]] + turn["stop"])
-        found[span] = [str(place)] * len(found[span])
-    return found
+    return turns, versions
 
 
 def number(shown: str) -> float | None:
@@ -77,7 +68,7 @@ def check_tokens(shown: Sequence[dict[str, str]], row: dict[str, Any]) -> None:
     """Hold what the panel said of every token against the file."""
     count = len(row["ids"])
     columns = {name: row[name] or [None] * count for name in ("advantages", "learner_logprobs", "values")}
-    versions, turns = versions_of(row), turns_of(row)
+    turns, versions = sampled_by(row)
     for place, token in enumerate(shown):
         sampled = row["mask"][place] == 1
         known = {name: values[place] if sampled else None for name, values in columns.items()}
@@ -118,15 +109,7 @@ def test_every_token_shows_what_the_file_holds(open_page: Open, recorded: Path, 
     assert name == "summary" or row["learner_logprobs"] is not None
 
 
-def test_numbers_of_the_learner_and_the_critic_are_shown(open_planted: Open, planted: Path) -> None:
-    page = open_planted("steps/2/episodes/0?view=tokens")
-    row = rows_of(planted, 2)[0]
-    check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
-    assert row["learner_logprobs"]
-    assert row["values"]
-
-
-def test_rewards_stand_at_their_turns(open_planted: Open) -> None:
+def test_rewards_stand_at_their_turns_beside_what_learner_and_critic_said(open_planted: Open, planted: Path) -> None:
     page = open_planted("steps/2/episodes/1")
     marks = [page.locator(f".turn[data-turn='{turn}'] header .mark").all_inner_texts() for turn in range(3)]
     assert marks == [["process reward +0.5"], ["process reward −0.25"], []], "a turn that nothing scores has no mark"
@@ -138,7 +121,11 @@ def test_rewards_stand_at_their_turns(open_planted: Open) -> None:
         ["process reward −0.25"],
         ["outcome 0"],
     ]
-    shown = page.evaluate(EVERY_TOKEN, 15)
+    row = rows_of(planted, 2)[1]
+    assert row["learner_logprobs"]
+    assert row["values"]
+    shown = page.evaluate(EVERY_TOKEN, len(row["ids"]))
+    check_tokens(shown, row)
     paid = {place: token["reward here"] for place, token in enumerate(shown) if token["reward here"] != NONE}
     assert paid == {4: "process +0.5", 9: "process −0.25", 12: "outcome 0"}
 
@@ -153,27 +140,20 @@ def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path,
 
 
 def test_more_than_20000_tokens_come_on_demand(open_page: Open, planted: Path, tmp_path: Path, serve: Any) -> None:
-    run = tmp_path / "planted"
-    shutil.copytree(planted, run)
-    path = run / "trajectories/step_000003.parquet"
+    run = shutil.copytree(planted, tmp_path / "planted")
     turns = [([7] * 5, [8] * 5), ([33] * 19_990, [40] * 20), ([50] * 400, [60] * 100)]
-    write_trajectories(path, 3, [make_trajectory(turns, new_segment_at={1})])
-    row = rows_of(run, 3)[0]
+    write_trajectories(run / "trajectories/step_000003.parquet", 3, [make_trajectory(turns, new_segment_at={1})])
     with serve(run) as address:
         page = open_page("#/runs/planted/steps/3/episodes/0?view=tokens", at=address)
         tokens = page.locator(".tokens .token")
         assert tokens.count() == 20_000
-        assert "20,520 tokens in 2 segments, 125 sampled" in page.locator(".episode-head").inner_text()
         page.get_by_role("button", name="show 520 more of 520 tokens").click()
         page.locator(".segment[data-segment='1'] .token[data-i='20509']").wait_for(state="attached")
-        assert tokens.count() == 20_520
-        assert tokens.evaluate_all("all => all.map((one) => Number(one.classList.contains('sampled')))") == row["mask"]
-        page.locator(".tokens").focus()
-        page.keyboard.press("End")
-        assert page.locator(".token-panel dd[data-name='log-prob'] data").get_attribute("value") == "-1"
-        assert page.locator(".token-panel dd[data-name=place]").inner_text() == "20,509 (0 to 20,509), segment 1"
+        sampled = tokens.evaluate_all("all => all.map((one) => Number(one.classList.contains('sampled')))")
+        assert sampled == rows_of(run, 3)[0]["mask"]
 
 
+PLAIN = "all => all.map((one) => getComputedStyle(one).backgroundColor === 'rgba(0, 0, 0, 0)')"
 POSITIONS = """(all) => all.map((one) =>
   [one.classList.contains("below"), parseFloat(one.style.getPropertyValue("--at"))])"""
 
@@ -181,19 +161,7 @@ POSITIONS = """(all) => all.map((one) =>
 def test_colours_follow_the_numbers_and_leave_given_tokens_plain(open_planted: Open, planted: Path) -> None:
     page = open_planted("steps/2/episodes/0?view=tokens")
     row = rows_of(planted, 2)[0]
-    given = [bit == 0 for bit in row["mask"]]
     tokens = page.locator(".tokens .token")
-    for key, ends in (
-        ("logprob", ["0 (certain)", "−0.69 (1 in 2)", "−∞ (never)"]),
-        ("advantage", ["-2", "0", "+2"]),
-        ("value", ["0.3", "1.2"]),
-        ("gap", ["-0.01", "0", "+0.01"]),
-        ("version", ["4", "5"]),
-    ):
-        page.locator(f".legend button[data-key={key}]").click()
-        assert page.locator(".ramp .labels span").all_inner_texts() == ends
-        backgrounds = tokens.evaluate_all("all => all.map((one) => getComputedStyle(one).backgroundColor)")
-        assert [background == "rgba(0, 0, 0, 0)" for background in backgrounds] == given
     sampled = [place for place, bit in enumerate(row["mask"]) if bit]
     values = [row["values"][place] for place in sampled]
     low, high = min(values), max(values)
@@ -202,10 +170,11 @@ def test_colours_follow_the_numbers_and_leave_given_tokens_plain(open_planted: O
         "logprob": [1 - math.exp(row["logprobs"][place]) for place in sampled],
         "value": [(value - low) / (high - low) for value in values],
         "gap": [(row["learner_logprobs"][place] - row["logprobs"][place]) / 0.01 for place in sampled],
-        "version": [int(versions_of(row)[place]) - 4 for place in sampled],
+        "version": [int(sampled_by(row)[1][place]) - 4 for place in sampled],
     }
     for key, expected in strengths.items():
         page.locator(f".legend button[data-key={key}]").click()
-        found = tokens.evaluate_all(POSITIONS)
+        found, plain = tokens.evaluate_all(POSITIONS), tokens.evaluate_all(PLAIN)
+        assert plain == [bit == 0 for bit in row["mask"]]
         for place, strength in zip(sampled, expected, strict=True):
             assert found[place] == [strength < 0, pytest.approx(100 * abs(strength), abs=0.06)], key

@@ -61,17 +61,6 @@ def test_several_samples_count_with_their_mean_and_failed_ones_not_at_all(run: R
     assert matrix(run, "gone").cells == [[None, None]] * 3
 
 
-def test_scores_that_are_not_finite_do_not_count_and_long_questions_are_cut(run: Run) -> None:
-    odd = (float("nan"), float("inf"), 10**400)
-    evaluate(run, 1, [asked(task, value, value) for value, task in zip(odd, "abc", strict=True)])
-    evaluate(run, 2, [asked("a", 0.0), asked("a", odd[0]), asked("b", 1.0, question="b" * 501, answers=["a" * 501])])
-    found = matrix(run)
-    assert found.cells == [[None, 0.0], [None, 1.0], [None, None]]
-    assert matrix(run, "reward/mean").cells[2] == [None, None]
-    evaluate(run, 1, [asked("b", 1.0, question="b" * 501, answers=["a" * 501])])
-    assert [(len(one.question), len(one.answers[0])) for one in matrix(run).questions] == [(500, 500), (10, 1)]
-
-
 def test_a_question_leads_to_its_first_episode_in_its_own_set(run: Run) -> None:
     folder = run.path / "evaluations"
     folder.mkdir(exist_ok=True)

@@ -50,19 +50,6 @@ def test_one_episode_is_that_of_the_whole_file(file: Path, size: int) -> None:
     assert [one.messages() for one in read_trajectory_rows(file, [2, 3])] == [one.messages() for one in whole[2:4]]
 
 
-@pytest.mark.parametrize("size", [20, 100])
-def test_rows_of_large_files_are_found_in_their_place(tmp_path: Path, size: int) -> None:
-    """Larger than what is decoded at once, however many rows a group has."""
-    path, episodes = tmp_path / "file", [make_trajectory(task=make_task(str(number))) for number in range(50)]
-    write_trajectories(path, 1, episodes)
-    stored_anew(path, row_group_size=size)
-    for row in (0, 15, 16, 31, 32, 39, 40, 49):
-        assert read_episode(path, row).trajectory.task.id == str(row)
-    wanted = [49, 3, 17, 38, 16]
-    assert [one.task.id for one in read_trajectory_rows(path, wanted)] == [str(row) for row in wanted]
-    assert [row.task for row in read_rows(path, wanted)] == [str(row) for row in wanted]
-
-
 def test_groups_are_cut_where_the_task_changes_or_its_samples_begin_anew(tmp_path: Path) -> None:
     """The second task comes twice in a row, as at the end of a pass over the tasks; its baselines are apart."""
     samples = [("a", 0), ("a", 2), ("b", 0), ("b", 1), ("b", 0), ("b", 1)]
@@ -86,14 +73,6 @@ def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
     assert sum(isinstance(one, Hit) for one in found) == MOST_HITS
     assert found[-1] == End(MOST_HITS, 2)
     assert begun == [files[0][1]]  # the others were not to be shown
-
-
-def test_a_row_that_is_not_there_is_named(file: Path) -> None:
-    for row in (8, -1):
-        with pytest.raises(RunError, match=f"has no episode {row}: it holds 8"):
-            read_episode(file, row)
-        with pytest.raises(RunError, match=f"has no episode {row}: it holds 8"):
-            read_rows(file, [row])
 
 
 @pytest.mark.parametrize("column", ["turns", "messages", "rewards", "task"])
