@@ -23,7 +23,6 @@ from agent_r1_cli import (
     rollout_command,
     runs_command,
     train_command,
-    view_command,
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
@@ -73,7 +72,6 @@ def build_app() -> typer.Typer:
     _add(app, "rollout", rollout_command.rollout)
     _add(app, "play", play_command.play)
     _add(app, "runs", runs_command.runs)
-    _add(app, "view", view_command.view)
     _add(app, "metrics", metrics_command.metrics)
     _add(app, "new", new_command.new)
     plugins = _group("List, show and check plugins and their components.")

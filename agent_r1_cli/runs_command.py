@@ -67,7 +67,7 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
             work.advance()
     listed = dict(sorted(read.items(), key=lambda item: item[1].created or item[1].updated or 0, reverse=True))
     if as_json:
-        from agent_r1_cli.viewer.shown_text import to_json
+        from agent_r1_core.contracts.json_text import to_json
 
         plain = [{"id": name, **summary.to_json()} for name, summary in listed.items()]
         print_json({"runs": json.loads(to_json(plain))})

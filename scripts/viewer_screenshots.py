@@ -16,7 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from agent_r1_cli.viewer.serving import HOST, Viewer, listen
+from agent_r1_viewer.serving import HOST, Viewer, listen
+
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 

@@ -74,21 +74,9 @@ def root() -> Path:
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A command that takes what `python` takes and, on Linux, has imported the large libraries already."""
-    from warm_python import warm_python
-
-    if sys.platform != "linux":
-        yield Path(sys.executable)
-        return
-    with warm_python(tmp_path_factory.mktemp("warm")) as command:
-        yield command
-
-
 @pytest.fixture
 def agent_r1(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
-    """`agent_r1("plugins", "list")` runs a command; the result has `exit_code`, `stdout` and `stderr`."""
+    """`agent_r1("plugins", "list")` runs a command here; the result has `exit_code`, `stdout` and `stderr`."""
     from typer.testing import CliRunner
 
     from agent_r1_cli.main import build_app
@@ -101,6 +89,18 @@ def agent_r1(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
         return CliRunner().invoke(build_app(), [str(argument) for argument in arguments], **options)
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A command that takes what `python` takes and, on Linux, has imported the large libraries already."""
+    from warm_python import warm_python
+
+    if sys.platform != "linux":
+        yield Path(sys.executable)
+        return
+    with warm_python(tmp_path_factory.mktemp("warm")) as command:
+        yield command
 
 
 @pytest.fixture(scope="session")

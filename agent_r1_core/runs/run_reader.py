@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
@@ -23,6 +23,7 @@ from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.policy import RunPolicy
+from agent_r1_core.runs.replaced import aside
 from agent_r1_core.runs.state import RunState
 from agent_r1_core.runs.trajectory_file import (
     read_advantages,
@@ -31,9 +32,6 @@ from agent_r1_core.runs.trajectory_file import (
     read_trajectories,
 )
 from agent_r1_core.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from agent_r1_core.runs.notebook.inline import Inline
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
 
@@ -207,55 +205,6 @@ class RunReader:
         numbered = sorted(later, key=lambda name: (len(name), name)) or list(evaluations)
         return self.path / "evaluations" / f"{numbered[-1]}.json" if numbered else None
 
-    def plot(self, *metrics: str, others: Sequence[RunReader] = ()) -> Inline:
-        """Curves over the steps, inline in a notebook; in a terminal small ones with numbers.
-
-            run.plot("reward/mean", "eval/exact_match", others=[Run.open("runs/ppo-1")])
-
-        Args:
-            metrics: names as in `metrics()`; none: the mean reward.
-            others: runs whose curves are drawn over this one's.
-
-        Raises:
-            RunError: no run has such a metric, or a file is damaged.
-        """
-        from agent_r1_core.runs.notebook.plot import plot
-
-        return plot((self, *others), metrics)
-
-    def show(
-        self,
-        step: int | None = None,
-        group: int = 0,
-        sample: int = 0,
-        *,
-        evaluation: str | None = None,
-        set_name: str | None = None,
-    ) -> Inline:
-        """One episode, inline in a notebook: the conversation, and token by token; in a terminal its text.
-
-            run.show(step=3, group=1, sample=2)
-            run.show(evaluation="step_000100", sample=7)
-
-        Args:
-            step: None: the newest one.
-            group: of the step, from 0.
-            sample: of the group, from 0 (a sample that was dropped leaves a gap); with `evaluation`, of the episodes
-                that its set keeps.
-            evaluation: its name, as in `evaluations()`, instead of a step and a group.
-            set_name: the evaluation set; None: the only one that keeps episodes.
-
-        Raises:
-            RunError: there is no such episode, or the file is damaged.
-        """
-        from agent_r1_core.runs.notebook.shown_episode import show_episode, show_evaluated
-
-        if evaluation is None and set_name is None:
-            return show_episode(self, step, group, sample)
-        if evaluation is None or step is not None or group:
-            raise RunError("show either an episode of a step and a group, or one of an evaluation and its set")
-        return show_evaluated(self, evaluation, set_name, sample)
-
     def policy(self, damaged: Mapping[Path, str] = MappingProxyType({})) -> RunPolicy:
         """The policy that represents this run: the best checkpoint's, else the final one, else the newest.
 
@@ -265,16 +214,40 @@ class RunReader:
         Raises:
             RunError: the run has none.
         """
-        return RunPolicy.of(self, damaged)
+        checkpoints, best = self.checkpoints.all(), self.checkpoints.best(without=damaged)
+        if best is not None:
+            return RunPolicy(best.policy, "best checkpoint", best.step, best.metric, checkpoints[-1].competitors)
+        if self.model.is_dir():
+            return RunPolicy(self.model, "final policy", self.last_step())
+        newest = next((item for item in reversed(checkpoints) if item.path not in damaged), None)
+        if newest is None:
+            raise RunError(self._no_policy(damaged))
+        return RunPolicy(newest.policy, "newest checkpoint", newest.step)
 
     def policy_at(self, folder: Path) -> RunPolicy | None:
         """The policy of this run in `folder`; None if the folder holds none."""
-        return RunPolicy.at(self, folder.resolve())
+        folder = folder.resolve()
+        if folder == self.model.resolve():
+            return RunPolicy(folder, "final policy", self.last_step())
+        checkpoint = self.checkpoint_of(folder)
+        return None if checkpoint is None else RunPolicy(folder, "checkpoint", checkpoint.step)
 
     def checkpoint_of(self, policy: Path) -> Checkpoint | None:
         """The checkpoint whose policy is in the folder `policy`; None if it is in none."""
         policy = policy.resolve()
         return next((item for item in self.checkpoints.all() if item.policy.resolve() == policy), None)
+
+    def _no_policy(self, damaged: Mapping[Path, str]) -> str:
+        """Why it has none, and what to do."""
+        reasons = self.checkpoints.damaged() | {path.name: reason for path, reason in damaged.items()}
+        if reasons:
+            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            return f"run {self.path} holds no whole policy ({listed}); restore a checkpoint from a copy"
+        kept = aside(self.path)
+        old = (
+            f", or delete it and get back the run that it replaces ({kept.name}) with --resume" if kept.is_dir() else ""
+        )
+        return f"run {self.path} holds no policy yet; let it train until its first checkpoint{old}"
 
     def _text(self, name: str) -> str:
         try:

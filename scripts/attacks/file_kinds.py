@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_r1_cli.viewer.answers import Answers, Lines
-from agent_r1_cli.viewer.shown_text import to_json
+from agent_r1_viewer.answers import Answers, Lines
+
 from agent_r1_core.assembly.checkpointing import load_task_order, load_trainer_state
 from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import TrainingConfig, load_config
+from agent_r1_core.contracts.json_text import to_json
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.health.settings import HealthConfig

@@ -87,18 +87,17 @@ ROOMS = (
     Room(
         "viewer",
         (
-            "agent_r1_cli/viewer/*.py",
+            "plugins/agent_r1_viewer/**/*.py",
             "agent_r1_core/runs/reading/*.py",
-            "agent_r1_core/runs/notebook/*.py",
             *(f"agent_r1_core/runs/{name}.py" for name in _RECORDED),
             "agent_r1_core/training/recorder.py",
         ),
         (
-            "tests/cli/viewer/test_server.py",
-            "tests/cli/viewer/test_export.py",
-            "tests/cli/viewer/test_shown_text.py",
+            "tests/plugins/viewer/test_server.py",
+            "tests/plugins/viewer/test_export.py",
+            "tests/plugins/viewer/test_notebook.py",
+            "tests/plugins/viewer/reading",
             "tests/core/runs/reading",
-            "tests/core/runs/test_inline.py",
             "tests/core/runs/test_state.py",
             "tests/core/runs/test_trajectory_file.py",
             "tests/core/training/test_recorder.py",

@@ -1,4 +1,4 @@
-"""A place to run commands in."""
+"""A small run of the default recipe, for the command line."""
 
 from __future__ import annotations
 

@@ -206,7 +206,8 @@ def _sparse(path: Path) -> None:
 
 def _ask_everything(found: Any, opened: Any, token: str, ready: Any) -> None:
     """In place of a server: every question that the page asks."""
-    from agent_r1_cli.viewer.answers import Answers
+    from agent_r1_viewer.answers import Answers
+
     from agent_r1_core.errors import AgentR1Error
 
     opened.close()
@@ -230,7 +231,7 @@ def _ask_everything(found: Any, opened: Any, token: str, ready: Any) -> None:
 
 
 if __name__ == "__main__":
-    import agent_r1_cli.viewer.serving as serving
+    import agent_r1_viewer.serving as serving
 
     serving.serve = _ask_everything  # type: ignore[assignment]
     main(Path(sys.argv[1]), sys.argv[2])

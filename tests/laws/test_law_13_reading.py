@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import typer
+from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
+from agent_r1_viewer.reading.episode_rows import read_places, read_rows
+from agent_r1_viewer.reading.group_rows import read_groups
 from hostile_files import COMMANDS, DISGUISES, WITHOUT_RUNS, WRITING, kinds, write_bomb
 from small_run import overrides
 
 from agent_r1_cli.main import build_app
 from agent_r1_core import opening, train
 from agent_r1_core.errors import NotOpened
-from agent_r1_core.runs.reading.episode import read_episode, read_trajectory_rows
-from agent_r1_core.runs.reading.episode_rows import read_places, read_rows
-from agent_r1_core.runs.reading.group_rows import read_groups
 from agent_r1_core.runs.trajectory_file import read_task_keys, read_trajectories
 from agent_r1_core.testing import tiny_model_folder
 

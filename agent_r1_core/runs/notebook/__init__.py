@@ -1,1 +1,0 @@
-"""`run.plot()` and `run.show()`: curves and an episode inside a notebook, text where no page can be shown."""

@@ -1,0 +1,86 @@
+"""Whoever lacks the token learns nothing, no other page changes anything, and what is not read holds little."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from agent_r1_viewer import line_stream
+from agent_r1_viewer.answers import Answers
+from agent_r1_viewer.app import THREADS, build
+from agent_r1_viewer.live import Live
+from asking import OWN_PAGE, TOKEN, client, told
+
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+
+def test_whoever_lacks_the_token_learns_nothing_of_a_run(home: Path) -> None:
+    with client(home, cookies={}) as asked:
+        shown = [
+            asked.get(path) for path in ("/", "/?token=guessed", "/static/app.js", f"/static/app.js?token={TOKEN}")
+        ]
+        assert [(one.status_code, one.headers.get("set-cookie")) for one in shown] == [(200, None)] * 4
+        for path in ("/api/runs", "/api/live", "/api/runs/small/search", "/api/nothing", "/%61pi/runs", "/nowhere"):
+            for held in ({}, {"agent-r1-8700": "guessed"}, {"agent-r1-8701": TOKEN}, {"agent-r1-8700": ""}):
+                for ask in (path, f"{path}?token={TOKEN}"):
+                    cookie = "; ".join(f"{name}={value}" for name, value in held.items())
+                    answer = asked.get(ask, headers={"cookie": cookie} if cookie else {})
+                    assert (answer.status_code, "agent-r1 view` printed" in answer.json()["error"]) == (403, True), path
+        first = asked.get("/", params={"token": TOKEN})
+        assert first.headers["set-cookie"] == f"agent-r1-8700={TOKEN}; Path=/api; HttpOnly; SameSite=Strict"
+        assert TOKEN not in first.text
+        assert asked.get("/api/runs").status_code == 200
+
+
+def test_only_the_viewers_own_page_can_change_a_remark(home: Path) -> None:
+    sent = {"tags": ["ours"], "note": ""}
+    with client(home) as asked:
+        for origins in ([], ["http://127.0.0.1:9999"], ["null"], ["https://127.0.0.1:8700"],
+                        ["http://127.0.0.1:8700", "http://127.0.0.1:9999"]):  # fmt: skip
+            answer = asked.post("/api/runs/small/remark", json=sent, headers=[("origin", one) for one in origins])
+            assert (answer.status_code, "own page" in answer.json()["error"]) == (403, True), origins
+        asked.cookies.clear()
+        assert asked.post("/api/runs/small/remark", json=sent, headers=OWN_PAGE).status_code == 403
+    with client(home) as asked:
+        assert told(asked, "runs", "small")["summary"]["remark"] == {"tags": [], "note": ""}
+
+
+def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forty, those whose turn it is hold a part; the others begin when these have ended."""
+    monkeypatch.setattr(line_stream, "UNREAD", 0.05)
+    answers = Answers(FoundRuns([home]))
+    app = build(answers, Live(answers.runs), TOKEN)
+    held = most = ended = 0
+
+    async def ask() -> None:
+        nonlocal ended
+
+        async def receive() -> Message:
+            return await asyncio.Future()
+
+        async def send(message: Message) -> None:
+            nonlocal held, most
+            if message["type"] == "http.response.body" and message["body"]:
+                held += 1
+                most = max(most, held)
+                try:
+                    await asyncio.Future()
+                finally:
+                    held -= 1
+
+        headers = [(b"host", b"127.0.0.1:8700"), (b"cookie", f"agent-r1-8700={TOKEN}".encode())]
+        path = "/api/runs/small/search"
+        about = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"text=a"}
+        await app({**about, "headers": headers}, receive, send)
+        ended += 1
+
+    async def ask_many() -> None:
+        await asyncio.wait_for(asyncio.gather(*(ask() for _ in range(40))), 60)
+
+    asyncio.run(ask_many())
+    assert (most, held, ended) == (THREADS, 0, 40)

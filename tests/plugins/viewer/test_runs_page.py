@@ -1,0 +1,130 @@
+"""The list of runs: what it says of each equals the files, and it sorts, filters and chooses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+Open = Callable[..., Any]
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def best_exact_match(run: Path) -> str:
+    scores = [json.loads(path.read_text())["metrics"]["exact_match"] for path in (run / "evaluations").glob("*.json")]
+    best = max(scores, key=lambda score: score["mean"])
+    return f"{best['mean']:.3f} [{best['low']:.3f}, {best['high']:.3f}] exact_match"
+
+
+def rows(page: Any) -> list[str]:
+    return page.locator("tbody tr.link a.first").all_inner_texts()
+
+
+def cells(page: Any, name: str) -> dict[str, str]:
+    heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+    row = page.locator("tbody tr.link", has=page.get_by_role("link", name=name, exact=True))
+    return dict(zip(heads, (text.strip() for text in row.locator("td").all_inner_texts()), strict=True))
+
+
+def test_every_run_is_listed_with_what_its_files_say(page: Any, recorded: Path) -> None:
+    assert sorted(rows(page)) == ["grpo", "ppo", "summary"]
+    for name in ("grpo", "ppo", "summary"):
+        shown, lines = cells(page, name), metrics(recorded / name)
+        assert shown["state"] == "✓ finished"
+        assert shown["algorithm"] == ("ppo" if name == "ppo" else "grpo")
+        assert shown["recipe"] == ("ppo" if name == "ppo" else "default")
+        assert shown["model"] == "tiny"
+        assert shown["steps"] == "3 / 3"
+        assert shown["best score"] == best_exact_match(recorded / name)
+        seconds = sum(line["time/step"] for line in lines)
+        assert float(shown["time"].removesuffix(" s")) == pytest.approx(seconds, rel=0.06)
+        row = page.locator("tbody tr.link", has=page.get_by_role("link", name=name, exact=True))
+        curve = row.get_by_role("img").get_attribute("aria-label")
+        said = [float(number) for number in re.findall(r"[\d.]+", curve)]
+        assert said == pytest.approx([lines[place]["reward/mean"] for place in (0, -1)], rel=2e-3)
+
+
+def test_it_sorts_and_filters_and_keeps_both_in_the_address(open_page: Open, recorded: Path) -> None:
+    page = open_page()
+    scores = {name: best_exact_match(recorded / name) for name in ("grpo", "ppo", "summary")}
+    page.get_by_role("button", name="best score").click()
+    assert [scores[name] for name in rows(page)] == sorted(scores.values(), reverse=True)
+    page.get_by_role("button", name="name").press("Enter")
+    assert rows(page) == ["grpo", "ppo", "summary"]
+    assert page.locator("th[aria-sort=ascending]").inner_text() == "name"
+    page.get_by_role("searchbox").fill("GRPO tiny")
+    assert rows(page) == ["grpo", "summary"]
+    page.reload()
+    page.wait_for_selector("tbody tr.link")
+    assert rows(page) == ["grpo", "summary"]
+    page.get_by_label("State").select_option("training")
+    assert rows(page) == []
+    assert page.get_by_role("status").inner_text() == "0 of 3 runs"
+
+
+def test_keys_lead_through_the_list_and_choose_runs_to_compare(page: Any, recorded: Path) -> None:
+    page.get_by_role("button", name="name").click()
+    compare = page.get_by_role("button", name="Compare", exact=True)
+    assert compare.is_disabled()
+    page.locator("h1").click()
+    for key in "jxjx":
+        page.keyboard.press(key)
+    assert page.get_by_role("button", name="Compare 2").is_enabled()
+    page.keyboard.press("c")
+    page.wait_for_selector(".chart canvas")
+    assert page.url.endswith("#/compare?runs=grpo%2Cppo")
+    page.locator("[data-part=configuration] > summary").click()
+    differences = page.locator("[data-part=configuration] table").first
+    found = {row.split("\t")[0]: row.split("\t")[1:] for row in differences.inner_text().splitlines()[1:]}
+    assert found["algorithm.name"] == ["grpo", "ppo"]
+    assert "training.steps" not in found
+
+
+def test_tags_and_a_note_are_written_on_a_runs_page_and_found_in_the_list(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    for name in ("grpo", "ppo"):
+        shutil.copytree(recorded / name, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
+    page = open_page("#/runs/grpo", at=show(tmp_path))
+    page.wait_for_selector(".chart canvas")
+    page.locator("h1").click()
+    page.keyboard.press("t")
+    page.get_by_label("Tags").fill("paper, <b>bold")
+    page.get_by_label("Note").fill("It forgets\nislands.")
+    with (tmp_path / "grpo" / "health.jsonl").open("a") as file:
+        file.write("{}\n")  # news leave alone what is being written
+    expect(page.locator("[data-part=head] .problem").first).to_be_visible()
+    assert page.get_by_label("Tags").input_value() == "paper, <b>bold"
+    page.get_by_role("button", name="Save").click()
+    remark = page.locator("[data-part=remark]")
+    expect(remark.locator(".badge")).to_have_text(["paper", "<b>bold"])
+    expect(remark.locator("pre")).to_have_text("It forgets\nislands.")
+    page.evaluate("location.hash = '#/'")
+    page.wait_for_selector("tbody tr.link")
+    expect(page.locator("tr.note .remark")).to_have_text("paper<b>boldIt forgets islands.")
+    page.get_by_role("searchbox").fill("ISLANDS paper")
+    assert rows(page) == ["grpo"]
+
+
+def test_runs_appear_and_one_that_cannot_be_read_shows_its_sentence_and_a_hostile_name_is_text(
+    open_page: Open, show: Callable[[Path], str], tmp_path: Path, recorded: Path
+) -> None:
+    page = open_page(at=show(tmp_path))
+    assert "agent-r1 train makes one" in page.locator(".empty").inner_text()
+    hostile = tmp_path / "<img src=x onerror=alert(1)>"
+    hostile.mkdir()
+    (hostile / "config.yaml").write_text("}{")
+    shutil.copy(recorded / "ppo" / "run.json", hostile)
+    text = page.locator("tbody")
+    expect(text).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(text).to_contain_text("config.yaml is damaged")
+    assert page.locator("tbody img[src]").count() == 0

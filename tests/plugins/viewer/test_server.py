@@ -1,0 +1,347 @@
+"""What the viewer serves, and what it refuses, asked over HTTP in this process."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_viewer.front_page import STATIC
+from agent_r1_viewer.run_answer import UNREADABLE
+from asking import TOKEN, client, told, tree
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
+
+
+@pytest.fixture
+def get(home: Path) -> Iterator[Callable[..., Any]]:
+    """`get("runs", "small")` is the JSON at `/api/runs/small`."""
+    with client(home) as asked:
+        yield lambda *parts, **query: told(asked, *parts, **query)
+
+
+def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], home: Path) -> None:
+    (listed,) = get("runs")["runs"]
+    run = get("runs", "small")
+    assert run["summary"] == listed
+    assert (listed["id"], listed["state"], listed["step"], listed["seconds"]) == ("small", "finished", 3, 6.0)
+    assert listed["best"] == {"metric": "exact_match", "value": 0.5, "low": 0.0, "high": 1.0, "n": 2, "asked": None,
+                              "failures": None, "step": 3}  # fmt: skip
+    assert (run["config"]["algorithm"], run["problems"]) == ({"name": "grpo"}, [])
+    assert run["health"] == Run.open(home / "small").health() != UNREADABLE
+    assert run["sources"] == {"training.steps": "override 'training.steps=3'"}
+    assert [event["event"] for event in run["events"]] == ["started", "finished"]
+    assert [(one["name"], one["step"]) for one in run["evaluations"]] == [("step_000000", 0), ("step_000003", 3)]
+    assert run["episode_steps"] == [1, 2, 3]
+    metrics = get("runs", "small", "metrics", after=1)
+    assert metrics["steps"] == [2, 3]
+    assert metrics["values"] == {
+        "reward/mean": [0.2, 0.3],
+        "time/step": [2.0, 2.0],
+        "update/loss": ["NaN", "NaN"],
+    }
+
+
+def test_a_step_is_its_groups_with_baselines_and_dropped_episodes_apart(get: Callable[..., Any]) -> None:
+    step = get("runs", "small", "steps", 2)
+    assert (step["previous"], step["next"]) == (1, 3)
+    first, second = step["groups"]
+    assert (first["rows"], first["baseline"], second["rows"], second["baseline"]) == ([0, 1, 2], None, [3, 4, 5], 6)
+    assert (second["task"], second["prompt"], second["answers"]) == ("b2", "What is b2?", ["B2"])
+    assert second["returns"] == [0.25, 1.25, 0.25]
+    assert second["mean"] == pytest.approx(1.75 / 3)
+    assert second["std"] == pytest.approx(math.sqrt(1 / 3))
+    assert (second["turns"], second["tokens"], second["tool_errors"]) == (2, 10, 3)
+    assert second["statuses"] == {"terminated": 3}
+    (dropped,) = step["dropped"]
+    assert (dropped["row"], dropped["status"], dropped["reason"]) == (7, "failed", "the tool's server is gone")
+
+
+def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[..., Any]) -> None:
+    found = get("runs", "small", "steps", 2, "episodes", 4)
+    assert (found["group"], found["group_rows"], found["rows"]) == (1, [3, 4, 5, 6], 8)
+    assert found["group_samples"] == [0, 1, 2]
+    assert (found["return"], found["task"]["seed"]) == (1.25, str(2**60))
+    assert set(found["known"].values()) == {True}
+    first, second = found["segments"]
+    assert first["tokens"] == {
+        "id": [506, 483, 9999, 484, 479, 507],
+        "text": ["<|im_start|>", "system\n", "<9999>", "Tools: ", "wiki_search", "<|im_end|>"],
+        "kind": ["control", "text", "control", "text", "text", "control"],
+        "mask": [0, 0, 0, 1, 1, 1],
+        "logprob": [None, None, None, -0.5, -0.25, -0.125],
+        "advantage": [0.0, 0.0, 0.0, 21.5, 22.0, 22.5],
+        "learner": [None, None, None, -10.75, -11.0, -11.25],
+        "value": [None, None, None, 5.375, 5.5, 5.625],
+        "version": [None, None, None, 1, 1, 2],
+    }
+    assert (second["length"], second["sampled"], second["tokens"]["logprob"]) == (4, 2, [None, None, -1.0, -2.0])
+    assert (second["tokens"]["text"][1], second["tokens"]["kind"][1]) == ("\\xc8", "part")
+    assert second["tokens"]["advantage"] == [0.0, 0.0, 24.0, 24.5]
+    assert (second["tokens"]["learner"][2:], second["tokens"]["value"][2:]) == ([-12.0, -12.25], [6.0, 6.125])
+    assert second["tokens"]["version"] == [None, None, 2, 2]
+    assert get("runs", "small", "steps", 2, "episodes", 4, "tokens") == {"from": 0, "tokens": first["tokens"]}
+    tokens = get("runs", "small", "steps", 2, "episodes", 4, "tokens", segment=1, **{"from": 3})["tokens"]
+    assert (tokens["id"], tokens["advantage"], tokens["logprob"], tokens["version"]) == ([507], [24.5], [-2.0], [2])
+    baseline = get("runs", "small", "steps", 2, "episodes", 6)
+    assert (baseline["group"], baseline["known"]["advantages"], baseline["baseline"]) == (1, False, True)
+    assert get("runs", "small", "steps", 2, "episodes", 7)["group"] is None
+
+
+def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Path) -> None:
+    def search(**query: object) -> list[dict[str, Any]]:
+        with client(home) as asked:
+            response = asked.get("/api/runs/small/search", params=query)
+            assert response.headers["content-type"] == "application/x-ndjson"
+            assert response.headers["content-encoding"] == "identity"  # compressed, lines would wait for others
+            return [json.loads(line) for line in response.text.splitlines()]
+
+    def hits(**query: object) -> list[tuple[int, int]]:
+        return [(one["hit"]["step"], one["hit"]["row"]) for one in search(**query) if "hit" in one]
+
+    found = search(text="WHAT IS A2")
+    assert [next(iter(one)) for one in found] == ["progress", "hit", "hit", "hit", "progress", "progress", "end"]
+    assert found[1]["hit"]["snippet"] == ["", "What is a2", "?"]
+    assert found[-1] == {"end": {"hits": 3, "more": False, "next": None}}
+    assert hits(text='"role"') == []  # how the file writes messages is no text of theirs
+    assert len(hits(text=HOSTILE)) == 24
+    assert hits(status="failed") == [(3, 7), (2, 7), (1, 7)]
+    assert hits(**{"low": 1.25, "from": 1}) == [(1, 1), (1, 4), (1, 6)]
+    assert hits(**{"high": 0.25, "from": 1}) == [(1, 0), (1, 2), (1, 3), (1, 5), (1, 7)]
+    assert (len(hits(tool_error="yes")), hits(tool_error="no"), hits(turns_low=3)) == (24, [], [])
+
+
+def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
+    for seed in ("one", "two"):
+        record(tmp_path / seed, steps=1)
+    with client(tmp_path) as asked:
+        assert {run["id"] for run in told(asked, "runs")["runs"]} == {"one/small", "two/small"}
+        assert told(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
+        assert "several runs" in told(asked, "runs", "small")["error"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (("runs", "../runs/small"), "there is no run"),
+        (("runs", "small", "steps", "9"), "keeps no episodes of step 9"),
+        (("runs", "small", "steps", "../../config.yaml"), "is no step"),
+        (("runs", "small", "steps", "9" * 5000), "is no step"),
+        (("runs", "small", "steps", "1", "groups", "9" * 5000), "has no group 9"),
+        (("runs", "small", "steps", "1", "episodes", "8"), "has no episode 8"),
+        (("runs", "small", "steps", "1", "episodes", "-1"), "an episode has a number"),
+        (("runs", "small", "evaluations", "../config", "episodes", "0"), "has no evaluation '../config'"),
+        (("runs", "small", "nothing"), "there is no such answer"),
+        ((), "there is no such answer"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(get: Callable[..., Any], parts: tuple[str, ...], sentence: str) -> None:
+    answer = get(*parts)
+    assert sentence in answer["error"]
+    assert answer["status"] in (404, 422)
+
+
+def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
+    run = record(tmp_path, steps=1)
+    with Run.resume(run) as opened:
+        (one, *_) = opened.read_trajectories(1)
+        one.turns[0].observation[0]["content"] = "a" * 10_000_000
+        one.turns[1].text = "b" * 20_001
+        one.closing = [{"role": "tool", "content": "The end."}]
+        one.segments[0].append_context([65] * 30_000)
+        opened.write_trajectories(2, [one])
+    with client(tmp_path) as asked:
+        found = told(asked, "runs", "small", "steps", 2, "episodes", 0)
+        assert found["turns"][0]["observation"][0] == {"role": "user", "content": "a" * 20_000, "cut": 10_000_000}
+        assert (len(found["turns"][1]["text"]), found["turns"][1]["cut"]) == (20_000, 20_001)
+        text = asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": "turns.0.observation.0"})
+        assert (text.text, text.headers["content-type"]) == ("a" * 10_000_000, "text/plain; charset=utf-8")
+        parts = {
+            "turns.1.text": "b" * 20_001, "turns.1.observation.0": HOSTILE, "closing.0": "The end.",
+            "task.prompt": "What is a1?", "answer": "a1 0", "reason": "answer",
+        }  # fmt: skip
+        for part, expected in parts.items():
+            assert asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": part}).text == expected
+        for part in ("turns.9.text", "turns.-1.text", "task.prompt.0", "task", "seed", ""):
+            assert "has no text" in told(asked, "runs", "small", "steps", 2, "episodes", 0, "text", part=part)["error"]
+        (first, second) = found["segments"]
+        assert (len(first["tokens"]["id"]), first["length"], first["sampled"]) == (20_000, 30_006, 3)
+        assert first["sampled"] == sum(one.segments[0].mask)
+        assert (len(second["tokens"]["id"]), second["length"], second["sampled"]) == (0, 4, 2), "one answer has no more"
+        rest = told(asked, "runs", "small", "steps", 2, "episodes", 0, "tokens", segment=0, from_=20_000)
+        assert rest["from"] == 20_000
+        assert first["tokens"]["id"] + rest["tokens"]["id"] == one.segments[0].ids
+
+
+def test_damage_costs_its_own_part_only(copied: Path) -> None:
+    (copied / "config.yaml").write_text("a: [")
+    (copied / "health.jsonl").write_text("no json\n")
+    (copied / "metric_catalogue.json").mkdir()
+    with (copied / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "reward/mean": "much"}\n')
+    half = (copied / "trajectories" / "step_000003.parquet").read_bytes()
+    (copied / "trajectories" / "step_000003.parquet").write_bytes(half[: len(half) // 2])
+    (copied / "evaluations" / "step_000000.json").write_text("[")
+    (copied / "model_files" / "tokenizer.json").write_text("{}")
+    with client(copied.parent) as asked:
+        run = told(asked, "runs", "small")
+        problems = " ".join(run["problems"])
+        for part in ("config.yaml", "line 1 of", "metric_catalogue.json", "line 4 of", "step_000000.json"):
+            assert part in problems
+        assert "metric_catalogue.json cannot be read (Is a directory)" in problems
+        assert run["health"] == UNREADABLE
+        assert (run["config"], run["summary"]["step"], len(run["evaluations"])) == (None, 3, 1)
+        assert "is not a whole file of trajectories" in told(asked, "runs", "small", "steps", 3)["error"]
+        assert told(asked, "runs", "small", "steps", 2)["groups"]
+        lines = asked.get("/api/runs/small/search", params={"status": "failed"}).text.splitlines()
+        assert [next(iter(json.loads(line))) for line in lines[:3]] == ["problem", "progress", "hit"]
+        found = told(asked, "runs", "small", "steps", 2, "episodes", 0)
+        assert (found["known"]["text"], found["segments"][0]["tokens"]["text"][:2]) == (False, ["506", "483"])
+        assert told(asked, "runs", "small", "evaluations")["cells"] == [[1.0], [0.0]]
+    (copied / "run.json").write_text("{}")
+    with client(copied.parent) as asked:
+        assert told(asked, "runs")["runs"] == []
+
+
+def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
+    """Though every file outside is sound, and of a run."""
+    outside = shutil.copytree(copied, tmp_path / "runs-outside" / "small")
+    about = ("metrics.jsonl", "config.yaml", "run.json", "events.jsonl", "health.jsonl", "metric_catalogue.json")
+    evaluations = ("evaluations/step_000000.json", "evaluations/step_000003.parquet")
+    (outside / "health.jsonl").write_text("")
+    (outside / "metric_catalogue.json").write_text('[{"name": "reward/mean"}]')
+    for name in (*about, *evaluations, "trajectories/step_000002.parquet"):
+        (copied / name).unlink(missing_ok=True)
+        (copied / name).symlink_to(outside / name)
+    shutil.rmtree(copied / "model_files")
+    (copied / "model_files").symlink_to(outside / "model_files")
+    with client(copied.parent) as asked:
+        run = told(asked, "runs", "small")
+        assert (run["config"], run["summary"]["step"], run["summary"]["curve"]) == (None, None, [])
+        assert (run["summary"]["created"], run["summary"]["state"]) == (None, None)
+        assert (run["events"], run["catalogue"]) == ([], [])
+        assert [one["name"] for one in run["evaluations"]] == ["step_000003"]
+        for name in (*about, "evaluations/step_000000.json"):
+            assert f"{copied / name} is not opened: it is a link that leads out of {copied.parent}" in " ".join(
+                run["problems"]
+            )
+        for parts in (("metrics",), ("steps", 2), ("evaluations", "step_000003", "episodes", 0)):
+            assert "leads out of" in told(asked, "runs", "small", *parts)["error"]
+        (problem, *_) = asked.get("/api/runs/small/search", params={"from": 2}).text.splitlines()
+        assert "leads out of" in json.loads(problem)["problem"]
+        assert not told(asked, "runs", "small", "steps", 1, "episodes", 0)["known"]["text"]
+
+
+def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Path) -> None:
+    evaluations = copied / "evaluations"
+    first, last = evaluations / "step_000000", evaluations / "step_000003"
+    about = json.loads(first.with_suffix(".json").read_text())
+    first.with_suffix(".json").write_text(json.dumps(about | {"trajectories": {"": "../../secret.parquet"}}))
+    about = json.loads(last.with_suffix(".json").read_text())
+    last.with_suffix(".json").write_text(json.dumps(about | {"episodes": about["episodes"] | {"file": "other.jsonl"}}))
+    shutil.copy(last.with_suffix(".jsonl"), tmp_path / "outside")  # its checksum is right
+    (evaluations / "other.jsonl").symlink_to(tmp_path / "outside")
+    shutil.copy(last.with_suffix(".parquet"), tmp_path / "rows")
+    last.with_suffix(".parquet").unlink()
+    last.with_suffix(".parquet").symlink_to(tmp_path / "rows")
+    with client(copied.parent) as asked:
+        matrix = told(asked, "runs", "small", "evaluations")
+        assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
+        assert "step_000000.json is damaged" in matrix["problems"][0]
+        assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
+        last.with_suffix(".json").write_text(json.dumps(about))
+        matrix = told(asked, "runs", "small", "evaluations")
+        assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
+        assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])
+def test_other_names_are_refused(home: Path, host: str) -> None:
+    with client(home) as asked:
+        for path in ("/", "/api/runs", "/static/app.js", "/api/live"):
+            for headers in ([("host", host)], [("host", "localhost"), ("host", host)]):
+                answer = asked.get(path, headers=headers)
+                assert (answer.status_code, "localhost" in answer.json()["error"]) == (403, True)
+                assert answer.headers["content-security-policy"].startswith("default-src 'none';")
+
+
+def test_names_of_this_machine_are_served_and_nothing_can_be_sent(home: Path) -> None:
+    with client(home, cookies={}) as asked:
+        hosts = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
+        for host, port in hosts.items():
+            headers = {"host": host, "cookie": f"agent-r1-{port}={TOKEN}"}
+            assert asked.get("/api/runs", headers=headers).status_code == 200
+        assert asked.head("/").status_code == 200
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+            for path in ("/", "/api/runs", "/static/app.js", "/nowhere"):
+                answer = asked.request(method, path)
+                assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+                assert answer.json() == {"error": "This viewer only shows; ask it with GET."}
+
+
+def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
+    import base64
+    import hashlib
+    import re
+
+    with client(home) as asked:
+        page = asked.get("/")
+        policy = page.headers["content-security-policy"]
+        (inline,) = re.findall(r'<script(?! type="application/json")[^>]*>([^<]+)</script>', page.text)
+        allowed = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert dict(part.split(" ", 1) for part in policy.split("; ")) == {
+            **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'"),
+            **dict.fromkeys(("style-src", "connect-src"), "'self'"),
+            "script-src": f"'self' 'sha256-{allowed}'",
+            "img-src": "'self' data:",
+        }
+        for path in ("/", "/api/runs", "/api/nowhere", "/static/app.js", "/static/missing.js", "/nowhere"):
+            headers = asked.get(path).headers
+            assert headers["content-security-policy"] == policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] == ("no-store" if path.startswith("/api") else "no-cache")
+            assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
+        whole, packed = (
+            asked.get("/static/style.css", headers={"accept-encoding": way}) for way in ("identity", "gzip")
+        )
+        assert (whole.content, packed.content) == ((STATIC / "style.css").read_bytes(),) * 2
+        assert [one.headers.get("content-encoding") for one in (whole, packed)] == [None, "gzip"]
+        again = asked.get("/static/style.css", headers={"if-none-match": whole.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert asked.get("/static/%2e%2e/gate.py").status_code == 404
+
+
+def test_reading_changes_nothing(copied: Path) -> None:
+    """Not even a run whose replacement was killed, which a resume puts back in its place."""
+    half = copied.parent / "half"
+    shutil.copytree(copied, copied.parent / ".old-half")
+    half.mkdir()
+    shutil.copy(copied / "run.json", half)
+    before = tree(copied.parent)
+    with client(copied.parent) as asked:
+        assert [run["id"] for run in told(asked, "runs")["runs"]] == ["half", "small"]
+        assert "has no config.yaml" in told(asked, "runs", "half")["problems"][0]
+        for path in ("", "/metrics", "/steps/1", "/steps/1/groups/1", "/steps/1/episodes/1", "/evaluations"):
+            assert asked.get(f"/api/runs/small{path}").status_code == 200
+        assert asked.get("/api/runs/small/evaluations/step_000003/episodes/0").status_code == 200
+        assert asked.get("/api/runs/small/search", params={"text": "a"}).status_code == 200
+    assert tree(copied.parent) == before
+    Run.resume(half).close()
+    assert tree(copied.parent) != before, "whoever writes it puts the old run back"
+
+
+def test_whoever_has_steps_that_a_resume_takes_back_gets_all_of_them_again(copied: Path) -> None:
+    with client(copied.parent) as asked, Run.resume(copied) as run:
+        known = told(asked, "runs", "small", "metrics")["edition"]
+        run.truncate_after(2)
+        record_step(run, 3)
+        record_step(run, 4)
+        found = told(asked, "runs", "small", "metrics", after=3, edition=known)
+        assert (found["steps"], found["edition"] == known) == ([1, 2, 3, 4], False)
+        assert told(asked, "runs", "small", "metrics", after=3, edition=found["edition"])["steps"] == [4]
