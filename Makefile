@@ -14,7 +14,7 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-# The second ring of tests; tests/conftest.py says what needs a browser or vLLM, the tests say what is slow.
+# The second ring of tests, by marker; pyproject.toml says what each means.
 SECOND := slow or installed or browser or vllm
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
