@@ -63,7 +63,7 @@ test: $(DEV)
 test-all: test $(VLLM)
 	$(PYTEST) -m "($(SECOND)) and not faults" $(ARGS)
 
-faults: $(DEV)
+faults: $(VLLM)
 	$(PYTEST) -m faults $(ARGS)
 
 test-gpu:
