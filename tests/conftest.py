@@ -23,11 +23,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cuda", choices=["cpu", "cuda"], help="device of the tests marked gpu")
 
 
+def mark_by_need(item: pytest.Item) -> None:
+    """Three of the markers that keep a test out of `make test` follow from what it needs; `slow` and `installed` stand
+    at the tests."""
+    needs = {
+        "browser": "browser" in getattr(item, "fixturenames", ()),
+        "vllm": item.path.parent.name == "vllm_engine",
+        "faults": item.path.name == "test_planted_faults.py",
+    }
+    for marker, needed in needs.items():
+        if needed:
+            item.add_marker(marker)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without a GPU leave out the tests that need one; where they were asked for (`-m gpu`) skip them and say why.
 
     Several workers begin with the files that have slow tests, so that none of them has a long one when the others end.
     """
+    for item in items:
+        mark_by_need(item)
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
         items.sort(key=lambda item: item.path not in slow)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,8 +25,8 @@ PATIENCE = 120.0
 """Seconds after which a child that does not do its part is given up."""
 
 
-def start(keys: list[str]) -> subprocess.Popen[str]:
-    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
+def start(warm: Path, keys: list[str]) -> subprocess.Popen[str]:
+    call = [warm, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -43,8 +42,8 @@ def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> N
         time.sleep(0.02)
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed: Changed) -> None:
-    child = start(changed(ENDLESS))
+def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed: Changed, warm: Path) -> None:
+    child = start(warm, changed(ENDLESS))
     wait_for_steps("small", 2, lambda: child.poll() is None)
     child.send_signal(signal.SIGINT)
     answer, narration = child.communicate(timeout=PATIENCE)
@@ -67,8 +66,10 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed
     assert run.trajectory_steps() == [*made, len(made) + 1]
 
 
-def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(agent_r1: Invoke, changed: Changed) -> None:
-    child = start(changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
+def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(
+    agent_r1: Invoke, changed: Changed, warm: Path
+) -> None:
+    child = start(warm, changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
     wait_for_steps("small", 2, lambda: child.poll() is None)
     child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGINT)

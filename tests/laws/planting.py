@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 SOURCE = ("agent_r1_core", "agent_r1_cli", "plugins", "recipes", "templates", "tests/conftest.py", "pyproject.toml")
@@ -54,16 +57,25 @@ def runner() -> Iterator[Runner]:
 @contextmanager
 def copied(root: Path, folder: Path, names: Iterable[str]) -> Iterator[Path]:
     """A copy of the source and of these tests, compiled files included: they carry the times of their sources, so that
-    those of a broken file are void."""
-    for name in (*SOURCE, *names):
+    those of a broken file are void. Its files are links to those of one copy that all tests share."""
+    shutil.copytree(_shared(root, (*SOURCE, *names)), folder, copy_function=os.link, dirs_exist_ok=True)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _shared(root: Path, names: tuple[str, ...]) -> Path:
+    """The copy that nobody changes; it goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="planting-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in names:
         source, target = root / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.[0-9]*"))
         else:
             shutil.copy2(source, target)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def plant(copy: Path, name: str, old: str, new: str) -> None:
@@ -71,6 +83,7 @@ def plant(copy: Path, name: str, old: str, new: str) -> None:
     file = copy / name
     text = file.read_text()
     assert text.count(old) == 1, f"{name} no longer holds the text that this fault replaces; mend it"
+    file.unlink()  # what it links to stays whole
     file.write_text(text.replace(old, new))
 
 

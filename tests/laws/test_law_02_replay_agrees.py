@@ -157,6 +157,7 @@ def test_what_a_run_records_of_a_token_stands_at_that_token(tmp_path: Path, cont
         assert max(segments) > 1 or context == "append"
 
 
+@pytest.mark.vllm
 def test_vllm_agrees_before_and_after_an_update(tmp_path: Path) -> None:
     """With tied embeddings, whose output half vLLM's own reload leaves as it was on a CPU."""
     folder = tiny_model_folder(tmp_path, hidden_size=64, num_attention_heads=2, num_key_value_heads=1)

@@ -9,8 +9,6 @@ import pytest
 from mutations import MUTATIONS, Mutation
 from planting import Runner, check_noticed, copied, plant, runner
 
-pytestmark = pytest.mark.slow
-
 TESTS = (
     *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures/chat_templates"),
     "tests/core/distributed/fake_workers.py",

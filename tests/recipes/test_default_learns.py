@@ -11,7 +11,6 @@ from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
 
 
-@pytest.mark.slow
 def test_ten_steps_of_the_default_recipe_teach_the_search(tmp_path: Path) -> None:
     size = "tasks.eval.size=80"
     run = train("default", ["training.steps=10", "evaluation.every=0", size, f"run.dir={tmp_path}"])
