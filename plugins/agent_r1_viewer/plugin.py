@@ -16,6 +16,6 @@ def register_commands() -> Iterable[CommandSpec]:
         CommandSpec(
             "view",
             "agent_r1_viewer.view_command:view",
-            "Show runs in a browser: curves, groups, episodes token by token.",
+            "Show runs in a browser: curves, groups, episodes.",
         )
     ]

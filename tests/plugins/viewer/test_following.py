@@ -19,15 +19,17 @@ from playwright.sync_api import expect
 from agent_r1_core.runs.metrics_file import MetricsFile
 
 Open = Callable[..., Any]
-Changed = Callable[..., list[str]]
 AT_LEAST_2 = re.compile(r"step ([2-9]|\d\d+): ")
 
 
 @pytest.mark.slow
 def test_steps_of_a_run_that_trains_appear_and_a_killed_one_shows_as_interrupted(
-    open_page: Open, show: Callable[[Path], str], changed: Changed, tmp_path: Path
+    open_page: Open, show: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    keys = changed("training.steps=100000", f"run.dir={tmp_path}", "run.name=live", "evaluation.every=2")
+    keys = [
+        *("training.steps=100000", "training.tasks_per_step=2", "training.samples_per_task=2", "threads=1"),
+        *("tasks.train.size=20", "evaluation.size=4", "evaluation.every=2", f"run.dir={tmp_path}", "run.name=live"),
+    ]
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
     page = open_page(at=show(tmp_path))
     child = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

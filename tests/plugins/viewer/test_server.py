@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_viewer.addresses import ADDRESSES
 from agent_r1_viewer.front_page import STATIC
 from agent_r1_viewer.run_answer import UNREADABLE
 from asking import TOKEN, client, told, tree
@@ -114,6 +118,19 @@ def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Pat
     assert hits(**{"low": 1.25, "from": 1}) == [(1, 1), (1, 4), (1, 6)]
     assert hits(**{"high": 0.25, "from": 1}) == [(1, 0), (1, 2), (1, 3), (1, 5), (1, 7)]
     assert (len(hits(tool_error="yes")), hits(tool_error="no"), hits(turns_low=3)) == (24, [], [])
+
+
+def test_every_address_of_the_table_is_answered_and_has_its_page(home: Path) -> None:
+    names = {"run": "small", "step": 2, "group": 1, "row": 0, "evaluation": "step_000003"}
+    with client(home) as asked:
+        for one in ADDRESSES:
+            place = one.form.format(**names)
+            files = [] if one.page is None else [f"pages/{one.page}.js", *one.sheets]
+            wanted = [f"/static/{file}" for file in files] + ([f"/api/{place}?part=answer"] if one.answer else [])
+            assert wanted
+            assert {asked.get(address).status_code for address in wanted} == {200}, place
+        (table,) = re.findall(r'id="pages">([^<]+)<', asked.get("/").text)
+        assert [name for _, name, _ in json.loads(table)] == [one.page for one in ADDRESSES if one.page]
 
 
 def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
@@ -285,10 +302,6 @@ def test_names_of_this_machine_are_served_and_nothing_can_be_sent(home: Path) ->
 
 
 def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
-    import base64
-    import hashlib
-    import re
-
     with client(home) as asked:
         page = asked.get("/")
         policy = page.headers["content-security-policy"]
