@@ -288,6 +288,7 @@ def test_a_run_without_rewards_is_told_before_it_begins(agent_r1: Invoke, change
     assert "step 1: no group has any spread of rewards" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_real_process_narrates_in_our_words_alone(changed: Changed) -> None:
     """No library's warning, progress bar or banner reaches the user."""
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", *changed("training.steps=1")]

@@ -69,6 +69,7 @@ def test_ten_megabytes_are_cut_with_a_marker_and_the_good_tool_beside_them_is_he
     assert answers[1].startswith("caf")
 
 
+@pytest.mark.slow
 def test_a_run_that_died_in_a_tool_says_which_and_goes_on(agent_r1: Invoke, changed: Changed, root: Path) -> None:
     bad = root / "tests/fixtures/end_to_end/bad_tools.py"
     keys = changed("tools=[dying]", "env.format=always", "tasks.eval.size=2", "training.steps=1")
@@ -80,6 +81,7 @@ def test_a_run_that_died_in_a_tool_says_which_and_goes_on(agent_r1: Invoke, chan
     assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
 
 
+@pytest.mark.slow
 def test_a_command_ends_after_its_answer_whatever_a_tool_left_running(root: Path, tmp_path: Path) -> None:
     """An async tool that refuses every cancellation leaves a thread, a call of the loop's executor, and a forked
     process that holds the output: whoever reads that sees its end all the same."""

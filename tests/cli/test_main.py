@@ -44,6 +44,7 @@ def test_wrong_usage_exits_with_2(agent_r1: Run, arguments: tuple[str, ...]) -> 
     assert agent_r1(*arguments).exit_code == 2
 
 
+@pytest.mark.slow
 def test_closed_streams_end_no_command(root: Path) -> None:
     command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "--dry-run"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)

@@ -358,7 +358,6 @@ def test_a_checkpoint_that_somebody_reads_is_not_pruned(tmp_path: Path) -> None:
     assert [one.step for one in checkpoints.all()] == [3]
 
 
-@pytest.mark.slow
 def test_kill_minus_nine_at_twenty_random_moments_loses_nothing(folder: Path) -> None:
     """Every third kill hits the beginning of a resume."""
     context = multiprocessing.get_context("forkserver")

@@ -142,6 +142,7 @@ def test_a_demonstration_asks_for_what_was_named_until_a_passage_has_the_answer(
         assert task.answers[0] in read
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_questions() -> None:
     """Whatever the seed of its hashes."""
     code = (

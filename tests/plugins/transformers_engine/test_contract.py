@@ -7,6 +7,7 @@ import sys
 import textwrap
 from typing import ClassVar
 
+import pytest
 from agent_r1_transformers.engine import TransformersEngine
 
 from agent_r1_core.testing import EngineContract
@@ -21,6 +22,7 @@ class TestTransformersEngineWithFewRows(EngineContract):
     config: ClassVar = {"max_episodes": 2, "cache_tokens": 20}
 
 
+@pytest.mark.slow
 def test_leaving_without_closing_ends_the_process_cleanly(model):
     """A thread inside torch would abort an interpreter that goes down."""
     _, folder = model("qwen2")

@@ -29,6 +29,8 @@ from agent_r1_wiki_search.vectors import Kind
 from agent_r1_core import ConfigError, Passage
 from agent_r1_core.errors import ModelError
 
+pytestmark = pytest.mark.slow
+
 PASSAGES = [
     Passage("Oslo", "The capital of Norway."),
     Passage("Bamako", "The seat of government of Mali."),
@@ -227,7 +229,6 @@ def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str
         parts_of(Plan(**plan))
 
 
-@pytest.mark.slow
 @pytest.mark.real_data
 def test_real_questions_find_their_paragraphs_by_vectors_and_better_by_both(
     real_data: Path, minilm: str, tmp_path: Path

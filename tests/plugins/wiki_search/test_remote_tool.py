@@ -17,6 +17,8 @@ from agent_r1_core.metrics.means import mean_of_sum
 from agent_r1_core.testing import ToolContract
 from agent_r1_core.tools.tool_runner import ToolRunner
 
+pytestmark = pytest.mark.slow
+
 SERVE = ("-m", "agent_r1_cli", "wiki", "serve")
 AWAY = "Error: the search service does not answer; go on without it, or try again later"
 CLIENTS = 64
@@ -64,7 +66,7 @@ class TestRemote(ToolContract):
         cls.config = {"backend": "remote", "url": class_start(*SERVE, corpus, "--port", 0).url}
 
 
-@pytest.mark.parametrize("size", ["small", pytest.param("2wiki", marks=[pytest.mark.real_data, pytest.mark.slow])])
+@pytest.mark.parametrize("size", ["small", pytest.param("2wiki", marks=pytest.mark.real_data)])
 def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(
     size: str, serve: Callable[..., Any], corpus: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.corpus import read_corpus
 
+pytestmark = pytest.mark.slow
+
 SERVE = ("-m", "agent_r1_cli", "wiki", "serve")
 
 

@@ -13,6 +13,8 @@ import pytest
 from agent_r1_wiki_search.service.complaints import EXAMPLE
 from agent_r1_wiki_search.service.messages import index_identity
 
+pytestmark = pytest.mark.slow
+
 GATED = Path(__file__).with_name("gated_service.py")
 
 
