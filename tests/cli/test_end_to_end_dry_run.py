@@ -39,7 +39,13 @@ def register_trackers():
 """
 
 
-@pytest.mark.parametrize("recipe", recipe_names(recipe_folders()))
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(name, marks=[pytest.mark.vllm] if name.startswith("paper/") else [])
+        for name in recipe_names(recipe_folders())
+    ],
+)
 def test_every_recipe_shows_itself(
     agent_r1: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:

@@ -166,11 +166,11 @@ COMMANDS = [
     ("metrics",),
     ("new",),
     ("plugins",),
+    ("reproduce",),
     ("view",),
     ("plugins", "list"),
     ("plugins", "show"),
     ("plugins", "doctor"),
-    ("reproduce",),
 ]
 
 
@@ -189,8 +189,7 @@ def test_help_reads_well_in_eighty_columns(
 def test_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
     listed = agent_r1("--help").stdout.partition("Commands:")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in listed.splitlines() if line] == [
-        *(c[0] for c in COMMANDS[:10]),
-        "reproduce",
+        *(c[0] for c in COMMANDS[:11]),
         "wiki",
     ]
     usage = agent_r1("train", "--help").stdout.splitlines()
