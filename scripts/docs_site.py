@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def reference() -> str:
-    """The page of the names that `agent_r1_core` exports, by the module that has them."""
+    """The page of the names that `agent_r1_core` exports, by the module that has them, and of what notebooks show."""
     import agent_r1_core
 
     names = defaultdict(list)
@@ -61,4 +61,5 @@ def reference() -> str:
     for home, members in sorted(names.items()):
         parts.append(f"## {home}\n")
         parts += [f"::: agent_r1_core.{home}.{name}\n" for name in sorted(members)]
+    parts += ["## In a notebook\n\nFrom `agent_r1_viewer`.\n", "::: agent_r1_viewer.plot\n", "::: agent_r1_viewer.show\n"]
     return "\n".join(parts)
