@@ -121,24 +121,22 @@ def test_a_run_over_both_nodes_has_every_metric_of_every_step(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("learners", "steps"), [(0, 20), (2, 8)])
-def test_a_run_goes_on_when_a_whole_node_is_lost(nodes: Any, folder: Path, learners: int, steps: int) -> None:
-    """With a rollout worker; or with a learner worker as well, in whose place another one starts on a new node."""
+def test_a_run_goes_on_when_a_whole_node_is_lost(nodes: Any, folder: Path) -> None:
+    """With a rollout worker, and a learner worker, in whose place another one starts on a new node."""
     lost = nodes.nodes[1]
-    there = ["ray::RolloutActor"] + ["ray::LearnerActor"] * bool(learners)
 
     def watch(run: Run) -> None:
         if lost.runs and (run.path / "metrics.jsonl").exists() and len(run.metrics()) >= 2:
             commands = lost.processes().values()
-            assert all(any(command.startswith(title) for command in commands) for title in there)
+            for title in ("ray::RolloutActor", "ray::LearnerActor"):
+                assert any(command.startswith(title) for command in commands)
             lost.lose()
-            if learners:
-                nodes.join()
+            nodes.join()
 
-    changed = {"distributed__rollout_workers": 2, "distributed__learner_workers": learners}
-    run, said = spread_run(nodes, folder, f"lost-{learners}", steps, watch, **changed)
+    changed = {"distributed__rollout_workers": 2, "distributed__learner_workers": 2}
+    run, said = spread_run(nodes, folder, "lost", 8, watch, **changed)
     assert not lost.runs
-    check_complete(run, steps)
+    check_complete(run, 8)
     assert f"on {lost.address}" in said
     assert "is lost" in said
-    assert ("new learner workers go on after step" in said) == bool(learners)
+    assert "new learner workers go on after step" in said
