@@ -39,13 +39,13 @@ def mark_by_need(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without a GPU leave out the tests that need one; where they were asked for (`-m gpu`) skip them and say why.
 
-    Several workers begin with the files that have slow tests, so that none of them has a long one when the others end.
+    Several workers begin with the longest files, so that none of them has one when the others end.
     """
     for item in items:
         mark_by_need(item)
     if hasattr(config, "workerinput"):
-        slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-        items.sort(key=lambda item: item.path not in slow)
+        long = [{item.path for item in items if item.get_closest_marker(one)} for one in ("faults", "slow")]
+        items.sort(key=lambda item: tuple(item.path not in paths for paths in long))
     marked = [item for item in items if item.get_closest_marker("gpu") is not None]
     if not marked or config.getoption("--device") == "cpu":
         return
