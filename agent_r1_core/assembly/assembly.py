@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -63,23 +65,17 @@ class Assembly:
     @property
     def learner(self) -> LearnerRole:
         """The learner; an evaluation has none."""
-        if self._learner is None:
-            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
-        return self._learner
+        return _of_training(self._learner)
 
     @property
     def selection(self) -> Selection:
         """What the algorithm learns from; an evaluation has none."""
-        if self._selection is None:
-            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
-        return self._selection
+        return _of_training(self._selection)
 
     @property
     def task_order(self) -> Order:
         """The place in the order of training tasks from which the run goes on; an evaluation has none."""
-        if self._task_order is None:
-            raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
-        return self._task_order
+        return _of_training(self._task_order)
 
     @property
     def train(self) -> TaskSet:
@@ -205,6 +201,17 @@ def assemble(
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
     )
+
+
+def _of_training(part: T | None) -> T:
+    """A part that an evaluation lacks.
+
+    Raises:
+        ConfigError: this is one.
+    """
+    if part is None:
+        raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
+    return part
 
 
 def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:

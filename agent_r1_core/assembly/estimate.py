@@ -1,4 +1,4 @@
-"""Estimates training memory from the model's shape and the recipe; measures nothing."""
+"""Estimates training memory from the model's shape and the recipe, and lays it out by device; measures nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several training sets as one: their tasks, which know their set, and the part of each that is held out."""
+"""Several training sets as one: their tasks, which know their set, their order, and what is held out of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StepNotes: what a step gives cause to tell the user, each thing once."""
+"""StepNotes: what a step gives cause to tell the user, each thing once; and the metrics that a run may report."""
 
 from __future__ import annotations
 
