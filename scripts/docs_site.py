@@ -61,5 +61,6 @@ def reference() -> str:
     for home, members in sorted(names.items()):
         parts.append(f"## {home}\n")
         parts += [f"::: agent_r1_core.{home}.{name}\n" for name in sorted(members)]
-    parts += ["## In a notebook\n\nFrom `agent_r1_viewer`.\n", "::: agent_r1_viewer.plot\n", "::: agent_r1_viewer.show\n"]
+    parts.append("## In a notebook\n\nFrom `agent_r1_viewer`.\n")
+    parts += [f"::: agent_r1_viewer.{name}\n" for name in ("plot", "show")]
     return "\n".join(parts)
