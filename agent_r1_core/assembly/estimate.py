@@ -66,9 +66,6 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
     return MemoryPlan(learner, worker, workers, placement, turns=getattr(engine, "sleep_mode", False))
 
 
-_GIB = 2**30
-
-
 @dataclass(frozen=True)
 class MemoryPlan:
     """The roles of a run and the devices that they have."""
