@@ -182,7 +182,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
 
 def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
     """The table of the learner."""
-    from rollout import make_learner
+    from workload import make_learner
 
     from agent_r1_core import Group
     from agent_r1_core.testing import make_task, make_trajectory
@@ -195,7 +195,7 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             pairs = [(prompt, first), (seen, second)]
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
-    learner = make_learner(options.model, options)
+    learner = make_learner(options.model, options.dtype, options.device, skip_without_gradient=False)
     machine, times = Machine(options.dtype), Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:
