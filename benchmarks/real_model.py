@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import random
 import statistics
 import time
@@ -36,8 +35,7 @@ from peer_llama import Peer
 if TYPE_CHECKING:
     from agent_r1_core.assembly.model_size import ModelSize
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 GROUP, PROMPT, ACTION, OBSERVATION = 8, 150, 25, 40
 Times = dict[str, list[tuple[float, float]]]

@@ -24,6 +24,12 @@ CALM = {
 """Environment of measured processes: one thread each, which waits without spinning."""
 
 
+def keep_calm() -> None:
+    """Set the environment of this process, before it imports torch."""
+    for name, value in CALM.items():
+        os.environ.setdefault(name, value)
+
+
 def parser(document: str | None, name: str) -> argparse.ArgumentParser:
     """An argument parser with the common options; its help is the script's docstring."""
     options = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -24,8 +23,7 @@ from typing import Any
 
 import report
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 GROUP = 8
 WAITING = 64
