@@ -52,17 +52,11 @@ def matrix_rate(device: str, dtype: str) -> float:
 
 
 def make_learner(folder: Path, options: argparse.Namespace) -> Any:
-    """A GRPO learner of the model."""
-    from agent_r1_core.contracts.training import TrainingConfig
-    from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.plugins import Registry
+    """A GRPO learner of the model that computes every group."""
+    import workload
 
-    place = {"dtype": options.dtype, "device": options.device}
-    policy = Policy.load(folder, **place, gradient_checkpointing=options.gradient_checkpointing)
-    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    settings = TrainingConfig(lr=1e-6, max_tokens_per_microbatch=options.microbatch, skip_without_gradient=False)
-    return Learner(policy, algorithm, settings)
+    settings = {"max_tokens_per_microbatch": options.microbatch, "skip_without_gradient": False}
+    return workload.make_learner(folder, options.dtype, options.device, options.gradient_checkpointing, **settings)
 
 
 def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:

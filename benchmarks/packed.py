@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import pickle
 import random
 import statistics
@@ -24,8 +23,7 @@ from typing import Any
 
 import report
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 from agent_r1_core.distributed.packed import packed  # noqa: E402
 from agent_r1_core.testing import make_trajectory  # noqa: E402

@@ -24,7 +24,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import torch
 from datasets import Dataset
-from peer_trl import multiply
+from peer_trl import QUIET, multiply
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 from transformers.utils import get_json_schema
@@ -86,7 +86,7 @@ class Watch(TrainerCallback):
 
 def settings(rows: int) -> dict[str, Any]:
     """What all configurations share: a step is the whole batch, unclipped gradients, weights that stay."""
-    return {
+    return QUIET | {
         "output_dir": tempfile.mkdtemp(),
         "use_cpu": True,
         "bf16": False,
@@ -95,12 +95,6 @@ def settings(rows: int) -> dict[str, Any]:
         "shuffle_dataset": False,
         "learning_rate": 0.0,
         "max_grad_norm": 0.0,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "dataloader_pin_memory": False,
     }
 
 

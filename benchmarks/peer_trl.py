@@ -24,6 +24,15 @@ from typing import Any
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 LATENCY = 0.0
+QUIET: dict[str, Any] = {
+    "gradient_checkpointing": False,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+    "dataloader_pin_memory": False,
+}
+"""Fields of every trainer's configuration."""
 
 
 def multiply(a: int, b: int) -> int:
@@ -102,7 +111,7 @@ def arguments() -> argparse.Namespace:
 def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
     """Fields of GRPOConfig: group advantages, token mean, no KL."""
     micro = options.micro or options.rollouts
-    return {
+    return QUIET | {
         "output_dir": tempfile.mkdtemp(),
         "use_cpu": not cuda,
         "bf16": options.bf16,
@@ -114,12 +123,6 @@ def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
         "learning_rate": 1e-4 if options.task == "multiply" else 1e-6,
         "beta": 0.0,
         "loss_type": "dapo",
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "dataloader_pin_memory": False,
         "use_vllm": False,
     }
 

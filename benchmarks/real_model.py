@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import random
 import statistics
 import time
@@ -36,8 +35,7 @@ from peer_llama import Peer
 if TYPE_CHECKING:
     from agent_r1_core.assembly.model_size import ModelSize
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 GROUP, PROMPT, ACTION, OBSERVATION = 8, 150, 25, 40
 Times = dict[str, list[tuple[float, float]]]
@@ -182,7 +180,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
 
 def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
     """The table of the learner."""
-    from rollout import make_learner
+    from workload import make_learner
 
     from agent_r1_core import Group
     from agent_r1_core.testing import make_task, make_trajectory
@@ -195,7 +193,7 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             pairs = [(prompt, first), (seen, second)]
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
-    learner = make_learner(options.model, options)
+    learner = make_learner(options.model, options.dtype, options.device, skip_without_gradient=False)
     machine, times = Machine(options.dtype), Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -32,8 +31,7 @@ from typing import Any
 import report
 from browser import BROWSERS
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 ARMS = {
     "everything": (),

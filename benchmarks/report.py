@@ -24,6 +24,12 @@ CALM = {
 """Environment of measured processes: one thread each, which waits without spinning."""
 
 
+def keep_calm() -> None:
+    """Set the environment of this process, before it imports torch."""
+    for name, value in CALM.items():
+        os.environ.setdefault(name, value)
+
+
 def parser(document: str | None, name: str) -> argparse.ArgumentParser:
     """An argument parser with the common options; its help is the script's docstring."""
     options = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,10 +123,7 @@ def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     slope, intercept = statistics.linear_regression(xs, ys)
     fitted = [intercept + slope * x for x in xs]
-    mean = statistics.fmean(ys)
-    residual = sum((y - f) ** 2 for y, f in zip(ys, fitted, strict=True))
-    spread = sum((y - mean) ** 2 for y in ys)
     worst = max(abs(y - f) / y for y, f in zip(ys, fitted, strict=True))
     exponent = statistics.linear_regression([math.log(x) for x in xs], [math.log(y) for y in ys]).slope
-    r2 = 1 - residual / spread if spread else 1.0
+    r2 = statistics.correlation(xs, ys) ** 2
     return {"intercept": intercept, "slope": slope, "r2": r2, "worst": worst, "exponent": exponent}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -24,8 +23,7 @@ from typing import Any
 
 import report
 
-for name, value in report.CALM.items():
-    os.environ.setdefault(name, value)
+report.keep_calm()
 
 GROUP = 8
 WAITING = 64
@@ -153,27 +151,16 @@ def fit(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def make_learner(folder: Path, options: argparse.Namespace) -> Any:
-    """GRPO on the same model."""
-    from agent_r1_core.contracts.training import TrainingConfig
-    from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.learning.policy import Policy
-    from agent_r1_core.plugins import Registry
-
-    policy = Policy.load(folder, dtype=options.dtype, device=options.device)
-    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
-    # Skip no group, so that the amount of work does not depend on chance.
-    return Learner(policy, algorithm, TrainingConfig(lr=1e-6, skip_without_gradient=False))
-
-
 async def measure(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """All tables of an engine."""
-    from workload import ServedModel
+    from workload import ServedModel, make_learner
 
     most = max(*options.episodes, options.at_once, WAITING)
     served = await ServedModel.open(folder, engine, options.dtype, options.device, most)
     try:
-        turns = await by_turns(served, options, make_learner(folder, options))
+        # Skip no group, so that the amount of work does not depend on chance.
+        learner = make_learner(folder, options.dtype, options.device, skip_without_gradient=False)
+        turns = await by_turns(served, options, learner)
         return {
             "episodes": await by_episodes(served, options),
             "turns": turns,

@@ -18,6 +18,9 @@ from agent_r1_core import Action, EnvConfig, Message, Observation, RewardFn, Sam
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.env import EnvServices
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutSettings, WeightedReward
 
@@ -169,3 +172,10 @@ class ServedModel:
 def questions(episodes: int, group: int, first: int = 0) -> list[Task]:
     """The tasks for `episodes` episodes in groups of `group`."""
     return [Task(f"walk-{first + number}", "walk") for number in range(max(1, episodes // group))]
+
+
+def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: bool = False, **settings: Any) -> Learner:
+    """A GRPO learner of a model, with fields of TrainingConfig."""
+    policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
+    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
+    return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))

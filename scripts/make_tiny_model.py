@@ -10,49 +10,172 @@ version of torch; elsewhere bfloat16 rounds differently and the measurements dif
 from __future__ import annotations
 
 import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+from agent_r1_miniwiki.source import MiniWiki
+from safetensors.torch import load_file
 from tiny_model import tokenizer as tiny_tokenizer
-from tiny_model.card import write_card
-from tiny_model.measure import measure
+from tiny_model.demonstrations import MIXTURE, UNKNOWN
+from tiny_model.episodes import Episode, Search, play
 from tiny_model.training import new_model, train
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 LESSON, STEPS, BATCH = 200, 700, 48
+SAMPLES = 8
+SIZE = 200
+CAUSES = ("copying", "syntax", "wrong hop", "early answer", "misreading")
+
+CARD = """# tiny
+
+A Qwen2 model of {parameters:,} parameters ({bytes:,} bytes in bfloat16) with its own tokenizer and chat template. It
+exists so that reinforcement learning of tool use can be run, watched and tested on a laptop. It knows no English beyond
+the sentences of `miniwiki`, and no fact: every name that it meets is new to it.
+
+- {layers} layers of {hidden}, {heads} heads ({kv_heads} for keys and values), {positions} positions, tied embeddings,
+  {vocabulary} ids.
+- Tokenizer: bytes, so that every text round-trips; the syllables of which names are made; the words of miniwiki; pieces
+  of tool calls; digits singly; the tags of the tool formats; 64 reserved ids. Pad is `<|endoftext|>`, a turn ends with
+  `<|im_end|>`. Load it with `PreTrainedTokenizerFast`; `AutoTokenizer` gives the same ids (`trust_remote_code` must
+  stay off).
+- Chat template: as Qwen2.5's, but short: the system block names the tools and leaves out their schemas, content is
+  verbatim.
+
+## How it was made
+
+`python scripts/make_tiny_model.py --out agent_r1_core/bundled/tiny`: {lesson} supervised steps of saying things
+again, then {steps} of a mixture, {batch} demonstrations each, from random weights and in training worlds only.
+The demonstrator says the fact that it acts on first, in `<think>` tags. It copies names faultlessly and decides badly
+on purpose: early answers, wrong hops, unfinished calls
+(`scripts/tiny_model/demonstrations.py` has the rates). Shares of the demonstrations: {mixture}.
+
+## What it can do
+
+Measured by the same script in evaluation worlds, which share no name with the training worlds: {size} questions each,
+exact match to the letter, BM25 search with one passage, at most 5 turns.
+
+| | |
+|---|---|
+{table}
+
+Failures are shares of the {size} greedy 2-hop episodes. copying: a query or answer that stands nowhere in what it had
+read; syntax: malformed calls or no answer; wrong hop: it read a passage off the path; early answer: it answered before
+it had read the whole path; misreading: it had read the path and answered another name.
+"""
 
 
 def main() -> None:
     """Train unless --measure-only is given; then measure, print and write the model card."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the model")
+    parser = arguments(__doc__, STEPS, BATCH)
     parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: repeating text, half the batch")
-    parser.add_argument("--steps", type=int, default=STEPS, help="supervised steps on the whole mixture after it")
-    parser.add_argument("--batch", type=int, default=BATCH, help="demonstrations per step")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--measure-only", action="store_true", help="only measure the model in --out")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if not options.measure_only:
-        make(options)
+        tokenizer = tiny_tokenizer.build()
+        model = new_model(tokenizer, options.seed)
+        train(model, tokenizer, lesson=options.lesson, steps=options.steps, size=options.batch, seed=options.seed)
+        save(model, tokenizer, options.out)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(options.out)
-    model = Qwen2ForCausalLM.from_pretrained(options.out, dtype=torch.float32)
-    figures = measure(model, tokenizer)
+    figures = measure(Qwen2ForCausalLM.from_pretrained(options.out, dtype=torch.float32), tokenizer)
+    fill_card(CARD, options, figures, MIXTURE, size=SIZE, lesson=options.lesson)
+
+
+def arguments(document: str | None, steps: int, batch: int) -> argparse.ArgumentParser:
+    """The options that the makers of both bundled models have."""
+    parser = argparse.ArgumentParser(description=(document or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the model")
+    parser.add_argument("--steps", type=int, default=steps, help="supervised steps on the whole mixture")
+    parser.add_argument("--batch", type=int, default=batch, help="demonstrations per step")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--measure-only", action="store_true", help="only measure the model in --out")
+    return parser
+
+
+def save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Save a model in bfloat16 beside its tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tiny_tokenizer.save(tokenizer, folder)
+
+
+def measure(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, size: int = SIZE) -> dict[str, float]:
+    """Greedy exact match by hops, pass@8 and mean exact match at temperature 1 on 2-hop questions, failures by cause
+    (shares of all greedy 2-hop episodes), and exact match when the tool finds nothing."""
+    model.eval()
+    out: dict[str, float] = {}
+    for hops in (1, 2, 3):
+        source = MiniWiki(MiniWiki.Config(split="eval", hops=(hops,), size=size))
+        tasks, search = source.load(), Search(source.corpus())
+        episodes = play(model, tokenizer, tasks, search)
+        out[f"greedy exact match, {hops} hops"] = sum(e.correct for e in episodes) / size
+        if hops == 2:
+            causes = Counter(cause(e) for e in episodes if not e.correct)
+            out.update({f"failure: {name}": causes[name] / size for name in CAUSES})
+            nothing = play(model, tokenizer, tasks, None)
+            out["greedy exact match, 2 hops, tool finds nothing"] = sum(e.correct for e in nothing) / size
+            samples = play(model, tokenizer, [t for t in tasks for _ in range(SAMPLES)], search, temperature=1.0)
+            hits = [sum(e.correct for e in samples[i : i + SAMPLES]) for i in range(0, len(samples), SAMPLES)]
+            out["exact match at temperature 1, 2 hops"] = sum(hits) / len(samples)
+            out[f"pass@{SAMPLES} at temperature 1, 2 hops"] = sum(h > 0 for h in hits) / size
+    return out
+
+
+def cause(episode: Episode) -> str:
+    """Why a failed episode failed; the first that applies.
+
+    copying: a query or answer that stands nowhere in the passages and question; syntax: malformed calls, or no answer;
+    wrong hop: a passage off the path was read; early answer: not all of the path was read; misreading: all of it was,
+    and another name answered.
+    """
+    path = set(episode.task.metadata["path"])
+    said = [text for text in (*episode.queries, episode.answer) if text not in (None, UNKNOWN)]
+    shown = " ".join([str(episode.task.prompt), *(f"{p.title} {p.text}" for p in episode.found)])
+    if any(text not in re.findall(r"\w+", shown) for text in said):
+        return "copying"
+    if episode.answer is None or (episode.malformed and not episode.queries):
+        return "syntax"
+    read = {passage.title for passage in episode.found}
+    if read - path:
+        return "wrong hop"
+    return "early answer" if path - read else "misreading"
+
+
+def fill_card(
+    card: str,
+    options: argparse.Namespace,
+    figures: Mapping[str, float],
+    mixture: Mapping[str, float],
+    **settings: object,
+) -> None:
+    """Print the figures, and write the card into the model's folder: sizes from its files, its table from figures."""
     for name, value in figures.items():
         print(f"{name:<50} {value:.3f}")
-    write_card(options.out, figures, lesson=options.lesson, steps=options.steps, batch=options.batch)
-
-
-def make(options: argparse.Namespace) -> None:
-    """Train from random weights and save the model in bfloat16 beside its tokenizer."""
-    tokenizer = tiny_tokenizer.build()
-    model = new_model(tokenizer, options.seed)
-    sizes = {"lesson": options.lesson, "steps": options.steps, "size": options.batch}
-    train(model, tokenizer, **sizes, seed=options.seed)
-    options.out.mkdir(parents=True, exist_ok=True)
-    model.to(torch.bfloat16).save_pretrained(options.out)
-    tiny_tokenizer.save(tokenizer, options.out)
+    folder = options.out
+    config = json.loads((folder / "config.json").read_text())
+    weights = load_file(folder / "model.safetensors")
+    (folder / "README.md").write_text(
+        card.format(
+            parameters=sum(tensor.numel() for tensor in weights.values()),
+            bytes=(folder / "model.safetensors").stat().st_size,
+            layers=config["num_hidden_layers"],
+            hidden=config["hidden_size"],
+            heads=config["num_attention_heads"],
+            kv_heads=config["num_key_value_heads"],
+            positions=config["max_position_embeddings"],
+            vocabulary=config["vocab_size"],
+            table="\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items()),
+            mixture=", ".join(f"{name} {share:.0%}" for name, share in mixture.items()),
+            steps=options.steps,
+            batch=options.batch,
+            **settings,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -18,13 +18,22 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mutation.explained import explain
 from mutation.mutants import Mutant, choose, read_mutants
-from mutation.report import write_report
-from mutation.rooms import ROOMS, Room
+from mutation.rooms import DRAWN, ROOMS, SEED, Room
 from mutation.workplace import Workplace
 
+INTRODUCTION = """# Mutation score
+
+`make mutants` plants small faults, one at a time, and runs the fast tests of the room: a fault that no test notices
+survives. Every mutant of the credit, the losses and the algorithms is tried; of the other rooms {drawn} are drawn with
+seed {seed}. [mutmut](https://mutmut.readthedocs.io) makes the mutants; those of texts are left out.
+
+**{killed} of {tried} killed: {share}.**
+"""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -63,6 +72,37 @@ def show(mutants: dict[Room, list[Mutant]]) -> None:
         print(f"{room.name}: {len(tried) - len(survived)} of {len(tried)} killed")
         for mutant in survived:
             print(f"  {mutant.file} {mutant.function} ({mutant.name})\n    - {mutant.before}\n    + {mutant.after}")
+
+
+def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
+    """Write the table of files and the list of survivors; an explained survivor still counts as one."""
+    tried = [mutant for room_mutants in mutants.values() for mutant in room_mutants if mutant.tried]
+    lines = [
+        INTRODUCTION.format(drawn=DRAWN, seed=SEED, killed=_killed(tried), tried=len(tried), share=_share(tried)),
+        "| file | mutants | killed | survived | share |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for file in sorted({mutant.file for mutant in tried}):
+        of_file = [mutant for mutant in tried if mutant.file == file]
+        killed = _killed(of_file)
+        lines.append(f"| `{file}` | {len(of_file)} | {killed} | {len(of_file) - killed} | {_share(of_file)} |")
+    lines += ["", "## Survivors", ""]
+    lines += [line for mutant in tried if not mutant.killed for line in _survivor(mutant)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _survivor(mutant: Mutant) -> Iterable[str]:
+    reason = explain(mutant.file.stem, mutant.before, mutant.after)
+    yield f"- `{mutant.file.name}`, `{mutant.function}`: {reason}"
+    yield f"  `{mutant.before}` → `{mutant.after}`"
+
+
+def _killed(mutants: list[Mutant]) -> int:
+    return sum(mutant.killed for mutant in mutants)
+
+
+def _share(mutants: list[Mutant]) -> str:
+    return f"{_killed(mutants) / len(mutants):.1%}" if mutants else "-"
 
 
 if __name__ == "__main__":

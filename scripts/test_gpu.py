@@ -21,10 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from on_gpu.machine import facts, seen_gpu
 from on_gpu.parts import PARTS, Plan, run
 from on_gpu.site import PLATFORMS, make_site, pack
-from on_gpu.summary import Result, summary
+from on_gpu.summary import Result, facts, seen_gpu, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,14 +17,41 @@ from agent_r1_core.evaluation.listener import Silence
 from attacks.corruption import corrupted
 from attacks.file_kinds import kinds, vouch
 from attacks.kills import SETTINGS
-from attacks.openings import openings
 from attacks.outcome import Outcome, Plan
 
+_IN_OPEN = 0x20
+_LIBC = ctypes.CDLL(None, use_errno=True)
 FILES = 1900
 RESUMES = 100
 """Corrupted files of checkpoints and records with which a run is resumed."""
 LONGEST = 1500
 """Characters that a sentence may have, paths and lists of what is allowed included."""
+
+
+class Openings:
+    """The openings of a file since the context began."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def happened(self) -> bool:
+        """Whether there was one since this was asked last."""
+        try:
+            return bool(os.read(self._handle, 4096))
+        except BlockingIOError:
+            return False
+
+
+@contextmanager
+def openings(path: Path) -> Iterator[Openings]:
+    """Watch a file, for as long as the context lasts."""
+    handle = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if handle < 0 or _LIBC.inotify_add_watch(handle, os.fsencode(path), _IN_OPEN) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+        yield Openings(handle)
+    finally:
+        os.close(handle)
 
 
 def corrupt_files(plan: Plan) -> Outcome:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from two_nodes import CannotMakeNodes
+from two_nodes import CannotMakeNodes, TwoNodes, two_nodes
 
 from attacks.attacked_run import MACHINE, STEPS, VICTIMS, AttackedRun, Kill, Killed
+from attacks.kills import ENVIRONMENT, started
 from attacks.outcome import Outcome, Plan
-from attacks.run_over_nodes import RunOverNodes
 
+NODE_SETTINGS = ("model.device=cpu", "distributed.gpus_per_rollout_worker=0", "distributed.address=auto")
 KILLS = 25
 EACH = 5
 """Kills of a run."""
@@ -20,6 +24,34 @@ OFTEN = ("rollout worker", "learner worker", "command", "one of each")
 ON_NODES = (MACHINE, "rollout worker", MACHINE, "learner worker", MACHINE)
 """Whom the kills of a run over two nodes hit."""
 KILL_TABLE = "| killed | while | s until the next step |\n|---|---|--:|"
+
+
+class RunOverNodes(AttackedRun):
+    """A run over two nodes, each with a learner worker; its command is never killed."""
+
+    _nodes: TwoNodes
+
+    @property
+    def _ancestor(self) -> int:
+        return os.getpid()
+
+    @contextmanager
+    def _command(self) -> Iterator[None]:
+        settings = (*self._settings, *NODE_SETTINGS)
+        with two_nodes(gpus=1) as self._nodes:  # Ray deals them out, so that two ranks are on two nodes
+            self._nodes.environment |= ENVIRONMENT
+            self._process = started(self._run, settings, lambda command, env, **log: self._nodes.start(command, **log))
+            yield
+
+    def _strike(self, victim: str) -> None:
+        if victim != MACHINE:
+            super()._strike(victim)
+            return
+        node = self._nodes.nodes[1]
+        self.killed.append(Killed(victim, self._phase(), hit=node.runs))
+        self._open.append((self.killed[-1], time.monotonic()))
+        node.lose()
+        self._nodes.join()
 
 
 def kill_workers(plan: Plan) -> Outcome:

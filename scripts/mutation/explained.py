@@ -46,7 +46,6 @@ _NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is n
 
 _DIES = "A run that dies in a tool shows it, and those tests run commands: they belong to no room."
 _DTYPE_TOLD = 'self._tell(tool, "torch\'s default dtype")'
-_PUT_BACK = '_LOG.warning("tool %s changed %s, which cannot be put back (%s)", tools, what, error)'
 _NOT_CLOSED = '_LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))'
 _MODEL = 'self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")'
 _WATCH = "Runs in a thread that the first limit starts; mutmut asks no other test, and a fork has no such thread."
@@ -65,12 +64,6 @@ EXPLAINED: dict[Change, str] = {
     ): FLOAT32,
     _change("groups", _COUNT, "+ 1", "+ 2"): SPARE,
     _change("groups", _COUNT, "else 0", "else 1"): SPARE,
-    _change(
-        "loss",
-        'moved = kl_estimate(tokens.old_logprobs, tokens.logprobs.detach(), "k3")  # the old policy sampled',
-        '"k3"',
-        "None",
-    ): "k3 is what every name but k1 and k2 gives; recipes allow no other name.",
     _change("surrogate", _ZEROS, "+ 1", "+ 2"): SPARE,
     _change("surrogate", _ZEROS, "else 0", "else 1"): SPARE,
     _change(
@@ -120,7 +113,6 @@ EXPLAINED: dict[Change, str] = {
         "use_cache=False",
         "",
     ): "A cache that nobody reads costs memory and changes no number.",
-    _change("decoder", "tree = _on(tree, self.device)", "self.device", "None"): DEVICE,
     _change(
         "head", "return logits if scale == 1.0 else logits.mul_(scale)", "scale == 1.0", "(scale == 1.0) and False"
     ): SAME,
@@ -155,12 +147,13 @@ EXPLAINED: dict[Change, str] = {
         "<",
         "<=",
     ): SAME,
+    _change("isolated_process", 'name = hello["target"]["name"]', 'hello["target"]["name"]', "None"): TEXT,
     _change(
         "isolated_process", "self._transport: asyncio.Transport | None = None", "= None", '= ""'
     ): "Set as soon as the connection stands.",
-    _change("calling", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
     _change("in_process", _BEGIN, "self.log.begin(tool.name, context.episode, context.turn)", "None"): _DIES,
     _change("in_process", _BEGIN, "context.episode", "None"): _DIES,
+    _change("in_process", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
     _change(
         "left_behind",
         'return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")',
@@ -182,33 +175,10 @@ EXPLAINED: dict[Change, str] = {
         "is None",
     ): BY_LAW_9,
     _change("process_state", "if what not in self._told:", "not in", "in"): BY_LAW_9,
-    _change("process_state", _PUT_BACK, "what, error", "None, error"): TEXT,
-    _change("process_state", _PUT_BACK, "what, error", "what, "): TEXT,
     _change("wording", "for item in error.errors(include_url=False, include_input=False):", "False", "True"): SAME,
     _change("collector", _CLOSED, "describe_error(error)", "None"): TEXT,
     ("collector", _CLOSED, "_LOG.warning(what, episode.key, describe_error(error))"): TEXT,
     _change("episode", "self._ended = True", "True", "None"): "A failed episode is asked for nothing more.",
-    _change(
-        "isolated", 'with path.open("w", encoding="utf-8") as file:', 'encoding="utf-8"', ""
-    ): "UTF-8 is the default encoding where the tests run.",
-    _change("isolated", "self._resources: dict[str, Any] = {}", "{}", "None"): "Set before anything reads it.",
-    _change(
-        "isolated", "stdin=subprocess.DEVNULL,", "subprocess.DEVNULL", "None"
-    ): "pytest has no standard input to hand on.",
-    _change("isolated", 'name = hello["target"]["name"]', 'hello["target"]["name"]', "None"): TEXT,
-    _change("tool_runner", _NOT_FINITE, "tool, name", "name"): TEXT,
-    _change(
-        "tool_runner",
-        "return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))",
-        "on_loop=inspect.iscoroutinefunction(tool.run)",
-        "",
-    ): "A thread then makes the coroutine, which the loop awaits all the same.",
-    _change(
-        "tool_runner",
-        "return str(await self._caller.call(run, timeout, on_loop=inspect.iscoroutinefunction(tool.run)))",
-        "tool.run",
-        "None",
-    ): "A thread then makes the coroutine, which the loop awaits all the same.",
     _change(
         "drift", "for index, (left, right) in enumerate(zip(first, second, strict=False)):", "strict=False", ""
     ): SAME,
@@ -220,18 +190,6 @@ EXPLAINED: dict[Change, str] = {
     ): "The tokenizer knows the folder that it came from.",
     _change("process_state", "return None if get is None else get()", "get is None", "(get is None) or True"): BY_LAW_9,
     _change("process_state", "return None if get is None else get()", "get is None", "get is not None"): BY_LAW_9,
-    _change(
-        "learner",
-        "if self.critic is not None and self.critic_optimiser is not None:",
-        "and",
-        "or",
-    ): "A critic and its optimiser exist together.",
-    _change(
-        "learner",
-        "for packed in micro_batches(batch, minibatch.kept, self.settings.max_tokens_per_microbatch, self._shares):",
-        "self._shares",
-        "",
-    ): "Sharing changes time and memory alone: LAW 6.",
     _change(
         "learner",
         "tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)",
@@ -266,12 +224,6 @@ EXPLAINED: dict[Change, str] = {
         "template", "self._last_seconds = 0.0", "0.0", "1.0"
     ): "The tokenizer renders once while it is made, which sets it.",
     _change("tokenizer", _MODEL, '""', "None"): SAME,
-    _change(
-        "intervals",
-        "values, generator = np.asarray(means, dtype=np.float64), np.random.default_rng(seed)",
-        "np.float64",
-        "None",
-    ): SAME,
     _change(
         "intervals", "rows = max(1, 4_000_000 // len(values))", "1", "2"
     ): "Slices hold two resamples instead of one where there are millions of tasks.",

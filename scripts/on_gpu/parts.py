@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 from on_gpu.summary import Result
-from on_gpu.tests import tests_of
 
 Words = list[str | Path]
 
@@ -90,3 +91,27 @@ def run(name: str, plan: Plan, seconds: float) -> Result:
     xml = plan.home / "tests.xml"
     told = tests_of(xml) if name == "tests" and xml.is_file() else None
     return Result(name, outcome, time.monotonic() - begun, text, told)
+
+
+def tests_of(path: Path) -> str:
+    """Counts, then a line for every test that failed and every reason for which some were skipped.
+
+    Args:
+        path: a file of pytest's `--junitxml`.
+    """
+    failed: list[str] = []
+    skipped: Counter[str] = Counter()
+    cases = list(ElementTree.parse(path).iter("testcase"))
+    for case in cases:
+        for kind in ("failure", "error", "skipped"):
+            found = case.find(kind)
+            if found is None:
+                continue
+            reason = (found.get("message") or "no reason given").splitlines()[0]
+            if kind == "skipped":
+                skipped[reason] += 1
+            else:
+                failed.append(f"- FAILED `{case.get('classname')}::{case.get('name')}`: {reason}")
+    passed = len(cases) - len(failed) - sum(skipped.values())
+    counts = f"{passed} passed, {len(failed)} failed, {sum(skipped.values())} skipped"
+    return "\n".join([counts, "", *failed, *(f"- skipped {n}: {why}" for why, n in skipped.items())]).strip()

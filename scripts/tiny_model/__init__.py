@@ -1,1 +1,1 @@
-"""The parts of make_tiny_model.py: tokenizer, demonstrations, supervised training, measuring."""
+"""What the makers of the bundled models share: tokenizer, demonstrations, supervised training, playing."""

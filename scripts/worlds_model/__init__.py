@@ -1,1 +1,1 @@
-"""The parts of make_worlds_model.py: tokenizer, aimless play, measuring, model card."""
+"""What make_worlds_model.py teaches: aimless play."""

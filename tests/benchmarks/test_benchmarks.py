@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "benchmarks").glob("*.py"))
-SCRIPTS = [path.stem for path in SOURCES if re.search(r"(report|arms)\.parser\(__doc__", path.read_text())]
-QUICK = ("rollout", "learner", "gpu", "packed", "search_service", "frozen_lake", "echo_trap")
+SCRIPTS = [path.stem for path in SOURCES if re.search(r"report\.parser\(__doc__", path.read_text())]
+QUICK = ("rollout", "learner", "gpu", "packed", "search_service", "frozen_lake")
 """Those of which nothing else runs what they measure, and that need no other environment."""
 
 
