@@ -136,7 +136,7 @@ def _best(summary: RunSummary) -> str:
     score = summary.best.score
     interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
     lost = "" if score.asked is None else f" ({score.n} of {score.asked})"
-    return f"{summary.best.metric} {score.value:.3f}{interval}{lost}"
+    return f"{summary.best.metric} {score.mean:.3f}{interval}{lost}"
 
 
 def age(seconds: float) -> str:

@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.evaluation.scorers import exact_match_score, f1_score
+from agent_r1_core.metrics.scorers import exact_match_score, f1_score
 
 Pair = tuple[str, str]
 """A prediction and the one accepted answer."""

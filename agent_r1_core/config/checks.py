@@ -15,13 +15,11 @@ from agent_r1_core.config.dropped_options import say_dropped
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.reward_checks import check_rewards
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import SCORES
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
     from agent_r1_core.config.setup import Setup
-
-SCORED = (metric.EXACT_MATCH, metric.F1, metric.SUCCESS, metric.ANSWERED, metric.REWARD_MEAN)
-"""Scores that evaluations report with any rewards; the first two need tasks with answers."""
 
 _OF_TRAINING = (
     *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora", "model.gradient_checkpointing"),
@@ -142,10 +140,11 @@ def _evaluation(setup: Setup) -> None:
         return
     if never:
         setup.idle(("checkpoint", "best"), "nothing is evaluated")
-    rewards = [metric.REWARD.of(block.name) for block in setup.blocks if _rewards(block)]
+    rewards = [metric.REWARD_MEAN, *(metric.REWARD.of(block.name) for block in setup.blocks if _rewards(block))]
     sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
     chooser = evaluation.choose_on
-    metrics = [metric.evaluated(score, of) for of in ("", *sets) for score in (*SCORED, *rewards)]
+    scores = [*(score for score in SCORES if score.chooses), *rewards]
+    metrics = [metric.evaluated(score, of) for of in ("", *sets) for score in scores]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")
     elif chooser in sets and any(best.startswith(metric.evaluated("", name)) for name in sets if name != chooser):

@@ -27,6 +27,7 @@ from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.health.settings import HealthConfig
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH
 
 
 class ModelConfig(Section):
@@ -133,7 +134,7 @@ class CheckpointConfig(Section):
     background: bool = True
     """Copy the state and write it while training goes on; false: training waits, and no memory is needed for a copy (12
     bytes for each trained parameter, on the CPU)."""
-    best: str | None = metric.evaluated(metric.EXACT_MATCH)
+    best: str | None = metric.evaluated(EXACT_MATCH)
     """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
     evaluation.choose_on, the metric of that set."""
 

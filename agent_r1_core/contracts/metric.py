@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 Better = Literal["higher", "lower", "neither"]
 
@@ -22,7 +22,7 @@ class Metric(str):
     better: Better
     """Which way is good; `neither` where that depends."""
 
-    def __new__(cls, name: str, meaning: str, *, unit: str = "", better: Better = "neither") -> Metric:
+    def __new__(cls, name: str, meaning: str, *, unit: str = "", better: Better = "neither") -> Self:
         metric = super().__new__(cls, name)
         metric.meaning, metric.unit, metric.better = meaning, unit, better
         return metric

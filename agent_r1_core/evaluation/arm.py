@@ -12,8 +12,9 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate, estimate, mean_over_sets
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.scores import Score, finished_tasks, is_share, scores_of, values_of
+from agent_r1_core.evaluation.scores import finished_tasks, is_share, values_of
 from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean
+from agent_r1_core.metrics.scorers import Score, scores_of
 from agent_r1_core.runs.run import Run
 
 Key = tuple[str, str]
@@ -77,7 +78,7 @@ class Arm:
     def score_names(self) -> list[str]:
         """The names of the scores that a finished episode has."""
         finished = [one for file in self.files for one in file.episodes if not one.failed]
-        return [name for name, score in self.scores.items() if any(score.of(one) is not None for one in finished)]
+        return [name for name, score in self.scores.items() if any(score.measure(one) is not None for one in finished)]
 
     def values(self, score: str, keys: frozenset[Key]) -> dict[str, list[Values]]:
         """By evaluation set, the values of each seed's tasks, of those among `keys`.
@@ -109,7 +110,7 @@ class Arm:
         sets = self.values(score, keys)
         share = self._is_share(score, sets)
         over_tasks = mean_over_sets([estimate(list(by_task(seeds).values()), share) for seeds in sets.values()])
-        return joined(seed_means(sets), over_tasks, share or self.scores[score].bounded)
+        return joined(seed_means(sets), over_tasks, share or self.scores[score].bounds == "0 to 1")
 
     def is_bounded(self, score: str, keys: frozenset[Key]) -> bool:
         """Whether the score lies between 0 and 1.
@@ -117,7 +118,7 @@ class Arm:
         Raises:
             ConfigError: as `values`.
         """
-        return self.scores[score].bounded or self._is_share(score, self.values(score, keys))
+        return self.scores[score].bounds == "0 to 1" or self._is_share(score, self.values(score, keys))
 
     def _is_share(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:
         samples = [samples for seeds in sets.values() for values in seeds for samples in values.values()]
@@ -127,7 +128,7 @@ class Arm:
         """The names of the scores that all of these tasks have."""
         episodes = [one for file in self.files for one in file.episodes if (one.set, one.task) in keys]
         kept = [one for one in episodes if not one.failed]
-        return [name for name, score in self.scores.items() if all(score.of(one) is not None for one in kept)]
+        return [name for name, score in self.scores.items() if all(score.measure(one) is not None for one in kept)]
 
 
 def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:

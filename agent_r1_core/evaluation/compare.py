@@ -19,9 +19,8 @@ from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.paired import paired_difference
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.scorers import SCORERS
 from agent_r1_core.evaluation.seeds import Values, by_task
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN, SCORERS
 from agent_r1_core.runs.failures import Failures
 
 
@@ -185,7 +184,7 @@ def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:
 
 def _default_score(arms: Sequence[Arm], keys: frozenset[Key]) -> str:
     answers = all(arm.asked[key].answers for arm in arms for key in keys)
-    return metric.EXACT_MATCH if answers else metric.REWARD_MEAN
+    return EXACT_MATCH if answers else REWARD_MEAN
 
 
 def _other_scorers(arms: Sequence[Arm], score: str) -> list[str]:

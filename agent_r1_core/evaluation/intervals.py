@@ -8,41 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from agent_r1_core.metrics.estimate import Estimate
 
 Z = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over tasks with its 95 % interval."""
-
-    mean: float
-    low: float | None
-    """None if there is no interval: a single task whose score is not a share."""
-    high: float | None
-    method: str
-    """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`."""
-    n: int
-    """Tasks."""
-    asked: int | None = None
-    """Tasks that were asked, where more than `n`: the episodes of the others failed. None: all were scored."""
-
-    @property
-    def count(self) -> str:
-        """The tasks in words: `71 of 100`, or `100` where all were scored."""
-        return str(self.n) if self.asked is None else f"{self.n} of {self.asked}"
-
-    def out_of(self, asked: int) -> Estimate:
-        """The same score, where so many tasks were asked."""
-        return replace(self, asked=asked if asked > self.n else None)
-
-    def __str__(self) -> str:
-        interval = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.mean:.3f} {interval}"
 
 
 def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:

@@ -15,9 +15,10 @@ from pydantic import TypeAdapter
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.evaluation.scorers import SCORERS
-from agent_r1_core.evaluation.scores import MAIN, estimates, finished_tasks, lost_tasks, scores_of
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.evaluation.scores import estimates, finished_tasks, lost_tasks
+from agent_r1_core.metrics import scorers as metric
+from agent_r1_core.metrics.declared import EVALUATION
+from agent_r1_core.metrics.scorers import SCORERS, scores_of
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.trajectory import EndStatus
 
@@ -37,11 +38,7 @@ class EvaluationResult:
     samples: int
     """Episodes asked for per task."""
     metrics: dict[str, Estimate]
-    """By name: `exact_match`, `f1` and `substring_match` (for tasks with answers), `retrieval_recall` and
-    `retrieval_all` (for those that name their supporting passages), `success` (if the environment says it), `pass@k`,
-    `reward/<name>` (unweighted; a process reward summed over turns), `reward/mean` (the return),
-    `status/<end status>`, `answered`, and per episode `turns`, `tool_calls`, `tool_errors`, `tokens`,
-    `action_tokens`."""
+    """By name, those of metrics/scorers.py that the tasks have: `exact_match`, `pass@k`, `reward/<name>`, ..."""
     scorers: dict[str, str]
     """What the scores of answers and of retrieval mean."""
     sampling: dict[str, Any]
@@ -81,7 +78,7 @@ class EvaluationResult:
         """
         return TypeAdapter(cls).validate_python(data)
 
-    def to_metrics(self, prefix: str = metric.EVALUATION) -> dict[str, float]:
+    def to_metrics(self, prefix: str = EVALUATION) -> dict[str, float]:
         """The means, for `metrics.jsonl` and trackers; `exact_match` also with `_low` and `_high`. Those of each set
         follow under `<prefix><set>/`."""
         flat = {f"{prefix}{name}": value.mean for name, value in self.metrics.items()}
@@ -225,7 +222,7 @@ def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence
         lost: the tasks that have none but failed episodes.
     """
     scores = scores_of([episode for task in tasks for episode in task])
-    main = {name: score for name, score in scores.items() if name in MAIN}
+    main = {name: score for name, score in scores.items() if score.main}
     found: Breakdowns = {}
     for key in KEYS:
         if any(getattr(task[0], key) is not None for task in tasks):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from agent_r1_core.health.monitor import Monitor
 from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Spike
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH, SUCCESS
 
 _LOWER_RATE = "a lower learning rate"
 _AGAINST_TEMPLATES = f"algorithm.filter=top_p, a reward that only an answer to this task earns, or {_LOWER_RATE}"
@@ -269,7 +270,7 @@ MONITORS: tuple[Monitor, ...] = (
     ),
     Monitor(
         "exact_match",
-        metric.EXACT_MATCH.under(metric.EVALUATION),
+        EXACT_MATCH.under(metric.EVALUATION),
         AtMost(threshold=0.01, steps=5),
         "evaluation after evaluation the exact match is {value} (alarm at {limit})",
         "easier tasks, a model that solves some of them, or a look at the episodes with agent-r1 rollout",
@@ -278,7 +279,7 @@ MONITORS: tuple[Monitor, ...] = (
     ),
     Monitor(
         "success",
-        metric.SUCCESS.under(metric.EVALUATION),
+        SUCCESS.under(metric.EVALUATION),
         AtMost(threshold=0.01, steps=5),
         "evaluation after evaluation the success is {value} (alarm at {limit})",
         "easier tasks, a model that solves some of them, or a look at the episodes with agent-r1 rollout",

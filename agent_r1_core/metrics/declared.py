@@ -7,10 +7,9 @@ A step's metrics are in `metrics.jsonl`; those of its evaluation, if it had one,
 from __future__ import annotations
 
 from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.metrics.scorers import REPORTED, REWARD, REWARD_MEAN
 
 # Rewards, means over the step's episodes.
-REWARD_MEAN = Metric("reward/mean", "return of an episode: outcome and process rewards, weighted", better="higher")
-REWARD = Metric("reward/<name>", "one reward, unweighted; a process reward is summed over the turns", better="higher")
 RETURN_OF_SET = Metric(
     "train/<set>/return", "return of an episode on a task of this one of several training sets", better="higher"
 )
@@ -211,46 +210,7 @@ TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit=
 TIME_HEALTH = Metric("time/health", "the step's measurement of health/information", unit="s", better="lower")
 TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
 
-# Scores of an evaluation, means over tasks.
-EXACT_MATCH = Metric(
-    "exact_match", "answers that equal an accepted one after HotpotQA's normalisation", better="higher"
-)
-EXACT_MATCH_LOW = Metric("exact_match_low", "lower end of the 95 % interval of exact_match")
-EXACT_MATCH_HIGH = Metric("exact_match_high", "upper end of the 95 % interval of exact_match")
-F1 = Metric("f1", "token overlap with the best accepted answer, HotpotQA's F1", better="higher")
-SUBSTRING_MATCH = Metric(
-    "substring_match", "answers that contain an accepted one after that normalisation; laxer", better="higher"
-)
-RETRIEVAL_RECALL = Metric(
-    "retrieval_recall",
-    "supporting titles that the prompt or the tools showed, of tasks that name theirs",
-    unit="share",
-    better="higher",
-)
-RETRIEVAL_ALL = Metric(
-    "retrieval_all", "episodes that were shown every supporting title of their task", unit="share", better="higher"
-)
-SUCCESS = Metric("success", "episodes that the environment called a success", unit="share", better="higher")
-PASS_AT = Metric("pass@<k>", "tasks that at least one of k samples solves", unit="share", better="higher")
-ANSWERED = Metric("answered", "episodes with a final answer", unit="share", better="higher")
-STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
-TURNS = Metric("turns", "turns of an episode, without summaries of its context")
-TOOL_CALLS_OF_EPISODE = Metric("tool_calls", "tool calls of an episode")
-TOOL_ERRORS_OF_EPISODE = Metric(
-    "tool_errors", "tool calls of an episode that were answered with an error", better="lower"
-)
-TOKENS = Metric("tokens", "all tokens of an episode", unit="tokens")
-ACTION_TOKENS = Metric("action_tokens", "tokens that the policy sampled in an episode", unit="tokens")
-N = Metric("n", "tasks that were scored")
-FAILED = Metric("failed", "episodes that failed and are in no score", better="lower")
-
-SCORES: tuple[Metric, ...] = (
-    *(EXACT_MATCH, EXACT_MATCH_LOW, EXACT_MATCH_HIGH, F1, SUBSTRING_MATCH, RETRIEVAL_RECALL, RETRIEVAL_ALL, SUCCESS),
-    *(PASS_AT, REWARD_MEAN, REWARD, ANSWERED, STATUS, TURNS, TOOL_CALLS_OF_EPISODE, TOOL_ERRORS_OF_EPISODE, TOKENS),
-    *(ACTION_TOKENS, N, FAILED),
-)
-"""What an evaluation reports, under these bare names in its own file."""
-
+# Evaluations, whose scores scorers.py declares.
 EVALUATION = "eval/"
 """The prefix of a score in a step's metrics."""
 
@@ -262,8 +222,8 @@ def evaluated(score: str, of: str = "") -> str:
 
 DECLARED: tuple[Metric, ...] = (
     *(REWARD_MEAN, REWARD),
-    *(value for value in list(globals().values()) if isinstance(value, Metric) and value not in SCORES),
-    *(score.under(EVALUATION) for score in SCORES),
-    *(score.under(f"{EVALUATION}<set>/") for score in SCORES),
+    *(value for value in list(globals().values()) if isinstance(value, Metric) and value not in REPORTED),
+    *(score.under(EVALUATION) for score in REPORTED),
+    *(score.under(f"{EVALUATION}<set>/") for score in REPORTED),
 )
 """Every metric of a step."""

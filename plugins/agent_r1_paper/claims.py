@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_r1_core.evaluation.compare import compare
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH
 from agent_r1_paper.lines import Line
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
@@ -59,7 +59,7 @@ def _masks(lines: Mapping[str, Line]) -> Iterator[Claim]:
         if better.arm is None or worse.arm is None:
             yield Claim(text, None, "one of them has not run")
             continue
-        difference = compare([better.arm, worse.arm], metric.EXACT_MATCH).differences[0]
+        difference = compare([better.arm, worse.arm], EXACT_MATCH).differences[0]
         holds = difference.low is not None and difference.low > 0
         _, mean, interval, p, *_ = difference.row()
         yield Claim(text, holds, f"{mean} {interval}, p {p if p.startswith('<') else f'= {p}'}, on the same questions")

@@ -12,7 +12,7 @@ from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import mean_over_seeds
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH
 from agent_r1_paper.matrix import Cell, Matrix
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import AVERAGE, Row
@@ -100,18 +100,18 @@ def read_line(matrix: Matrix, row: Row, store: Store, failures: Mapping[str, str
 
 def _scores(arm: Arm, sets: Mapping[str, str]) -> dict[str, Estimate]:
     """Exact match by column, over the seeds and the questions that finished under every seed."""
-    values, asked = arm.values(metric.EXACT_MATCH, arm.finished), Counter(name for name, _ in arm.asked)
+    values, asked = arm.values(EXACT_MATCH, arm.finished), Counter(name for name, _ in arm.asked)
     scores = {
         column: mean_over_seeds(values[name], proportion=True).out_of(asked[name]) for column, name in sets.items()
     }
-    return {**scores, AVERAGE: arm.mean(metric.EXACT_MATCH, arm.finished).out_of(len(arm.asked))}
+    return {**scores, AVERAGE: arm.mean(EXACT_MATCH, arm.finished).out_of(len(arm.asked))}
 
 
 def _by_seed(files: list[ResultFile], sets: Mapping[str, str]) -> dict[str, list[float]]:
     wholes = [file.recorded for file in files]
     parts = {column: [whole.sets[name] for whole in wholes] for column, name in sets.items()}
     results = {**parts, AVERAGE: wholes}
-    return {column: [one.metrics[metric.EXACT_MATCH].mean for one in found] for column, found in results.items()}
+    return {column: [one.metrics[EXACT_MATCH].mean for one in found] for column, found in results.items()}
 
 
 def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: list[str]) -> str:
@@ -119,7 +119,7 @@ def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: 
     record, check = store.record(cell), cell.check
     if check is None or record is None:
         return f"{cell.name} has not run, which decides whether the model can play it: {failures.get(cell.name, '')}"
-    score = store.result(record).recorded.metrics[metric.EXACT_MATCH]
+    score = store.result(record).recorded.metrics[EXACT_MATCH]
     reached = f"exact match {score} on {score.n} {check.questions}, and it must reach {check.least:.2f} there"
     if score.mean < check.least:
         return f"the model cannot play this baseline: {reached}"
@@ -129,7 +129,7 @@ def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: 
 
 def _facts(row: Row, sets: Mapping[str, str], result: EvaluationResult) -> list[str]:
     """What a reader of a result must know, in sentences."""
-    lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == metric.EXACT_MATCH]
+    lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == EXACT_MATCH]
     sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
     lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
     lines += [f"{row.title}: {sentence}" for sentence in result.failure_lines()[:1]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH
 from agent_r1_paper.claims import Claim, claims
 from agent_r1_paper.lines import Line, read_line
 from agent_r1_paper.matrix import Matrix
@@ -36,7 +36,7 @@ class Report:
             "scale": self.matrix.scale.name,
             "seeds": self.matrix.seeds,
             "overrides": list(self.matrix.overrides),
-            "metric": metric.EXACT_MATCH,
+            "metric": EXACT_MATCH,
             "columns": self.matrix.sets,
             "rows": [line.to_json() for line in self.lines],
             "claims": [asdict(claim) for claim in self.claims],

@@ -54,7 +54,7 @@ def run_answer(run: OpenedRun) -> dict[str, Any]:
 
 def evaluation_answer(one: EvaluationScores) -> dict[str, Any]:
     """An evaluation, without its episodes."""
-    scores = {group: {name: asdict(score) for name, score in found.items()} for group, found in one.sets.items()}
+    scores = {group: {name: score.to_answer() for name, score in found.items()} for group, found in one.sets.items()}
     failures = {group: asdict(found) for group, found in one.failures.items()}
     return {"name": one.name, "step": one.step, "headline": one.headline, "scores": scores, "failures": failures}
 

@@ -81,7 +81,9 @@ ROOMS = (
     ),
     Room("health", ("agent_r1_core/health/*.py",), ("tests/core/health",), without="the_table_has"),
     Room(
-        "evaluation", ("agent_r1_core/evaluation/*.py",), ("tests/core/evaluation", "tests/laws/test_law_12_scores.py")
+        "evaluation",
+        ("agent_r1_core/evaluation/*.py", "agent_r1_core/metrics/scorers.py"),
+        ("tests/core/evaluation", "tests/core/metrics/test_scorers.py", "tests/laws/test_law_12_scores.py"),
     ),
     Room("paper", ("plugins/agent_r1_paper/*.py",), ("tests/plugins/paper",), without="end_to_end"),
     Room(

@@ -1324,7 +1324,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "substring-sold-as-exact-match",
-        "agent_r1_core/evaluation/scorers.py",
+        "agent_r1_core/metrics/scorers.py",
         "float(normalize_answer(prediction) in accepted)",
         "float(any(answer in normalize_answer(prediction) for answer in accepted))",
         "substring",

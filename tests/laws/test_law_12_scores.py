@@ -25,8 +25,8 @@ from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.provenance import provenance
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.metrics.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.runs.evaluation_file import write_evaluation

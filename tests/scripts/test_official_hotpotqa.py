@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plain_scores import plain_exact, plain_f1
 
-from agent_r1_core.evaluation.scorers import exact_match_score, f1_score
+from agent_r1_core.metrics.scorers import exact_match_score, f1_score
 
 
 def test_our_scores_are_those_of_a_plain_implementation(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,25 +9,10 @@ from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.estimate import Estimate
+from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN
 from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
 from agent_r1_core.runs.failures import Failures
-
-
-@dataclass(frozen=True)
-class Score:
-    """A mean over tasks with its 95 % interval."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-    asked: int | None = None
-    """Tasks that were asked, where more than `n`: the episodes of the others failed."""
-
-    @property
-    def count(self) -> str:
-        """The tasks in words: `71 of 100`, or `100` where all were scored."""
-        return str(self.n) if self.asked is None else f"{self.n} of {self.asked}"
 
 
 @dataclass(frozen=True)
@@ -38,7 +23,7 @@ class EvaluationScores:
     """Its file's, without `.json`."""
     step: int | None
     """The training step of the policy; None: `agent-r1 eval` made it."""
-    sets: Mapping[str, Mapping[str, Score]]
+    sets: Mapping[str, Mapping[str, Estimate]]
     """By set and metric. The set without a name comes first: the only one, or the mean over the others."""
     trajectories: Mapping[str, str]
     """The files of the episodes that were kept, by set."""
@@ -71,9 +56,7 @@ class EvaluationScores:
     def main(self) -> str:
         """The main score's name: exact match, or the return if tasks have no answers."""
         scores = self.sets[""]
-        return next(
-            (name for name in (metric.EXACT_MATCH, metric.REWARD_MEAN) if name in scores), next(iter(scores), "")
-        )
+        return next((name for name in (EXACT_MATCH, REWARD_MEAN) if name in scores), next(iter(scores), ""))
 
     @property
     def headline(self) -> str:
@@ -82,9 +65,9 @@ class EvaluationScores:
         if score is None:
             return ""
         interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
-        return f"{self.main} {score.value:.3f}{interval} (n = {score.count})"
+        return f"{self.main} {score.mean:.3f}{interval} (n = {score.count})"
 
-    def score(self, measured: str) -> Score | None:
+    def score(self, measured: str) -> Estimate | None:
         """A metric as checkpoints name it: `eval/<metric>` or `eval/<set>/<metric>`."""
         name = measured.removeprefix(metric.EVALUATION)
         if name in self.sets[""]:
@@ -130,12 +113,13 @@ class RecordedEvaluations:
         return self._read[path][1]
 
 
-def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
+def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Estimate]:
     return {
-        str(name): Score(
+        str(name): Estimate(
             float(one["mean"]),
             _optional(one.get("low")),
             _optional(one.get("high")),
+            str(one.get("method", "")),
             int(one["n"]),
             _whole(one.get("asked")),
         )

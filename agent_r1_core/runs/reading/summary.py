@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.opening import read_json
 from agent_r1_core.runs import lock
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.runs.marker import MARKER
 from agent_r1_core.runs.reading.config_sections import read_sections
-from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations, Score
+from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.state import RunState
@@ -37,7 +38,7 @@ class BestScore:
     """The best evaluation of a run."""
 
     metric: str
-    score: Score
+    score: Estimate
     step: int | None
     failures: Failures | None = None
     """Of the evaluation, all sets together."""
@@ -80,7 +81,7 @@ class RunSummary:
     def to_json(self) -> dict[str, Any]:
         """Plain data; the best score is one object."""
         best = self.best
-        score = None if best is None else {**asdict(best), **asdict(best.score)}
+        score = None if best is None else {**asdict(best), **best.score.to_answer()}
         if score is not None:
             del score["score"]
         return {**asdict(self), "path": str(self.path), "best": score}
@@ -222,7 +223,7 @@ def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScor
             if one.sets[""]
         ]
         best = [one for one in best if one.metric == best[-1].metric]
-    return max(best, key=lambda one: one.score.value) if best else None
+    return max(best, key=lambda one: one.score.mean) if best else None
 
 
 def _recipe(about: Mapping[str, Any], name: str) -> str | None:

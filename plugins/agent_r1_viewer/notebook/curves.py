@@ -50,7 +50,7 @@ def _recorded(run: RunReader) -> dict[str, dict[int, float]]:
     for one in evaluations:
         for group, scores in one.sets.items() if one.step is not None else ():
             for score, estimate in scores.items():
-                found.setdefault(metric.evaluated(score, group), {})[int(one.step or 0)] = estimate.value
+                found.setdefault(metric.evaluated(score, group), {})[int(one.step or 0)] = estimate.mean
     for line in run.metrics():
         for name, value in line.items():
             if name != "step":

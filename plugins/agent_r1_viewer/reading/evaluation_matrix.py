@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN
 from agent_r1_core.runs.evaluation_file import damaged_file, episodes_file, read_episodes, read_evaluation
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
@@ -75,8 +75,8 @@ def read_matrix(
             problems.append(str(error))
             columns.append(None)
     names = dict.fromkeys(name for column in columns if column for name in column.scores)
-    scores = sorted(names, key=lambda name: (name != metric.EXACT_MATCH, name == metric.REWARD_MEAN, name))
-    matrix = EvaluationMatrix(score or (scores[0] if scores else metric.REWARD_MEAN), scores, list(evaluations))
+    scores = sorted(names, key=lambda name: (name != EXACT_MATCH, name == REWARD_MEAN, name))
+    matrix = EvaluationMatrix(score or (scores[0] if scores else REWARD_MEAN), scores, list(evaluations))
     matrix.problems = problems
     for key, question in _questions(columns).items():
         found = [column.episodes.get(key, []) if column else [] for column in columns]
@@ -103,7 +103,7 @@ class _Column:
                 self.scores.update(dict.fromkeys(episode["rewards"]))
         except (LookupError, TypeError) as error:
             raise damaged_file(path.with_suffix(".jsonl")) from error
-        self.scores[metric.REWARD_MEAN] = None
+        self.scores[REWARD_MEAN] = None
         self.rows: dict[Key, int] = {}
         self.problems: list[str] = []
         for group, name in evaluation.trajectories.items():
@@ -135,6 +135,6 @@ def _questions(columns: Sequence[_Column | None]) -> dict[Key, Question]:
 
 def _mean(episodes: Sequence[Mapping[str, Any]], score: str) -> float | None:
     scored = [one for one in episodes if one.get("status") != EndStatus.FAILED]
-    values = [one.get("total") if score == metric.REWARD_MEAN else one["rewards"].get(score) for one in scored]
+    values = [one.get("total") if score == REWARD_MEAN else one["rewards"].get(score) for one in scored]
     known = [float(value) for value in values if isinstance(value, int | float) and abs(value) <= _LARGEST]
     return sum(known) / len(known) if known else None

@@ -43,7 +43,7 @@ def test_a_summary_says_what_the_files_say(run: Run) -> None:
     assert summary.curve == [(1, 0.25), (2, 0.5)]
     assert summary.best is not None
     best = summary.best
-    assert (best.metric, best.step, best.score.value, best.score.low, best.score.n) == ("exact_match", 1, 0.7, 0.6, 20)
+    assert (best.metric, best.step, best.score.mean, best.score.low, best.score.n) == ("exact_match", 1, 0.7, 0.6, 20)
     assert summary.created is not None
     assert summary.updated is not None
     assert summary.created <= summary.updated
@@ -121,7 +121,7 @@ def test_what_is_damaged_is_named_and_the_rest_is_there(run: Run) -> None:
     summary = RunSummary.of(run)
     assert (summary.step, summary.algorithm, summary.steps) == (2, None, None)
     assert summary.best is not None
-    assert summary.best.score.value == 0.5
+    assert summary.best.score.mean == 0.5
     assert summary.problem is not None
     for part in ("line 2 of", "config.yaml is damaged", *(f"step_00000{step}.json is damaged" for step in (2, 3, 4))):
         assert part in summary.problem
@@ -152,7 +152,7 @@ def test_a_run_without_evaluations_in_training_shows_the_others(run: Run) -> Non
     run.write_evaluation("eval_1", {**scores(0.4), "sets": {"hard": scores(0.2)}})
     best = RunSummary.of(run).best
     assert best is not None
-    assert (best.score.value, best.step) == (0.4, None)
+    assert (best.score.mean, best.step) == (0.4, None)
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_the_best_score_is_of_the_metric_that_chooses_checkpoints(
     run.write_evaluation("step_000002", {**scores(0.3), "sets": {"hard": scores(0.4)}}, 2)
     best = RunSummary.of(run).best
     assert best is not None
-    assert (best.score.value, best.step) == shown
+    assert (best.score.mean, best.step) == shown

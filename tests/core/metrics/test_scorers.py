@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from agent_r1_core.evaluation.scorers import (
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.metrics.scorers import (
+    EXACT_MATCH_HIGH,
+    EXACT_MATCH_LOW,
+    FAILED,
+    REPORTED,
+    N,
     exact_match_score,
     f1_score,
     normalize_answer,
+    scores_of,
     substring_match_score,
 )
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 
 @pytest.mark.parametrize(
@@ -73,3 +83,21 @@ def test_substring_match_is_laxer_than_exact_match_but_not_blind() -> None:
     assert substring_match_score("It was Paris, I think", ("paris",)) == 1.0
     assert substring_match_score("It was Rome", ("paris",)) == 0.0
     assert substring_match_score("anything", ("the",)) == 0.0
+
+
+def test_the_table_of_the_docs_has_every_score() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = page.partition("| score |")[2].partition("\n\n")[0]
+    families = {"pass@<k>": "`pass@k`", "status/<status>": "`status/truncated`"}
+    of_a_report = {EXACT_MATCH_LOW, EXACT_MATCH_HIGH, N, FAILED}
+    missing = [one for one in REPORTED if one not in of_a_report and families.get(one, f"`{one}`") not in table]
+    assert not missing
+
+
+def test_a_score_is_measured_in_a_record_alone_and_lies_within_its_bounds() -> None:
+    task = make_task(answers=("Paris",))
+    found, none = (EpisodeRecord.of(make_trajectory(task=task, answer=answer)) for answer in ("Paris", None))
+    for score in scores_of([found, none]).values():
+        for value in (score.measure(found), score.measure(none)):
+            assert value is None or score.bounds not in ("0 or 1", "0 to 1") or 0.0 <= value <= 1.0, score
+            assert value is None or score.bounds != "0 or 1" or value in (0.0, 1.0), score
