@@ -12,8 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# No test cuts the power, and waiting for the disk costs runs a tenth of their time.
+os.fsync = lambda descriptor: None
 # A shell starts background jobs with SIGINT ignored, and tests that interrupt runs would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pluggy
 
-from agent_r1_core import hookspecs
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
 from agent_r1_core.plugins.kinds import HOOKS, Kind
@@ -59,12 +58,9 @@ def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecor
     Raises:
         BrokenPlugin: a hook is misspelt, undecorated, takes arguments, raises, or returns anything but specs.
     """
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
-    hooks = dict(_hooks(manager, plugin))
+    hooks = dict(_hooks(plugin))
     if not hooks:
         raise BrokenPlugin(f"it registers nothing; define one of {', '.join(HOOKS)} under @hookimpl")
-    manager.register(plugin, name)
     records: list[ComponentRecord] = []
     for hook, function in hooks.items():
         for spec in _call(hook, function, HOOKS[hook]):
@@ -74,8 +70,9 @@ def read_components(plugin: Any, name: str, local: bool) -> tuple[ComponentRecor
     return tuple(records)
 
 
-def _hooks(manager: pluggy.PluginManager, plugin: Any) -> Iterator[tuple[str, Any]]:
+def _hooks(plugin: Any) -> Iterator[tuple[str, Any]]:
     """The plugin's hook implementations by hook; raises BrokenPlugin if one would be ignored or cannot be called."""
+    manager = pluggy.PluginManager(PROJECT)
     for name in sorted(dir(plugin)):
         function: Any = getattr(plugin, name, None)
         options = manager.parse_hookimpl_opts(plugin, name)

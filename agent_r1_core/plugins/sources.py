@@ -65,14 +65,19 @@ def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
     Raises:
         ConfigError: a local file does not exist, cannot be read, or is not a Python file.
     """
-    installed = {_from_entry_point(entry) for entry in metadata.entry_points(group=PROJECT)}
+    entries = metadata.entry_points(group=PROJECT)
+    origins = {one: _origin(one) for one in {entry.dist for entry in entries}}
+    installed = {
+        Candidate(entry.name, name, entry.value, version, entry)
+        for entry in entries
+        for name, version in (origins[entry.dist],)
+    }
     return sorted(installed | {_from_file(Path(path)) for path in local_files})
 
 
-def _from_entry_point(entry: metadata.EntryPoint) -> Candidate:
-    distribution = entry.dist
-    name = (distribution.name if distribution else None) or "unknown"
-    return Candidate(entry.name, name, entry.value, distribution.version if distribution else None, entry)
+def _origin(distribution: metadata.Distribution | None) -> tuple[str, str | None]:
+    """Name and version; each reads all of the distribution's metadata."""
+    return (distribution.name or "unknown", distribution.version) if distribution else ("unknown", None)
 
 
 def _from_file(path: Path) -> Candidate:

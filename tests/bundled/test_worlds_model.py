@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,25 +28,31 @@ def worlds_folder(folder: Path) -> Path:
     return folder.parent / "tiny-worlds"
 
 
-def play(env: str, folder: Path) -> list[Trajectory]:
-    """Sampled episodes on held-out seeds."""
-    tasks = "tasks={train: {name: seeds}, eval: {name: seeds, first: 1000000, size: 40}}"
-    model = "model={name: tiny-worlds, dtype: float32}"
-    sampling = ["evaluation.greedy=false", "engine.max_new_tokens=32", "threads=1"]
-    overrides = [model, f"env={env}", tasks, "tools=[]", "rewards=[]", f"run.dir={folder}", *sampling]
-    found, _ = evaluate(EvaluationPlan(resolve(None, overrides, training=False)))
-    return found.trajectories
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Trajectory]]:
+    """Sampled episodes of a world on held-out seeds."""
+
+    @cache
+    def played(world: str) -> list[Trajectory]:
+        env, folder = WORLDS[world][0], tmp_path_factory.mktemp(world)
+        tasks = "tasks={train: {name: seeds}, eval: {name: seeds, first: 1000000, size: 40}}"
+        model = "model={name: tiny-worlds, dtype: float32}"
+        sampling = ["evaluation.greedy=false", "engine.max_new_tokens=32", "threads=1"]
+        overrides = [model, f"env={env}", tasks, "tools=[]", "rewards=[]", f"run.dir={folder}", *sampling]
+        found, _ = evaluate(EvaluationPlan(resolve(None, overrides, training=False)))
+        return found.trajectories
+
+    return played
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_it_plays_legally(world: str, tmp_path: Path) -> None:
-    env, share = WORLDS[world]
-    turns = [turn for trajectory in play(env, tmp_path) for turn in trajectory.turns]
-    assert sum(not turn.errors for turn in turns) / len(turns) > share
+def test_it_plays_legally(world: str, play: Callable[[str], list[Trajectory]]) -> None:
+    turns = [turn for trajectory in play(world) for turn in trajectory.turns]
+    assert sum(not turn.errors for turn in turns) / len(turns) > WORLDS[world][1]
 
 
-def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction(tmp_path: Path) -> None:
-    episodes = play(WORLDS["frozen_lake"][0], tmp_path)
+def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction(play: Callable[[str], list[Trajectory]]) -> None:
+    episodes = play("frozen_lake")
     assert sum(bool(episode.success) for episode in episodes) / len(episodes) < 0.25
     said = {turn.text for episode in episodes for turn in episode.turns}
     assert {f"<answer>{name}</answer>" for name in ("left", "down", "right", "up")} <= said

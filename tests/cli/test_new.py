@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,16 @@ UNUSED = "letters_of_nobody"
 """A name that no installed plugin has; the README's word_count is one that its readers install."""
 
 
-def passes_its_tests(folder: Path) -> None:
-    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+def passes_its_tests(folder: Path, warm: Path) -> None:
+    call = [warm, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tmp_path: Path, kind: str) -> None:
+def test_a_project_passes_its_own_tests_before_it_is_installed(
+    agent_r1: Run, tmp_path: Path, kind: str, warm: Path
+) -> None:
     folder = tmp_path / "project"
     result = agent_r1("new", kind, f"my_{kind}", "--dir", folder)
     assert result.exit_code == 0
@@ -32,7 +33,7 @@ def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tm
     assert "pip install -e ." in result.stderr
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
-    passes_its_tests(folder)
+    passes_its_tests(folder, warm)
 
 
 def test_the_folder_is_named_after_the_project(agent_r1: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One good tool and many bad ones, in a module that another process can import."""
+"""Two good tools and many bad ones, in a module that another process can import."""
 
 from __future__ import annotations
 
@@ -82,6 +82,20 @@ def _circle() -> list[Any]:
 def lookup(name: str) -> str:
     """Look a name up."""
     return f"{name} was born in Tavelo."
+
+
+class PaidLookup(Tool):
+    """Looks names up, and pays for each call."""
+
+    name = "lookup"
+    reward_range = (0.0, 1.0)
+
+    class Arguments(ToolArguments):
+        name: str
+
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        context.reward(1.0)
+        return f"{arguments.name} was born in Tavelo."
 
 
 @tool

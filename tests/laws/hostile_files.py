@@ -166,7 +166,7 @@ def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def _places(run: Path) -> Names:
-    home = Path(tempfile.mkdtemp(prefix="law-13-"))
+    home = Path(tempfile.mkdtemp(dir=run.parents[1]))
     shutil.copytree(run, home / "runs" / "x", symlinks=True)
     (home / "script.txt").write_text("<answer>7</answer>\n")
     return {

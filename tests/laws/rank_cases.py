@@ -16,6 +16,8 @@ import pytest
 import real_learner
 import torch
 from algorithms import ALGORITHMS, block_of
+from plain_algorithms import plain
+from plain_learner import PlainLearner
 from plain_model import in_float64
 from safetensors.torch import load_file
 from torch import nn
@@ -61,6 +63,27 @@ def learn(name: str, rollouts: Sequence[Any], ranks: Ranks, **settings: Any) -> 
     return real_learner.learn(
         block.pop("name"), block, rollouts, temperature=TEMPERATURE, seed=SEED, ranks=ranks, **options
     )
+
+
+@lru_cache
+def formulas(case: str) -> list[real_learner.Named]:
+    """The gradients of policy and critic, where there is one, by the formulas of tests/yardstick in float64."""
+    name, _, draw = case.partition("/")
+    played = groups(draw or "mixed")
+    begun = learn(name, [played], ONE_RANK)
+    learner = PlainLearner(plain(**block_of(name)), real_learner.shape(), begun, TEMPERATURE, SEED, SETTINGS)
+    learner.update(played, 1)
+    return [gradient for network in (learner.policy, learner.critic) for gradient in network.gradients]
+
+
+def difference(tensors: real_learner.Named, expected: real_learner.Named) -> float:
+    """||tensors - expected|| / ||expected||; ||tensors|| where nothing is expected."""
+    error, norm = (flat(tensors, expected) - flat(expected, expected)).norm(), flat(expected, expected).norm()
+    return float(error / norm) if norm > 0 else float(error)
+
+
+def flat(tensors: real_learner.Named, order: real_learner.Named) -> torch.Tensor:
+    return torch.cat([tensors[name].double().flatten() for name in order])
 
 
 def _described(run: Any) -> Found:

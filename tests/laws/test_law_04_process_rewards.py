@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from algorithms import ALGORITHMS, NAMES, REWARDED
+from bad_tools import PaidLookup
 from stage import Right, Stage, call, questions
 
-from agent_r1_core import RewardFn, Tool, ToolArguments, ToolContext, Trajectory, Turn
+from agent_r1_core import RewardFn, Trajectory, Turn
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout import ToolReward, WeightedReward
@@ -19,20 +20,6 @@ from agent_r1_core.testing.scripted import Cue
 from agent_r1_core.trajectory import Group
 
 TURNS = 5
-
-
-class Lookup(Tool):
-    """Looks things up, and pays for each call."""
-
-    name = "lookup"
-    reward_range = (0.0, 1.0)
-
-    class Arguments(ToolArguments):
-        name: str
-
-    def run(self, arguments: Any, context: ToolContext) -> str:
-        context.reward(1.0)
-        return f"{arguments.name} was born in Tavelo."
 
 
 class Found(RewardFn):
@@ -58,7 +45,7 @@ def last_tokens(batch: Batch, row: int) -> list[int]:
 def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: str) -> None:
     stage = Stage(
         ScriptedPolicy([CALL + CALL, "hm", CALL]),
-        [Lookup()],
+        [PaidLookup()],
         env={"max_turns": 3},
         isolation={"lookup": isolation},
         tool_rewards={"lookup": ToolReward(0.25)},
@@ -74,13 +61,13 @@ def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: s
 
 
 def test_a_process_reward_sees_what_followed_the_action_also_in_the_last_turn() -> None:
-    stage = Stage(ScriptedPolicy([CALL, "hm", CALL]), [Lookup()], env={"max_turns": 3}, rewards=[Found()])
+    stage = Stage(ScriptedPolicy([CALL, "hm", CALL]), [PaidLookup()], env={"max_turns": 3}, rewards=[Found()])
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert [turn.rewards["found"] for turn in one.turns] == [1.0, 0.0, 1.0]
 
 
 def test_what_answered_a_turn_is_the_next_ones_observation_and_stands_only_there() -> None:
-    stage = Stage(ScriptedPolicy([CALL, "<answer>Tavelo</answer>"]), [Lookup()], rewards=[Found()])
+    stage = Stage(ScriptedPolicy([CALL, "<answer>Tavelo</answer>"]), [PaidLookup()], rewards=[Found()])
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert one.closing == []
     assert sum("Tavelo" in message["content"] for message in one.messages()) == 2  # the result, and the answer
@@ -99,7 +86,7 @@ def played(source: str, cap: float | None) -> list[Group]:
     if source == "reward":
         more = {"tool_rewards": {"lookup": ToolReward(0.0)}}
         rewards.append(WeightedReward(Found(), 0.5, cap=cap))
-    stage = Stage(ScriptedPolicy(policy), [Lookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
+    stage = Stage(ScriptedPolicy(policy), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
     groups = stage.play(questions(2), samples=4).groups
     for group in groups:
         group.baseline = make_trajectory(reward=0.5, baseline=True)

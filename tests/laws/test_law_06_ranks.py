@@ -7,20 +7,14 @@ length, and on four ranks most algorithms leave some rank without a group.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import pytest
 import torch
-from algorithms import NAMES, block_of
-from plain_algorithms import plain
-from plain_learner import PlainLearner
-from rank_cases import COMPILED, OTHERS, SEED, SETTINGS, TEMPERATURE, groups, learn
-from real_learner import Named, shape
+from algorithms import NAMES
+from rank_cases import COMPILED, OTHERS, difference, formulas
+from real_learner import Named
 from several_ranks import SIZES, compute
-from torch import Tensor
-
-from agent_r1_core.learning.ranks import ONE_RANK
 
 pytestmark = pytest.mark.slow
 BOUND = 1e-5
@@ -51,18 +45,6 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return compute([case for case in (*UPDATES, *OTHERS) if case in named], tmp_path_factory.mktemp("ranks"))
 
 
-@lru_cache
-def formulas(case: str) -> list[Named]:
-    """The gradients of policy and critic, where there is one."""
-    name, _, draw = case.partition("/")
-    played = groups(draw or "mixed")
-    learner = PlainLearner(
-        plain(**block_of(name)), shape(), learn(name, [played], ONE_RANK), TEMPERATURE, SEED, SETTINGS
-    )
-    learner.update(played, 1)
-    return [gradient for network in (learner.policy, learner.critic) for gradient in network.gradients]
-
-
 def joined(found: list[dict[str, Any]], case: str, what: str) -> list[Named]:
     """Tensors of which each rank holds some rows."""
     shares = [rank[case][what] for rank in found]
@@ -70,16 +52,6 @@ def joined(found: list[dict[str, Any]], case: str, what: str) -> list[Named]:
         {name: torch.cat([share[name] for share in tensors]) for name in tensors[0]}
         for tensors in zip(*shares, strict=True)
     ]
-
-
-def difference(tensors: Named, expected: Named) -> float:
-    """||tensors - expected|| / ||expected||; ||tensors|| where nothing is expected."""
-    error, norm = (flat(tensors, expected) - flat(expected, expected)).norm(), flat(expected, expected).norm()
-    return float(error / norm) if norm > 0 else float(error)
-
-
-def flat(tensors: Named, order: Named) -> Tensor:
-    return torch.cat([tensors[name].double().flatten() for name in order])
 
 
 @every_size

@@ -12,8 +12,9 @@ import bad_tools
 import pytest
 from bad_tools import RELEASE
 from stage import BOTH_MODES, Stage, questions
+from test_law_09_values_become_plain import AsyncWorld, World, end, play, why_dropped
 
-from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core import Observation, RewardFn, Step
 from agent_r1_core.errors import UnknownComponent
 from agent_r1_core.plugins import PluginStatus, Registry
 from agent_r1_core.testing import ScriptedPolicy
@@ -22,34 +23,12 @@ from agent_r1_core.trajectory import Trajectory
 pytestmark = pytest.mark.usefixtures("released")
 
 
-class Bad(ToolEnv):
-    """A world that misbehaves in task q0."""
-
-    def reset(self, task: Task) -> Any:
-        self.bad = task.id == "q0"
-        return Observation([{"role": "user", "content": str(task.prompt)}])
-
-    def step(self, action: Action) -> Any:
-        return self.misbehave() if self.bad else Step(terminated=True, answer="Tavelo")
-
-    def misbehave(self) -> Any:
-        raise NotImplementedError
-
-
-class BadAsync(Bad):
-    """The same on the event loop."""
-
-    async def step(self, action: Action) -> Any:
-        value = super().step(action)
-        return await value if asyncio.iscoroutine(value) else value
-
-
 def test_text_that_no_file_can_hold_is_replaced_in_trajectories() -> None:
     """A lone surrogate, which JSON may spell, would be the end of a tracker."""
     half: Any = Observation([{"role": "user", "content": "half \ud83d a pair"}])
     steps = {"reset": lambda self, task: half, "step": lambda self, action: Step(half, terminated=True)}
-    made = type("Half", (Bad,), steps)
-    stage = Stage(ScriptedPolicy(["Tavelo"]), make_env=lambda services: made(None, services))
+    made = type("Half", (World,), steps)
+    stage = Stage(ScriptedPolicy(["Tavelo"]), make_env=lambda services: made(None, services, end))
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert {message["content"] for message in (*one.turns[0].observation, *one.closing)} == {"half ? a pair"}
 
@@ -62,31 +41,26 @@ async def stubborn() -> None:
         await asyncio.Event().wait()
 
 
-def raising(kind: str) -> Callable[[Any], Any]:
-    def misbehave(self: Any) -> Any:
+@BOTH_MODES
+@pytest.mark.parametrize("made", [World, AsyncWorld])
+@pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
+def test_whatever_an_environment_raises_fails_its_own_episode(
+    made: type[World], kind: str, deterministic: bool
+) -> None:
+    def fail() -> Any:
         raise bad_tools.ERRORS[kind]()
 
-    return misbehave
-
-
-@BOTH_MODES
-@pytest.mark.parametrize("base", [Bad, BadAsync])
-@pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
-def test_whatever_an_environment_raises_fails_its_own_episode(base: type[Bad], kind: str, deterministic: bool) -> None:
-    made = type("Raising", (base,), {"misbehave": raising(kind)})
-    dropped = only_q0_dropped(lambda services: made(None, services), deterministic=deterministic)
-    assert kind in dropped.reason or "cancelled itself" in dropped.reason
+    reason = why_dropped(fail, made, deterministic=deterministic)
+    assert kind in reason or "cancelled itself" in reason
 
 
 @pytest.mark.parametrize(
-    ("base", "misbehave"),
-    [(Bad, lambda self: RELEASE.wait()), (BadAsync, lambda self: stubborn()), (Bad, lambda self: stubborn())],
+    ("made", "misbehave"),
+    [(World, RELEASE.wait), (AsyncWorld, stubborn), (World, stubborn)],
     ids=["thread", "loop", "awaitable"],
 )
-def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Callable[[Any], Any]) -> None:
-    made = type("Hanging", (base,), {"misbehave": misbehave})
-    dropped = only_q0_dropped(lambda services: made(EnvConfig(timeout=2.0), services))
-    assert "took longer than 2 seconds" in dropped.reason
+def test_a_hung_environment_fails_its_own_episode(made: type[World], misbehave: Callable[[], Any]) -> None:
+    assert "took longer than 0.8 seconds" in why_dropped(misbehave, made)
 
 
 @pytest.mark.parametrize(
@@ -106,22 +80,9 @@ def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Ca
     ],
 )
 def test_an_environment_that_answers_nonsense_fails_its_own_episode(nonsense: Callable[[], Any], sentence: str) -> None:
-    made = type("Nonsense", (Bad,), {"misbehave": lambda self: nonsense()})
-    dropped = only_q0_dropped(lambda services: made(None, services))
-    assert sentence in dropped.reason
-    assert dropped.reason.startswith("Bad.step() ")
-
-
-def only_q0_dropped(make_env: Callable[[EnvServices], ToolEnv], **settings: Any) -> Trajectory:
-    """Play; q0 is dropped with a reason, all others are answered."""
-    result = Stage(ScriptedPolicy(["go"]), make_env=make_env, max_retries=0, **settings).play(questions(4))
-    assert [group.task.id for group in result.groups] == ["q1", "q2", "q3"]
-    assert [group.trajectories[0].answer for group in result.groups] == ["Tavelo"] * 3
-    (dropped,) = result.dropped
-    assert dropped.task.id == "q0"
-    assert dropped.reason
-    assert result.metrics["rollout/failed"] == 1.0
-    return dropped
+    reason = why_dropped(nonsense)
+    assert sentence in reason
+    assert reason.startswith("World.step() ")
 
 
 @pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
@@ -143,8 +104,7 @@ def test_whatever_a_reward_raises_fails_its_own_episode(kind: str, asynchronous:
                 raise bad_tools.ERRORS[kind]()
             return 1.0
 
-    policy = ScriptedPolicy(["<answer>x</answer>"])
-    result = Stage(policy, rewards=[Picky()], max_retries=0).play(questions(3))
+    result = play(end, rewards=[Picky()])
     assert [group.trajectories[0].reward for group in result.groups] == [1.0, 1.0]
     assert [one.task.id for one in result.dropped] == ["q0"]
 

@@ -267,7 +267,8 @@ def test_nothing_outlives_the_process_of_an_isolated_tool(then: str, tmp_path: P
     file = tmp_path / "pid"
     policy = one_bad_call(call("daemon", then=then, pid_file=str(file)))
     options: dict[str, Any] = {"sampling": Sampling(max_new_tokens=300), "isolation": {"daemon": "process"}}
-    Stage(policy, tools("daemon"), timeouts={"daemon": 3.0}, **options).play(questions(1))
+    seconds = 1.0 if then == "hang" else FOR_EVER
+    Stage(policy, tools("daemon"), timeouts={"daemon": seconds}, **options).play(questions(1))
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
 
@@ -348,11 +349,10 @@ def test_hung_threads_are_replaced_and_counted() -> None:
     assert result.metrics["rollout/hung"] == 4.0 * turns
 
 
-def test_hung_threads_do_not_delay_the_exit() -> None:
+def test_hung_threads_do_not_delay_the_exit(warm: Path) -> None:
     """A whole process: it hangs in tools, environments and rewards, and ends."""
-    folder = Path(__file__).parent
-    command = [sys.executable, str(folder / "hanging_rollout.py")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    command = [warm, Path(__file__).with_name("hanging_rollout.py")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().split() == ["tools", "2", "dropped", "2", "threads", "4"]

@@ -20,7 +20,7 @@ from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import CallRecord
 
 pytestmark = pytest.mark.usefixtures("released")
-PATIENT = EnvConfig(timeout=2.0)
+PATIENT = EnvConfig(timeout=0.8)
 SEEN = Observation([{"role": "user", "content": "Go on."}])
 
 
@@ -44,7 +44,8 @@ class AsyncWorld(World):
     """The same on the event loop."""
 
     async def step(self, action: Action) -> Any:
-        return super().step(action)
+        value = super().step(action)
+        return await value if asyncio.iscoroutine(value) else value
 
 
 def raising(error: type[BaseException]) -> Any:
@@ -117,7 +118,7 @@ def play(bad: Callable[[], Any], made: type[World] = World, samples: int = 1, **
     stage = Stage(
         ScriptedPolicy(["go"]),
         make_env=lambda services: made(PATIENT, services, bad),
-        **{"max_retries": 0, "make_timeout": 2.0} | settings,
+        **{"max_retries": 0, "make_timeout": 0.8} | settings,
     )
     result = stage.play(questions(3), samples)
     assert {"q1", "q2"} <= {group.task.id for group in result.groups}
@@ -125,11 +126,23 @@ def play(bad: Callable[[], Any], made: type[World] = World, samples: int = 1, **
     return result
 
 
+def why_dropped(bad: Callable[[], Any], made: type[World] = World, **settings: Any) -> str:
+    """The reason why the episode of q0, and no other, was dropped."""
+    result = play(bad, made, **settings)
+    (dropped,) = result.dropped
+    assert (dropped.task.id, result.metrics["rollout/failed"]) == ("q0", 1.0)
+    return dropped.reason
+
+
+def end() -> Step:
+    return Step(terminated=True, answer="Tavelo")
+
+
 BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]
     "endless info": (lambda: Step(SEEN, info={"x": Endless()}), "returned more than 100,000 values"),
-    "slow info": (lambda: Step(SEEN, info={"x": SlowText()}), "took longer than 2 seconds"),
-    "slow error": (fail_slowly, "took longer than 2 seconds"),
+    "slow info": (lambda: Step(SEEN, info={"x": SlowText()}), "took longer than 0.8 seconds"),
+    "slow error": (fail_slowly, "took longer than 0.8 seconds"),
     "call without a name": (lambda: Step(SEEN, calls=[CallRecord(1)]), "gave a call (1, {})"),  # type: ignore[arg-type]
     "reward beyond floats": (lambda: Step(SEEN, reward=10**400), "gave the reward '1000"),
     "reward beyond use": (
@@ -150,9 +163,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("kind", list(BAD_STEPS))
 def test_what_cannot_become_plain_costs_its_own_episode(kind: str, made: type[World]) -> None:
     bad, sentence = BAD_STEPS[kind]
-    (dropped,) = play(bad, made).dropped
-    assert dropped.task.id == "q0"
-    assert sentence in dropped.reason
+    assert sentence in why_dropped(bad, made)
 
 
 @pytest.mark.parametrize("made", [World, AsyncWorld])
@@ -185,10 +196,10 @@ def test_no_number_of_an_environment_ends_the_rollout() -> None:
 @pytest.mark.parametrize(
     ("method", "bad", "sentence"),
     [
-        ("__init__", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 2 seconds"),
-        ("tool_schemas", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 2 seconds"),
+        ("__init__", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 0.8 seconds"),
+        ("tool_schemas", lambda *_: RELEASE.wait(PATIENCE), "making the environment took longer than 0.8 seconds"),
         ("tool_schemas", lambda *_: repeat({}), "gave the tool schemas 'repeat({})'; use a list of dictionaries"),
-        ("stop_strings", lambda *_: RELEASE.wait(PATIENCE), "stop_strings() took longer than 2 seconds"),
+        ("stop_strings", lambda *_: RELEASE.wait(PATIENCE), "stop_strings() took longer than 0.8 seconds"),
         ("stop_strings", lambda *_: "</tool>", "gave the stop strings '</tool>'; use a tuple of texts"),
     ],
 )
@@ -206,15 +217,14 @@ def test_what_is_asked_before_the_first_action_costs_its_own_episode(
 
     first.__qualname__ = f"Late.{method}"
     setattr(Late, method, first)
-    (dropped,) = play(lambda: Step(terminated=True, answer="Tavelo"), Late, max_episodes=1).dropped
-    assert sentence in dropped.reason
+    assert sentence in why_dropped(end, Late, max_episodes=1)
 
 
 @pytest.mark.parametrize(
     ("chosen", "sentence"),
     [
         (lambda history: repeat({}), "returned repeat; return messages or a SummaryRequest"),
-        (lambda history: [*history.messages, {"role": "user", "content": SlowText()}], "took longer than 2 seconds"),
+        (lambda history: [*history.messages, {"role": "user", "content": SlowText()}], "took longer than 0.8 seconds"),
         (
             lambda history: [*history.messages, {"role": "user", "x": raising(KeyboardInterrupt)}],
             "KeyboardInterrupt was raised",
@@ -234,8 +244,7 @@ def test_a_context_strategy_costs_its_own_episode(
         async def later(self, history: Any) -> Any:
             return chosen(history)
 
-    (dropped,) = play(lambda: Step(SEEN), context=Sly()).dropped
-    assert sentence in dropped.reason
+    assert sentence in why_dropped(lambda: Step(SEEN), context=Sly())
 
 
 @pytest.mark.parametrize(
@@ -243,7 +252,7 @@ def test_a_context_strategy_costs_its_own_episode(
     [
         (10**400, "reward sly of episode q0/0 is '1000"),
         (raising(KeyboardInterrupt), "reward sly of episode q0/0 failed with RuntimeError: KeyboardInterrupt"),
-        (SlowText(), "reward sly of episode q0/0 took longer than 2 seconds"),
+        (SlowText(), "reward sly of episode q0/0 took longer than 0.8 seconds"),
     ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -260,6 +269,4 @@ def test_a_reward_that_is_no_number_costs_its_own_episode(score: Any, sentence: 
         async def later(self, value: Any) -> Any:
             return value
 
-    rewards = [WeightedReward(Sly(), timeout=2.0)]
-    (dropped,) = play(lambda: Step(terminated=True, answer="Tavelo"), rewards=rewards).dropped
-    assert dropped.reason.startswith(sentence)
+    assert why_dropped(end, rewards=[WeightedReward(Sly(), timeout=0.8)]).startswith(sentence)

@@ -31,40 +31,39 @@ from agent_r1_core.runs.run import Run
 KILLS = 20
 STEPS = 16
 SHARD = "shard-00001-of-00001.safetensors"
-
-
 BUNDLED = {"model__name": "tiny", "checkpoint": "{every: 1, keep: 1, best: null}", "training__importance_clip": 1.5}
 """The bundled model's file has another layout than those of checkpoints, and the clip makes the last bits count."""
+
+
+def in_parts(folder: Path, name: str, *stops: int, **options: Any) -> tuple[Run, Run]:
+    """A run that is resumed after each of the stops but the last, and one that goes through."""
+    for number, stop in enumerate(stops):
+        parts = run_once(folder, f"{name}-parts", stop, resume=number > 0, **options)
+    return parts, run_once(folder, f"{name}-whole", stops[-1], **options)
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax", "rft"])
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, algorithm: str) -> None:
     """Every file of the policies too, although the checkpoint that it was resumed from is gone at the end."""
     options = BUNDLED | {"algorithm": algorithm, "evaluation__at_end": "false"}
-    whole = run_once(folder, f"{algorithm}-whole", 3, **options)
-    resumed_from = run_once(folder, f"{algorithm}-parts", 2, **options).checkpoints.at(2)
-    parts = run_once(folder, f"{algorithm}-parts", 3, resume=True, **options)
-    assert not resumed_from.path.exists()
+    parts, whole = in_parts(folder, algorithm, 2, 3, **options)
+    assert [one.step for one in parts.checkpoints.all()] == [3]
     assert {path.name for path in parts.model.iterdir()} >= {"tokenizer.json", "chat_template.jinja", "README.md"}
     assert fingerprint(parts) == fingerprint(whole)
 
 
 @every_context
 def test_a_run_with_a_rewritten_context_is_resumed_bit_for_bit(folder: Path, context: str) -> None:
-    options = rewritten(context)
-    whole = run_once(folder, f"{context}-whole", 2, **options)
-    run_once(folder, f"{context}-parts", 1, **options)
-    assert fingerprint(run_once(folder, f"{context}-parts", 2, resume=True, **options)) == fingerprint(whole)
+    parts, whole = in_parts(folder, context, 1, 2, **rewritten(context))
+    assert fingerprint(parts) == fingerprint(whole)
 
 
 def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
     """How many tasks a step plays depends on what they returned, so the place does not follow from the step."""
     options = {"algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, keep: 1, best: null}"}
-    whole = run_once(folder, "resampled-whole", 6, **options)
+    parts, whole = in_parts(folder, "resampled", 2, 4, 6, **options)
+    assert fingerprint(parts) == fingerprint(whole)
     played = [list(dict.fromkeys(one.task.id for one in whole.read_trajectories(step))) for step in range(1, 7)]
-    run_once(folder, "resampled", 2, **options)
-    run_once(folder, "resampled", 4, resume=True, **options)
-    assert fingerprint(run_once(folder, "resampled", 6, resume=True, **options)) == fingerprint(whole)
     assert len({len(step) for step in played[:2]} | {2}) > 1, "no step before the first stop played further tasks"
     drawn = [task for step in played for task in step]
     epochs = [drawn[start : start + 7] for start in range(0, len(drawn) - 6, 7)]
@@ -76,9 +75,8 @@ def test_a_mixture_of_training_sets_goes_on_at_its_place_in_the_tasks(folder: Pa
     """Also where the steps differ in size, and one set is in a later epoch than the other."""
     sets = "{few: {name: arithmetic, terms: 3, size: 3}, more: {name: arithmetic, size: 9, weight: 2}}"
     options = {"tasks__train": sets, "algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, best: null}"}
-    whole = run_once(folder, "mixed-whole", 6, **options)
-    run_once(folder, "mixed", 2, **options)
-    assert fingerprint(run_once(folder, "mixed", 6, resume=True, **options)) == fingerprint(whole)
+    parts, whole = in_parts(folder, "mixed", 2, 6, **options)
+    assert fingerprint(parts) == fingerprint(whole)
     played = [one.task for step in range(1, 7) for one in whole.read_trajectories(step)[::3]]
     few, more = ([task.id for task in played if task.metadata["source"] == name] for name in ("few", "more"))
     assert abs(len(few) - len(played) / 3) < 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from agent_r1_core.config import find_recipe, load_config, recipe_folders, recipe_names
 
 NAMES = recipe_names(recipe_folders())
+NEEDS = {"hotpotqa-tiny": ["tasks.train.path=unread.json"]}
+"""Overrides without which a recipe means a hub data set."""
 
 
 def test_the_recipes_that_the_documents_name_are_there() -> None:
@@ -40,13 +44,24 @@ def test_a_recipe_opens_with_what_it_does_and_the_command_that_runs_it(name: str
 @pytest.mark.parametrize("name", NAMES)
 def test_the_keys_that_its_comments_suggest_exist(name: str) -> None:
     """Every `key=value` in a comment is an override that resolves, but for files that only the reader has."""
-    import shlex
-
     for line in find_recipe(name).read_text().splitlines():
         words = shlex.split(line.strip("# ").partition("(")[0]) if "agent-r1 train" in line else []
         overrides = [word for word in words if "=" in word]
         if overrides:
             assert load_config(name, overrides).config
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_recipe_sets_no_option_without_effect(name: str, root: Path, tmp_path: Path) -> None:
+    """Values of shipped recipes are free to be idle; elsewhere the same file would be an error, so none may be."""
+    shutil.copytree(root / "recipes", tmp_path / "recipes")
+    load_config(name, NEEDS.get(name, []), folders=[tmp_path / "recipes"])
+
+
+def test_an_override_may_make_a_shipped_value_idle() -> None:
+    """Switching evaluation off is no error because the default recipe says how to evaluate."""
+    resolved = load_config("default", ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false"])
+    assert not resolved.config.evaluation.at_end
 
 
 def test_training_and_evaluation_of_the_default_recipe_share_no_task() -> None:
