@@ -1,7 +1,6 @@
 """How near is a real model's speed on this CPU to what the machine can do, in rollouts and updates?
 
     python benchmarks/real_model.py MODEL_FOLDER
-    python benchmarks/real_model.py MODEL_FOLDER --llama-python PYTHON --gguf FILE
 
 Two tables. `rollout`: sampled tokens a second of each engine by episodes at once, in groups of 8 that share a random
 prompt of 150 ids; every episode samples 64 ids at temperature 1, whatever they are. `update`: the learner's forward and
@@ -12,9 +11,8 @@ on large matrices, and the weights at the rate at which torch reads memory; cont
 rates are measured with the same threads between the other measurements, since all take turns. Limits and shares of them
 are in processor seconds, of all threads, which other work on the machine disturbs less than seconds; medians.
 
-llama.cpp runs where options name a Python with llama-cpp-python and a GGUF file of the same model. An engine that
-cannot start here is left out, and says why. Without a folder the bundled model is measured. A full run of a model with
-135 M parameters takes about half an hour.
+An engine that cannot start here is left out, and says why. Without a folder the bundled model is measured. A full run
+of a model with 135 M parameters takes about half an hour.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import report
-from peer_llama import Peer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.model_size import ModelSize
@@ -54,15 +51,10 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--episodes", type=int, nargs="+", default=[1, 8, 32, 64])
     options.add_argument("--new-tokens", type=int, default=64)
     options.add_argument("--groups", type=int, default=8, help="groups of 8 episodes of the update")
-    options.add_argument("--llama-python", help="a Python with llama-cpp-python")
-    options.add_argument("--gguf", type=Path, help="the model as a GGUF file in float16 or float32")
-    options.set_defaults(device="cpu")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.engines, chosen.repeats, chosen.episodes, chosen.new_tokens = ["transformers"], 2, [1, 16], 8
         chosen.groups = 2
-    if bool(chosen.llama_python) != bool(chosen.gguf):
-        options.error("llama.cpp needs both --llama-python PYTHON and --gguf FILE")
     return chosen
 
 
@@ -142,10 +134,6 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
             engines[name] = engine
         except AgentR1Error as error:
             print(f"{name} is left out: {error}", flush=True)
-    llama = None
-    if options.gguf:
-        room = max(options.episodes), PROMPT + options.new_tokens
-        llama = Peer(options.llama_python, options.gguf, *room, options.threads)
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()  # the first warms up
@@ -158,18 +146,14 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
                 await engine.generate_batch(requests)
                 took = time.perf_counter() - begun, time.process_time() - cpu
                 times.setdefault(f"{name}/{episodes}", []).append(took)
-            if llama is not None:
-                times.setdefault(f"llama.cpp/{episodes}", []).append(llama.generate(contexts, options.new_tokens))
     for engine in engines.values():
         await engine.close()
-    if llama is not None:
-        llama.close()
     rows: list[dict[str, Any]] = []
     for episodes in options.episodes:
         limits = [rollout_limit(size, episodes, options, rates) for rates in machine.rates(times)]
         sampled = float(episodes * options.new_tokens)
         row: dict[str, Any] = {"episodes": episodes, "limit tokens/cpu s": sampled / statistics.median(limits)}
-        for name in (*engines, *(["llama.cpp"] if llama else [])):
+        for name in engines:
             own = times[f"{name}/{episodes}"]
             row[f"{name} tokens/s"] = sampled / statistics.median(wall for wall, _ in own)
             row[f"{name} tokens/cpu s"] = sampled / statistics.median(cpu for _, cpu in own)
@@ -193,7 +177,7 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             pairs = [(prompt, first), (seen, second)]
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
-    learner = make_learner(options.model, options.dtype, options.device, skip_without_gradient=False)
+    learner = make_learner(options.model, options.dtype, "cpu", skip_without_gradient=False)
     machine, times = Machine(options.dtype), Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:
