@@ -74,7 +74,7 @@ def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
 
 def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The tables of the part `learner`."""
-    from learner import rollout
+    from workload import random_groups
 
     begun = time.perf_counter()
     learner = make_learner(folder, options)
@@ -85,9 +85,9 @@ def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str,
     workloads = QUICK if options.quick or options.shape == "tiny" else WORKLOADS
     vocabulary = min(learner.policy.head.vocabulary, 100_000)
     with _learner_as(learner, own, True):  # makes the optimiser's moments, which are there from then on
-        learner.update(rollout(**next(iter(workloads.values())), vocabulary=vocabulary, flat=False), 1)
+        learner.update(random_groups(**next(iter(workloads.values())), vocabulary=vocabulary, flat=False), 1)
     for name, form in workloads.items():
-        groups = rollout(**form, vocabulary=vocabulary, flat=False)
+        groups = random_groups(**form, vocabulary=vocabulary, flat=False)
         for checkpointing in (False, True):
             for mask in dict.fromkeys((own, None)):
                 row = {"rollout": name, "attention": "a kernel for each span" if mask is None else "one kernel"}

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any
 
+from peer_trl import multiply
 from pydantic import Field
 
 from agent_r1_core import ComponentConfig, RewardFn, RewardSpec, Task, TaskSource, TaskSpec, Tool, ToolSpec, hookimpl
@@ -40,19 +41,9 @@ class Multiply(Tool):
 
     def schema(self) -> dict[str, Any]:
         """The schema that transformers makes of the peer's function, so that both prompts are equal token by token."""
-        properties = {
-            "a": {"type": "integer", "description": "The first integer."},
-            "b": {"type": "integer", "description": "The second integer."},
-        }
-        return {
-            "type": "function",
-            "function": {
-                "name": "multiply",
-                "description": "Multiplies two integers.",
-                "parameters": {"type": "object", "properties": properties, "required": ["a", "b"]},
-                "return": {"type": "integer", "description": "The product of the two integers."},
-            },
-        }
+        from transformers.utils import get_json_schema
+
+        return dict(get_json_schema(multiply))
 
     async def run(self, arguments: Any, context: Any) -> int:
         """The product, after the latency."""

@@ -10,10 +10,8 @@ step (8 questions x 8 samples), at most 96 tokens after the prompt, group advant
 first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
 
 The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
-(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `outside %` is the
-share of a step in which neither engine nor learner computed, nor weights moved; `loop cpu %` the processor time of
-everything else, most of it beside the engine. `cpu s/step` is the processor time of a step, which other work on the
-machine changes less than its seconds.
+(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `cpu s/step` is the
+processor time of a step, which other work on the machine changes less than its seconds.
 
 --model FOLDER races on a real model instead, one whose turns end with `<|im_end|>`, as those of Qwen and SmolLM2 do.
 Both sides get the same copy of it, with TRL's Qwen2.5 template, taught by a few supervised steps to call the tool: a
@@ -126,19 +124,7 @@ def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, A
         "reward": mean("reward"),
         "rollout s": median("rollout") if ours else None,
         "update s": median("update") if ours else None,
-        "engine s": median("engine") if ours else None,
-        "outside %": outside(runs) if ours else None,
-        "loop cpu %": 100 * median("loop_cpu") / seconds if ours else None,
     }
-
-
-def outside(runs: list[dict[str, Any]]) -> float:
-    """Median percentage of a step in which neither engine nor learner computed and no weights moved."""
-    shares = []
-    for run in runs:
-        parts = zip(*(report.warm(run[name]) for name in ("seconds", "engine", "update", "weights")), strict=True)
-        shares += [100 * (1 - (engine + update + weights) / whole) for whole, engine, update, weights in parts]
-    return statistics.median(shares)
 
 
 def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dict[str, Any]]:
@@ -147,24 +133,6 @@ def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dic
     for row in rows:
         row["TRL / side"] = rows[-1]["s/step"] / row["s/step"]
         row["TRL / side, cpu"] = rows[-1]["cpu s/step"] / row["cpu s/step"]
-    return rows
-
-
-def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What a slow tool adds to our steps, and the share of it beyond one latency (one turn calls the tool)."""
-    rows = []
-    for dtype in options.dtypes:
-        instant = tables[title(dtype, 0.0)][0]["s/step"] if 0.0 in options.latencies else None
-        for latency in options.latencies:
-            if not latency or instant is None:
-                continue
-            for place, side in ((0, "agent-r1"), (-1, "TRL")):
-                added = tables[title(dtype, latency)][place]["s/step"] - tables[title(dtype, 0.0)][place]["s/step"]
-                whole = tables[title(dtype, latency)][place]["s/step"]
-                beyond = 100 * (added - latency) / whole
-                rows.append(
-                    {"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond}
-                )
     return rows
 
 
@@ -204,9 +172,7 @@ def main() -> None:
     tables = {name: compare(own, options.rollouts) for name, own in runs.items()}
     for name, rows in tables.items():
         report.show(f"{options.rollouts} episodes a step, {name}", rows)
-    added = added_by_latency(tables, options)
-    report.show("What the tool's latency adds to a step", added)
-    report.save(options.out, options, {"tables": tables, "latency": added, "runs": runs})
+    report.save(options.out, options, {"tables": tables, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Every benchmark starts, in its quick form where that is short; what the documents quote is what scripts print; both
-sides of the comparison with TRL get the same tool. How fast anything is, is not tested."""
+"""Every benchmark starts, in its quick form where that is short; what the documents quote is what scripts print. How
+fast anything is, is not tested."""
 
 from __future__ import annotations
 
@@ -51,13 +51,3 @@ def test_the_docs_show_the_tables_that_are_computed(tmp_path: Path, warm: Path) 
     shown = {" ".join(line.split()) for line in (ROOT / "docs" / "scaling.md").read_text().splitlines()}
     assert len(printed) > 15, done.stderr
     assert [line for line in printed if line not in shown] == []
-
-
-def test_both_sides_of_the_comparison_describe_the_same_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    from transformers.utils import get_json_schema
-
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from multiply import Multiply
-    from peer_trl import multiply
-
-    assert Multiply().schema() == get_json_schema(multiply)
