@@ -8,10 +8,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+
+import psutil
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import Trajectory
@@ -163,9 +165,11 @@ class AttackedRun:
         self.killed.append(killed)
         said = self._run.with_suffix(".log").stat().st_size
         for title in sorted(set(titles)):
-            there = self._family.named(title)
-            for member in self._rng.sample(there, min(titles.count(title), len(there))):
-                killed.hit |= self._family.signal(member, signum)
+            there = list(self._family.named(title))
+            for process in self._rng.sample(there, min(titles.count(title), len(there))):
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signum)
+                    killed.hit = True
         self._open.append((self.killed[-1], time.monotonic()))
         if victim in OF_RAY:
             self._await_sentence(said)
@@ -204,7 +208,7 @@ class AttackedRun:
             return "it ends"
         if not self._recorded and not (self._run / "metrics.jsonl").is_file():
             return "it starts"
-        learners = [member.title for member in self._family.named(LEARNER)]
+        learners = self._family.named(LEARNER).values()
         if not learners or any(title.endswith((".start", ".place", ".__init__")) for title in learners):
             return "it starts" if not self._open else "workers are replaced"
         if any(self._run.glob("checkpoints/.tmp-*")):
@@ -221,9 +225,10 @@ class AttackedRun:
         for family in (*self._killed_families, self._family):
             while family.alive() and time.monotonic() < deadline:
                 time.sleep(0.1)
-            for member in family.alive():
-                self.faults.append(f"process {member.title} is left")
-                family.signal(member, signal.SIGKILL)
+            for process, title in family.alive().items():
+                self.faults.append(f"process {title} is left")
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
     def _judge(self) -> None:
         """Every step once, and all files agree."""

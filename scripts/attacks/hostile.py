@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_r1_core import ToolContext, ToolError, tool
-from attacks.traces import leave_trace
+from attacks.outcome import leave_trace
 
 
 class Rude(BaseException):

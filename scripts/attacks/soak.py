@@ -12,8 +12,7 @@ from pathlib import Path
 
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
-from attacks.outcome import Outcome, Plan
-from attacks.traces import Traces, traces
+from attacks.outcome import Outcome, Plan, Traces, traces
 
 STEPS = 500
 NAME = "wiki_search"
@@ -24,7 +23,7 @@ TOOL = '''
 import time
 
 from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
-from attacks.traces import leave_trace
+from attacks.outcome import leave_trace
 
 AGENT_R1_PLUGIN_API = 1
 

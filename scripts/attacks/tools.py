@@ -23,8 +23,7 @@ from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, Roll
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.tools.tool_runner import ToolRunner
 from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
-from attacks.outcome import Outcome, Plan
-from attacks.traces import Traces, traces
+from attacks.outcome import Outcome, Plan, Traces, traces
 
 CALLS = 1000
 AT_ONCE = 25
