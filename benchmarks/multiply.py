@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from peer_trl import multiply
@@ -23,8 +22,6 @@ class Multiply(Tool):
 
         latency: float = Field(0.0, ge=0)
         """Seconds that a call takes."""
-        blocking: bool = False
-        """Whether a call blocks its thread."""
 
     class Arguments(ToolArguments):
         """Arguments of a call."""
@@ -33,11 +30,6 @@ class Multiply(Tool):
         """The first integer."""
         b: int
         """The second integer."""
-
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
-        if self.config.blocking:
-            self.run = self.block  # type: ignore[method-assign, assignment]
 
     def schema(self) -> dict[str, Any]:
         """The schema that transformers makes of the peer's function, so that both prompts are equal token by token."""
@@ -49,11 +41,6 @@ class Multiply(Tool):
         """The product, after the latency."""
         if self.config.latency:
             await asyncio.sleep(self.config.latency)
-        return int(arguments.a * arguments.b)
-
-    def block(self, arguments: Any, context: Any) -> int:
-        """The same, blocking the thread."""
-        time.sleep(self.config.latency)
         return int(arguments.a * arguments.b)
 
 

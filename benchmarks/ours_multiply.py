@@ -56,7 +56,6 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--steps", type=int, default=8)
     options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
     options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
-    options.add_argument("--blocking", action="store_true", help="calls block their threads")
     options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     options.add_argument("--keep-all", action="store_true", help="compute groups without spread, too")
     return options.parse_args()
@@ -77,7 +76,7 @@ def main() -> None:
             f"model.name={options.model}",
             f"model.dtype={options.dtype}",
             "model.device=cpu",
-            f"tools=[{{name: multiply, latency: {options.latency}, blocking: {str(options.blocking).lower()}}}]",
+            f"tools=[{{name: multiply, latency: {options.latency}}}]",
             f"env.max_tokens={prompt + COMPLETION}",
             f"training.steps={options.steps}",
             f"training.tasks_per_step={options.rollouts // 8}",

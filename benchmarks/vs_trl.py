@@ -53,7 +53,6 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--repeats", type=int, default=3, help="processes per side")
     options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05], help="of the tool, seconds")
-    options.add_argument("--blocking", action="store_true", help="the tool blocks its thread, else it is asynchronous")
     options.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     chosen = options.parse_args()
     if chosen.quick:
@@ -91,7 +90,6 @@ def at_peer(peer: Path, script: str, *arguments: Any) -> dict[str, Any]:
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
     """Run one process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
-    common += ["--blocking"] if options.blocking else []
     if side == "TRL":
         precision = ["--bf16"] if dtype == "bfloat16" else []
         return at_peer(peer, "peer_trl.py", "multiply", *common, *precision)
