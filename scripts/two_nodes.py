@@ -21,6 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
+
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PORT = 6379
 STORE = 128 << 20
@@ -77,7 +79,7 @@ class Node:
         if self._keeper.stdout.readline() != "ready\n":
             said = self._keeper.communicate()[1].strip().splitlines()
             raise CannotMakeNodes(f"namespaces cannot be made here: {said[-1] if said else 'unshare said nothing'}")
-        self.init = children(self._keeper.pid)[0]
+        self.init = psutil.Process(self._keeper.pid).children()[0].pid
         """The number of its process 1, outside it."""
 
     @property
@@ -104,10 +106,10 @@ class Node:
     def processes(self) -> dict[int, str]:
         """Command lines of its processes by their numbers outside it."""
         found = {}
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):  # a process that has ended meanwhile
-                if entry.name.isdigit() and (entry / "ns" / "pid").samefile(f"/proc/{self.init}/ns/pid"):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().replace("\0", " ").strip()
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):  # it has ended meanwhile
+                if os.path.samefile(f"/proc/{process.pid}/ns/pid", f"/proc/{self.init}/ns/pid"):
+                    found[process.pid] = " ".join(process.cmdline()).strip()
         return found
 
     def lose(self) -> None:
@@ -192,13 +194,6 @@ def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
             nodes.close()
 
 
-def children(process: int) -> list[int]:
-    """The children of a process that has one thread."""
-    with suppress(FileNotFoundError):
-        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []
-
-
 def main() -> int:
     """Run the command and give its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -211,8 +206,9 @@ def main() -> int:
         with two_nodes(options.cpus) as nodes, nodes.start(options.command) as running:
 
             def pass_on(number: int, frame: Any) -> None:
-                for child in children(running.pid):
-                    os.kill(child, number)
+                with suppress(psutil.NoSuchProcess):
+                    for child in psutil.Process(running.pid).children():
+                        child.send_signal(number)
 
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, pass_on)
