@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from mutation.explained import explain
@@ -87,14 +87,10 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
         killed = _killed(of_file)
         lines.append(f"| `{file}` | {len(of_file)} | {killed} | {len(of_file) - killed} | {_share(of_file)} |")
     lines += ["", "## Survivors", ""]
-    lines += [line for mutant in tried if not mutant.killed for line in _survivor(mutant)]
+    for one in (mutant for mutant in tried if not mutant.killed):
+        lines.append(f"- `{one.file.name}`, `{one.function}`: {explain(one.file.stem, one.before, one.after)}")
+        lines.append(f"  `{one.before}` → `{one.after}`")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _survivor(mutant: Mutant) -> Iterable[str]:
-    reason = explain(mutant.file.stem, mutant.before, mutant.after)
-    yield f"- `{mutant.file.name}`, `{mutant.function}`: {reason}"
-    yield f"  `{mutant.before}` → `{mutant.after}`"
 
 
 def _killed(mutants: list[Mutant]) -> int:

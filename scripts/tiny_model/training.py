@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
 from tiny_model.demonstrations import LESSON, Demonstration, Demonstrator
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 MUON_RATE, ADAM_RATE = 0.02, 2e-3
 ROPE_THETA = 10_000.0
@@ -70,9 +70,7 @@ def encode(
     """Ids and their mask: 1 on what the assistant says, its end of turn included; with `answers` also on what it is
     answered."""
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in demonstration.tools]
-    ids: list[int] = []
-    mask: list[int] = []
-    done = 0
+    ids, mask, done = list[int](), list[int](), 0
     for index, message in enumerate(demonstration.messages):
         if message["role"] != "assistant":
             continue
@@ -93,8 +91,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Encoded demonstrations, `size` at a time."""
     stream = (encode(tokenizer, demonstration, answers=answers) for demonstration in demonstrator)
-    while True:
-        yield list(islice(stream, size))
+    return iter(lambda: list(islice(stream, size)), [])
 
 
 def train(
@@ -154,5 +151,4 @@ def _accumulate(model: Qwen2ForCausalLM, batch: Batch) -> float:
 
 
 def _padded(rows: list[list[int]]) -> torch.Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
