@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,15 +11,13 @@ from pathlib import Path
 
 import torch
 
-STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-
 
 @dataclass
 class Peak:
     """The measured peak."""
 
     bytes: float = float("nan")
-    """Peak above the use at the start; NaN if it cannot be measured."""
+    """Above the use at the start; NaN if it cannot be measured."""
 
 
 @contextmanager
@@ -33,16 +32,16 @@ def peak(device: str = "cpu") -> Iterator[Peak]:
         measured.bytes = torch.cuda.max_memory_allocated() - before
         return
     try:
-        RESET.write_text("5")
-        before = _status("VmRSS")
-    except (OSError, StopIteration):
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
         yield measured
         return
+    before = _status("VmRSS")
     yield measured
     measured.bytes = _status("VmHWM") - before
 
 
 def _status(field: str) -> float:
     """A field of the process's status, in bytes."""
-    lines = STATUS.read_text(encoding="utf-8").splitlines()
-    return 1024.0 * int(next(line for line in lines if line.startswith(field)).split()[1])
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return 1024.0 * int(found[1]) if found else float("nan")

@@ -23,7 +23,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 report.keep_calm()
 
 GROUP, PROMPT, ACTION, OBSERVATION = 8, 150, 25, 40
+BYTES, SIDE, PRODUCTS = 2**28, 1024, 8
+"""Of reading memory once, and of products of square matrices."""
 Times = dict[str, list[tuple[float, float]]]
 """By what was measured: seconds, and processor seconds."""
 
@@ -72,35 +73,25 @@ def timed(times: Times, what: str, work: Callable[[], object]) -> None:
     times.setdefault(what, []).append((time.perf_counter() - begun, time.process_time() - cpu))
 
 
-@dataclass
-class Machine:
-    """What torch can do here, in work of a fixed size."""
+def measure_machine(times: Times, dtype: str) -> None:
+    """Time reading memory, and products of large matrices, by torch."""
+    import torch
 
-    dtype: str
-    bytes_read: int = 2**28
-    side: int = 1024
-    products: int = 8
-
-    def measure(self, times: Times) -> None:
-        """Time reading memory, and a product of large matrices."""
-        import torch
-
-        read = torch.ones(self.bytes_read // 4)
-        left, right = (torch.ones(self.side, self.side, dtype=getattr(torch, self.dtype)) for _ in range(2))
-        with torch.inference_mode():
-            timed(times, "reading", lambda: read.amax())
-            timed(times, "products", lambda: [left @ right for _ in range(self.products)])
-
-    def rates(self, times: Times) -> list[tuple[float, float]]:
-        """Bytes and FLOPs a processor second, measurement by measurement."""
-        flops = 2 * self.side**3 * self.products
-        pairs = zip(times["reading"], times["products"], strict=True)
-        return [(self.bytes_read / read, flops / product) for (_, read), (_, product) in pairs]
+    read = torch.ones(BYTES // 4)
+    left, right = (torch.ones(SIDE, SIDE, dtype=getattr(torch, dtype)) for _ in range(2))
+    with torch.inference_mode():
+        timed(times, "reading", lambda: read.amax())
+        timed(times, "products", lambda: [left @ right for _ in range(PRODUCTS)])
 
 
-def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, rates: tuple[float, float]) -> float:
+def rates(times: Times) -> list[tuple[float, float]]:
+    """Bytes and FLOPs a processor second of this machine, measurement by measurement."""
+    pairs = zip(times["reading"], times["products"], strict=True)
+    return [(BYTES / read, 2 * SIDE**3 * PRODUCTS / product) for (_, read), (_, product) in pairs]
+
+
+def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, bandwidth: float, rate: float) -> float:
     """Processor seconds."""
-    bandwidth, rate = rates
     weights = size.parameters - size.root + size.head
     attention = 4 * size.layers * size.heads * size.head_size
     step = episodes * (2 * weights + attention * (PROMPT + options.new_tokens / 2))
@@ -125,7 +116,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
     from agent_r1_core.errors import AgentR1Error
     from agent_r1_core.plugins import Registry
 
-    machine, times, sampling = Machine(options.dtype), Times(), Sampling(max_new_tokens=options.new_tokens)
+    times, sampling = Times(), Sampling(max_new_tokens=options.new_tokens)
     engines: dict[str, Any] = {}
     for name in options.engines:
         engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)}, "engine")
@@ -137,7 +128,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()  # the first warms up
-        machine.measure(times)
+        measure_machine(times, options.dtype)
         for episodes in options.episodes:
             contexts = prompts(episodes, 1000 * repeat + episodes, vocabulary)
             requests = [Request(tuple(ids), sampling, seed=number) for number, ids in enumerate(contexts)]
@@ -150,7 +141,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
         await engine.close()
     rows: list[dict[str, Any]] = []
     for episodes in options.episodes:
-        limits = [rollout_limit(size, episodes, options, rates) for rates in machine.rates(times)]
+        limits = [rollout_limit(size, episodes, options, *one) for one in rates(times)]
         sampled = float(episodes * options.new_tokens)
         row: dict[str, Any] = {"episodes": episodes, "limit tokens/cpu s": sampled / statistics.median(limits)}
         for name in engines:
@@ -178,14 +169,14 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
     learner = make_learner(options.model, options.dtype, "cpu", skip_without_gradient=False)
-    machine, times = Machine(options.dtype), Times()
+    times = Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()
-        machine.measure(times)
+        measure_machine(times, options.dtype)
         timed(times, "update", lambda: learner.update(groups, 1))
     flops, own_times = update_flops(size, options.groups), times["update"]
-    limits = [flops / rate for _, rate in machine.rates(times)]
+    limits = [flops / rate for _, rate in rates(times)]
     seconds = statistics.median(wall for wall, _ in own_times)
     tokens = GROUP * options.groups * (PROMPT + 2 * ACTION + OBSERVATION)
     return [

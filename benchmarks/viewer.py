@@ -6,9 +6,8 @@
 Makes a large run from a small real one, which it records if none is given: its episodes come again in every step, with
 other returns and texts. Then it starts `agent-r1 view` and asks as a browser does: the first page from a server that
 has just started, steps, groups and episodes at random, searches up to their first hit and their end, and how long after
-a line of metrics an open page hears of it. Where Playwright and a Chromium are installed, a browser that knows nothing
-of it opens the first page, too. Times are those of the whole answer, or until the browser shows the rows. Memory is
-the most that the server ever had, code and files that it maps included.
+a line of metrics an open page hears of it. Times are those of the whole answer. Memory is the most that the server ever
+had, code and files that it maps included.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ from agent_r1_core import train
 
 RARE = "quetzalcoatlus"
 """Stands in one episode alone, of the step in the middle."""
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SEARCHES: dict[str, dict[str, object]] = {
     "a common text": {"text": "employer"},
     "a text of one episode": {"text": RARE.upper()},
@@ -163,8 +161,6 @@ def answers(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
             found["server starts"].append(1000 * (time.perf_counter() - begun))
             found["first page"].append(viewer.get("runs") + viewer.get(own))
             found["curves of all metrics"].append(viewer.get(f"{own}/metrics"))
-    if shown := shown_first(run, times):
-        found["first page in a browser"] = shown
     with viewing(run) as viewer:
         parts = {"step": "steps/{step}", "group": "steps/{step}/groups/0", "episode": "steps/{step}/episodes/{row}"}
         for part, path in parts.items():
@@ -174,30 +170,6 @@ def answers(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         memory = {"answer": f"memory after these, MB: {viewer.most_memory():.0f}"}
     rows = [{"answer": name, "median ms": statistics.median(ms), "most ms": max(ms)} for name, ms in found.items()]
     return [*rows, memory]
-
-
-def shown_first(run: Path, times: int) -> list[float]:
-    """Milliseconds until a browser that has kept nothing shows the list of runs of a server that has just started."""
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        program = None
-    if program is None:
-        print(f"without the first page in a browser: that needs playwright and one of {', '.join(BROWSERS)}")
-        return []
-    shown = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        for _ in range(times):
-            with viewing(run) as viewer, browser.new_context() as context:
-                page = context.new_page()
-                begun = time.perf_counter()
-                page.goto(viewer.address)
-                page.wait_for_selector("tbody tr")
-                shown.append(1000 * (time.perf_counter() - begun))
-        browser.close()
-    return shown
 
 
 def following(run: Path) -> dict[str, Any]:
