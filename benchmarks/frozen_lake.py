@@ -54,16 +54,13 @@ def main() -> None:
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
     from agent_r1_core.training.api import evaluate, resolve
 
-    size = f"evaluation.size={20 if options.quick else options.maps}"
+    maps = 20 if options.quick else options.maps
     policy = [f"model.name={options.run}"] if options.run else []
-    resolved = resolve(options.run or "frozen_lake", [size, *policy], training=False)
+    resolved = resolve(options.run or "frozen_lake", [f"evaluation.size={maps}", *policy], training=False)
     source = resolved.config.tasks.eval_sets["eval"]
     if source is None:
         raise SystemExit(f"{options.run} holds its evaluation maps out of training; name a run with a tasks.eval")
-    env, tasks = (
-        resolved.make("env", resolved.config.env),
-        resolved.make("tasks", source).load()[: resolved.config.evaluation.size],
-    )
+    env, tasks = resolved.make("env", resolved.config.env), resolved.make("tasks", source).load()[:maps]
     budget, own = env.config.max_turns * env.config.actions_per_turn, env.config.actions_per_turn
     lakes = [transitions(env.make(task.seed)) for task in tasks]
     best = {
