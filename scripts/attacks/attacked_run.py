@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import fmean
 
 import psutil
+from attacks.family import Family
+from attacks.kills import started
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import Trajectory
-from attacks.family import Family
-from attacks.kills import started
 
 STEPS = 15
 EPISODES = 16
@@ -141,10 +141,10 @@ class AttackedRun:
     def _await_moment(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; False: the run has ended before, or goes on no more."""
         titles = (ROLLOUT, LEARNER) if kill.victim == MACHINE else VICTIMS[kill.victim][0]
-        if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._there([ROLLOUT]))):
+        if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._family.named(ROLLOUT))):
             return False
         end = time.monotonic() + kill.delay
-        return self._await(lambda: time.monotonic() >= end and self._there(titles))
+        return self._await(lambda: time.monotonic() >= end and all(map(self._family.named, titles)))
 
     def _await(self, happened: Callable[[], object]) -> bool:
         """Wait until something has happened; False: the run has ended before, or goes on no more."""
@@ -154,10 +154,6 @@ class AttackedRun:
                 return False
             self._look()
         return True
-
-    def _there(self, titles: Sequence[str]) -> bool:
-        """Whether there are workers of these classes."""
-        return all(self._family.named(title) for title in titles)
 
     def _strike(self, victim: str) -> None:
         titles, signum = VICTIMS[victim]
@@ -194,7 +190,8 @@ class AttackedRun:
         """Note the steps and processes that are there now."""
         time.sleep(0.05)
         self._family.look(self._ancestor)
-        step = _last_step(self._run)
+        metrics = self._run / "metrics.jsonl"
+        step = metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
         if step > self._recorded:
             now = time.monotonic()
             for killed, when in self._open:
@@ -260,11 +257,3 @@ class AttackedRun:
     def _last_words(self) -> str:
         lines = self._run.with_suffix(".log").read_text(errors="replace").split("\n")
         return " / ".join(line for line in lines[-4:] if line)
-
-
-def _last_step(run: Path) -> int:
-    """The last step that is recorded."""
-    try:
-        return (run / "metrics.jsonl").read_bytes().count(b"\n")
-    except OSError:
-        return 0

@@ -5,14 +5,14 @@ The bundled model calls the one tool that it was made with, `wiki_search`; the m
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
-from pathlib import Path
+
+import psutil
+from attacks.outcome import Outcome, Plan, Traces, traces
 
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
-from attacks.outcome import Outcome, Plan, Traces, traces
 
 STEPS = 500
 NAME = "wiki_search"
@@ -107,9 +107,6 @@ def soak(plan: Plan) -> Outcome:
 
 
 def _measure() -> dict[str, float]:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return {
-        "threads": threading.active_count(),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "MiB": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-    }
+    process = psutil.Process()
+    counts = {"threads": threading.active_count(), "descriptors": process.num_fds()}
+    return counts | {"MiB": process.memory_info().rss / 2**20}
