@@ -48,9 +48,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--layers", type=int, help="of the model; default: as many of its own as fit")
     options.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     options.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
-    options.add_argument(
-        "--episodes", type=int, nargs="+", default=[64, 256], help="the first also counts for the step"
-    )
+    options.add_argument("--episodes", type=int, nargs="+", default=[64, 256], help="TRL plays as many as the first")
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
     options.add_argument("--microbatch", type=int, default=4096, help="training.max_tokens_per_microbatch")
@@ -67,12 +65,7 @@ def arguments() -> argparse.Namespace:
 
 
 def fitting_layers(shape: dict[str, Any], free: float) -> int:
-    """How many of its layers a model may have so that its training fits.
-
-    Args:
-        shape: fields of Qwen2Config.
-        free: bytes of the device.
-    """
+    """How many of its layers a model may have so that its training fits into the free bytes of a device."""
     hidden, inner = shape["hidden_size"], shape["intermediate_size"]
     key_share = shape.get("num_key_value_heads", 2) / shape.get("num_attention_heads", 4)
     layer = (2 + 2 * key_share) * hidden**2 + 3 * hidden * inner

@@ -39,6 +39,7 @@ import report
 
 PINS = ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0")
 """Torch comes first and alone, so that the others do not decide which build of it."""
+MEANS = ("without_spread", "calls", "action_tokens", "reward")
 SIDES = ("agent-r1", "agent-r1, all groups", "TRL")
 TEACHING = ("--steps", 4, "--batch", 4, "--lr", 1e-4)
 """Of a real model: its loss falls from 0.7 to 0.1 in the first of these steps."""
@@ -98,36 +99,29 @@ def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dty
     return report.fresh([sys.executable, script, *common, "--dtype", dtype, *more])
 
 
-def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, Any]:
-    """Medians over the warm steps of all processes of a side."""
-
-    def median(name: str) -> float:
-        return statistics.median(value for run in runs for value in report.warm(run[name]))
-
-    def mean(name: str) -> float:
-        return statistics.fmean(run[name] for run in runs)
-
-    seconds = median("seconds")
-    ours = side != "TRL"
-    return {
-        "side": side,
-        "s/step": seconds,
-        "cpu s/step": median("cpu"),
-        "episodes/s": rollouts / seconds,
-        "TRL / side": None,
-        "TRL / side, cpu": None,
-        "without spread": mean("without_spread"),
-        "calls": mean("calls") / (rollouts if ours else 1),
-        "action tokens": mean("action_tokens"),
-        "reward": mean("reward"),
-        "rollout s": median("rollout") if ours else None,
-        "update s": median("update") if ours else None,
-    }
-
-
 def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dict[str, Any]]:
-    """The rows of one setting; ratios of medians."""
-    rows = [summary(side, runs[side], rollouts) for side in runs]
+    """The rows of one setting: medians over the warm steps of all processes of a side, TRL's last, and their ratios."""
+    rows: list[dict[str, Any]] = []
+    for side, own in runs.items():
+        names = ("seconds", "cpu", *(("rollout", "update") if side != "TRL" else ()))
+        medians = {name: statistics.median(step for run in own for step in report.warm(run[name])) for name in names}
+        means = {name: statistics.fmean(run[name] for run in own) for name in MEANS}
+        rows.append(
+            {
+                "side": side,
+                "s/step": medians["seconds"],
+                "cpu s/step": medians["cpu"],
+                "episodes/s": rollouts / medians["seconds"],
+                "TRL / side": None,
+                "TRL / side, cpu": None,
+                "without spread": means["without_spread"],
+                "calls": means["calls"] / (1 if side == "TRL" else rollouts),
+                "action tokens": means["action_tokens"],
+                "reward": means["reward"],
+                "rollout s": medians.get("rollout"),
+                "update s": medians.get("update"),
+            }
+        )
     for row in rows:
         row["TRL / side"] = rows[-1]["s/step"] / row["s/step"]
         row["TRL / side, cpu"] = rows[-1]["cpu s/step"] / row["cpu s/step"]
