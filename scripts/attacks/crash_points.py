@@ -62,15 +62,6 @@ class Point:
         return f"{self.fault.kind} at call {self.fault.at}" + (f", then at {self.again.at}" if self.again else "")
 
 
-@dataclass
-class Walked:
-    """What came of a point."""
-
-    hits: list[tuple[str, bool]]
-    """What was aimed at, and whether it was reached."""
-    faults: list[str]
-
-
 def walk_crash_points(plan: Plan) -> Outcome:
     """Every call, with every fault; with a share, calls that the seed draws."""
     outcome, walker = Outcome("crash points"), _Walker(plan.folder)
@@ -89,12 +80,12 @@ def walk_crash_points(plan: Plan) -> Outcome:
         for at, index in enumerate(drawn)
     ]
     with ThreadPoolExecutor(plan.workers) as pool:
-        for point, walked in zip(points, pool.map(lambda point: walker.walk(point, expected), points), strict=True):
-            for target, reached in walked.hits:
+        walks = pool.map(lambda point: walker.walk(point, expected), points)
+        for point, (hits, faults) in zip(points, walks, strict=True):
+            for target, reached in hits:
                 outcome.attack(target, reached)
             outcome.counts[point.fault.kind] += 1
-            where = calls[point.fault.at - 1]
-            outcome.faults += [f"{point} ({where}): {fault}" for fault in walked.faults]
+            outcome.faults += [f"{point} ({calls[point.fault.at - 1]}): {fault}" for fault in faults]
     return outcome
 
 
@@ -106,22 +97,23 @@ class _Walker:
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(list(PRELOAD))
 
-    def walk(self, point: Point, expected: dict[str, Any]) -> Walked:
-        """Attack a run and its resume, let another resume end it, and compare."""
+    def walk(self, point: Point, expected: dict[str, Any]) -> tuple[list[tuple[str, bool]], list[str]]:
+        """Attack a run and its resume, let another resume end it, and compare; returns the targets, with whether they
+        were reached, and the faults."""
         folder = self._folder / f"{point.fault.kind}-{point.fault.at}"
-        walked = Walked([], [])
+        hits, faults = list[tuple[str, bool]](), list[str]()
         for fault, target in ((point.fault, f"a run ({point.fault.kind})"), (point.again, "a resume (kill)")):
             if fault is not None:
                 status = self.command(folder, fault)
-                walked.hits.append((target, bool(folder.with_suffix(".trace").read_text())))
-                walked.faults += _judge(fault, status, folder)
+                hits.append((target, bool(folder.with_suffix(".trace").read_text())))
+                faults += _judge(fault, status, folder)
         status = self.command(folder, None)
         if status != 0:
-            walked.faults.append(f"its resume ended with status {status}: {_said(folder)}")
-        walked.faults += differences(expected, folder / "run")[:3]
-        if not walked.faults:
+            faults.append(f"its resume ended with status {status}: {_said(folder)}")
+        faults += differences(expected, folder / "run")[:3]
+        if not faults:
             shutil.rmtree(folder)
-        return walked
+        return hits, faults
 
     def command(self, folder: Path, fault: Fault | None) -> int | None:
         """Begin the run in a folder, or resume it if it has begun; returns the status, None if it did not end."""

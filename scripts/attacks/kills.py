@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attacks.outcome import Outcome, Plan
+
 from agent_r1_cli.guard import INTERRUPTED
 from agent_r1_core.runs.events_file import ENDS, STARTS
 from agent_r1_core.runs.reading.summary import RunSummary
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.run_reader import RunReader
-from attacks.outcome import Outcome, Plan
 
 RUNS = 100
 PATIENCE = 300.0
@@ -94,8 +95,7 @@ def kill_runs(plan: Plan) -> Outcome:
             outcome.counts["resumed"] += resumed == 0
             faults = differences(expected, run)
             if faults:
-                more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-                outcome.faults.append(f"{attack}: {', '.join(faults[:3])}{more}")
+                outcome.faults.append(f"{attack}: {len(faults)} faults: {', '.join(faults[:3])}")
     return outcome
 
 
@@ -103,6 +103,7 @@ def fingerprint(run: Path) -> dict[str, Any]:
     """Everything that a run leaves behind, without times and events: every file of model/ and of the checkpoints,
     metrics, trajectories with what the updates knew of their tokens, evaluations with their episodes, its summary."""
     reader = Run.open(run)
+    summary = RunSummary.of(reader)
     kept = [path for folder in ("model", "checkpoints") for path in sorted((run / folder).rglob("*")) if path.is_file()]
     return {
         "files": {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept},
@@ -120,14 +121,8 @@ def fingerprint(run: Path) -> dict[str, Any]:
             name: [(one.id, one.segments, one.answer) for one in reader.read_evaluation_trajectories(name)]
             for name in reader.evaluations()
         },
-        "summary": _summary(reader),
+        "summary": [getattr(summary, name) for name in ("state", "recipe", "step", "best", "curve", "problem")],
     }
-
-
-def _summary(reader: RunReader) -> tuple[Any, ...]:
-    """What the viewer's list says of a run, without times."""
-    found = RunSummary.of(reader)
-    return found.state, found.recipe, found.step, found.best, found.curve, found.problem
 
 
 def _judge_events(run: RunReader) -> list[str]:
@@ -199,7 +194,7 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _wait_for(happened: Any, process: subprocess.Popen[bytes]) -> None:
+def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
     """Wait until something has happened or the process has ended."""
     while process.poll() is None and not happened():
         time.sleep(0.002)

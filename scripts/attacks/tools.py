@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
+from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
+from attacks.outcome import Outcome, Plan, Traces, traces
 
 from agent_r1_core import Sampling, Task, ToolCall, ToolResources
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.tools.tool_runner import ToolRunner
-from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
-from attacks.outcome import Outcome, Plan, Traces, traces
 
 CALLS = 1000
 AT_ONCE = 25
