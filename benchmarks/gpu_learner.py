@@ -120,7 +120,7 @@ def _learner_as(learner: Any, mask: Any, checkpointing: bool) -> Iterator[None]:
 def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """Time and peak memory of an update; nothing but None where it does not fit into the device."""
     import torch
-    from memory import peak
+    from workload import peak
 
     computed, work = operations(learner, groups)
     tokens = sum(one.tokens for group in groups for one in group.trajectories)
@@ -143,7 +143,7 @@ def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate:
 def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The table of the part `head`: as the learner computes it, and by a log-softmax over all logits."""
     import torch
-    from memory import peak
+    from workload import peak
 
     from agent_r1_core.learning.head import Head
     from agent_r1_core.models import load_model

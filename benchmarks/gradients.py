@@ -100,17 +100,11 @@ def batch(seed: int) -> list[Any]:
     return groups
 
 
-def for_trl(groups: list[Any]) -> list[list[dict[str, Any]]]:
-    """The same as plain lists: prompt, completion, action mask, reward."""
-    rows: list[list[dict[str, Any]]] = []
-    for group in groups:
-        rows.append([])
-        for trajectory in group.trajectories:
-            segment = trajectory.segments[0]
-            begin = trajectory.turns[0].start
-            row = {"prompt": segment.ids[:begin], "completion": segment.ids[begin:], "reward": trajectory.reward}
-            rows[-1].append(row | {"mask": [int(bit) for bit in segment.mask[begin:]]})
-    return rows
+def for_trl(one: Any) -> dict[str, Any]:
+    """A trajectory as plain lists: prompt, completion, action mask, reward."""
+    segment, begin = one.segments[0], one.turns[0].start
+    mask = [int(bit) for bit in segment.mask[begin:]]
+    return {"prompt": segment.ids[:begin], "completion": segment.ids[begin:], "mask": mask, "reward": one.reward}
 
 
 def ours(algorithm: dict[str, Any], groups: list[Any], old: Path, new: Path) -> dict[str, Any]:
@@ -159,8 +153,8 @@ def compare(peer: Path, home: Path, titles: list[str], seed: int) -> list[dict[s
     from workload import make_folder
 
     groups, folders = batch(seed), weights(make_folder(home / "random", "tiny"), seed)
-    configs = [CASES[title][1] for title in titles]
-    job = {"configs": configs, "groups": for_trl(groups), "folders": folders}
+    plain = [[for_trl(one) for one in group.trajectories] for group in groups]
+    job = {"configs": [CASES[title][1] for title in titles], "groups": plain, "folders": folders}
     (home / "job.json").write_text(json.dumps(job, default=str), encoding="utf-8")
     clipped = at_peer(peer, "peer_gradients.py", home / "job.json", home)["clipped"]
     rows = []
@@ -168,15 +162,9 @@ def compare(peer: Path, home: Path, titles: list[str], seed: int) -> list[dict[s
         own = ours(CASES[title][0], copy.deepcopy(groups), *folders)
         exact, rounded = (load_file(home / f"{number}-{dtype}.safetensors") for dtype in ("float64", "float32"))
         for which in PASSES:
-            rows.append(
-                {
-                    "algorithm": title,
-                    "pass": which,
-                    "clipped": clipped[number] if which == "second" else 0.0,
-                    "difference": distance(own, exact, which),
-                    "TRL, float32": distance(rounded, exact, which),
-                }
-            )
+            row = {"algorithm": title, "pass": which, "clipped": clipped[number] if which == "second" else 0.0}
+            apart = {"difference": distance(own, exact, which), "TRL, float32": distance(rounded, exact, which)}
+            rows.append(row | apart)
     return rows
 
 

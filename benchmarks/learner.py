@@ -38,8 +38,7 @@ SAVINGS: dict[str, dict[str, Any]] = {
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, float]:
     """Seconds and bytes of an update, in this process."""
     import torch
-    from memory import peak
-    from workload import make_learner, random_groups
+    from workload import make_learner, peak, random_groups
 
     torch.set_num_threads(1)
     size = {"groups": 2, "tokens": 64, "prompt": 24} if options.quick else {"groups": 8, "tokens": 320, "prompt": 200}

@@ -18,18 +18,12 @@ class Multiply(Tool):
     """Multiplies two integers."""
 
     class Config(ComponentConfig):
-        """Options of `multiply`."""
-
         latency: float = Field(0.0, ge=0)
         """Seconds that a call takes."""
 
     class Arguments(ToolArguments):
-        """Arguments of a call."""
-
         a: int
-        """The first integer."""
         b: int
-        """The second integer."""
 
     def schema(self) -> dict[str, Any]:
         """The schema that transformers makes of the peer's function, so that both prompts are equal token by token."""
@@ -63,17 +57,14 @@ class Correct(RewardFn):
 
 @hookimpl
 def register_tools() -> list[ToolSpec]:
-    """The tool."""
     return [ToolSpec("multiply", ":Multiply", "multiplies two integers")]
 
 
 @hookimpl
 def register_tasks() -> list[TaskSpec]:
-    """The questions."""
     return [TaskSpec("products", ":Products", "products of two digits")]
 
 
 @hookimpl
 def register_rewards() -> list[RewardSpec]:
-    """The reward."""
     return [RewardSpec("correct", ":Correct", "1 where the last reply is the product")]

@@ -61,16 +61,12 @@ def arguments() -> argparse.Namespace:
     return options.parse_args()
 
 
-def prompt_tokens(model: Path) -> int:
-    """Tokens of every question; each digit is one token."""
-    messages: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]
-    tokenizer = ChatTokenizer.from_folder(model)
-    return len(tokenizer.encode(tokenizer.template.render(messages, [Multiply().schema()])))
-
-
 def main() -> None:
     options = arguments()
-    prompt, ends = prompt_tokens(options.model), StepEnds()
+    tokenizer, ends = ChatTokenizer.from_folder(options.model), StepEnds()
+    asked: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]
+    # Of every question: each digit is one token.
+    prompt = len(tokenizer.encode(tokenizer.template.render(asked, [Multiply().schema()])))
     with tempfile.TemporaryDirectory() as folder:
         overrides = [
             f"model.name={options.model}",

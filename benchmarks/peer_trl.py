@@ -75,11 +75,8 @@ def parity(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
 def products() -> list[dict[str, Any]]:
     """The questions."""
     system = {"role": "system", "content": "Use tools."}
-    return [
-        {"prompt": [system, {"role": "user", "content": f"What is {a} * {b}?"}], "answer": a * b}
-        for a in range(1, 10)
-        for b in range(1, 10)
-    ]
+    asked = lambda a, b: [system, {"role": "user", "content": f"What is {a} * {b}?"}]
+    return [{"prompt": asked(a, b), "answer": a * b} for a in range(1, 10) for b in range(1, 10)]
 
 
 def words(tokenizer: Any, length: int, count: int = 256) -> list[dict[str, Any]]:

@@ -22,7 +22,8 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +67,11 @@ def prompts(episodes: int, seed: int, vocabulary: int) -> list[list[int]]:
     return [own[episode // GROUP] for episode in range(episodes)]
 
 
-def timed(times: Times, what: str, work: Callable[[], object]) -> None:
-    """Add how long the work takes in this process."""
+@contextmanager
+def timed(times: Times, what: str) -> Iterator[None]:
+    """Add how long the work of the context takes in this process."""
     begun, cpu = time.perf_counter(), time.process_time()
-    work()
+    yield
     times.setdefault(what, []).append((time.perf_counter() - begun, time.process_time() - cpu))
 
 
@@ -79,9 +81,11 @@ def measure_machine(times: Times, dtype: str) -> None:
 
     read = torch.ones(BYTES // 4)
     left, right = (torch.ones(SIDE, SIDE, dtype=getattr(torch, dtype)) for _ in range(2))
-    with torch.inference_mode():
-        timed(times, "reading", lambda: read.amax())
-        timed(times, "products", lambda: [left @ right for _ in range(PRODUCTS)])
+    with torch.inference_mode(), timed(times, "reading"):
+        read.amax()
+    with torch.inference_mode(), timed(times, "products"):
+        for _ in range(PRODUCTS):
+            left @ right
 
 
 def rates(times: Times) -> list[tuple[float, float]]:
@@ -133,10 +137,8 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
             contexts = prompts(episodes, 1000 * repeat + episodes, vocabulary)
             requests = [Request(tuple(ids), sampling, seed=number) for number, ids in enumerate(contexts)]
             for name, engine in engines.items():
-                begun, cpu = time.perf_counter(), time.process_time()
-                await engine.generate_batch(requests)
-                took = time.perf_counter() - begun, time.process_time() - cpu
-                times.setdefault(f"{name}/{episodes}", []).append(took)
+                with timed(times, f"{name}/{episodes}"):
+                    await engine.generate_batch(requests)
     for engine in engines.values():
         await engine.close()
     rows: list[dict[str, Any]] = []
@@ -174,7 +176,8 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
         if repeat == 1:
             times.clear()
         measure_machine(times, options.dtype)
-        timed(times, "update", lambda: learner.update(groups, 1))
+        with timed(times, "update"):
+            learner.update(groups, 1)
     flops, own_times = update_flops(size, options.groups), times["update"]
     limits = [flops / rate for _, rate in rates(times)]
     seconds = statistics.median(wall for wall, _ in own_times)

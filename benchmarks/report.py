@@ -10,7 +10,6 @@ import platform
 import re
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,25 +44,18 @@ def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         print("(nothing was measured)")
         return
-    columns = list(rows[0])
-    cells = [columns, *([_text(row.get(column)) for column in columns] for row in rows)]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
-    for number, line in enumerate(cells):
-        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |")
-        if number == 0:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    sys.stdout.flush()
+    cells = [list(rows[0]), *([_text(row.get(column)) for column in rows[0]] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    print("\n".join(lines), flush=True)
 
 
 def _text(value: Any) -> str:
     """A cell; numbers have about three significant digits."""
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
 
 
 def save(path: Path, options: argparse.Namespace, tables: Mapping[str, Any]) -> None:

@@ -143,7 +143,6 @@ def model_folder(base: Path | None, peer: Path) -> Path:
 
 
 def title(dtype: str, latency: float) -> str:
-    """Of a setting."""
     return f"{dtype}, tool {'instant' if not latency else f'{1000 * latency:.0f} ms'}"
 
 

@@ -1,4 +1,5 @@
-"""Synthetic workloads: random models of several shapes, and episodes with a given number of turns and tokens.
+"""Synthetic workloads: random models of several shapes, episodes with a given number of turns and tokens, and the
+memory that they take.
 
 The models' output is meaningless, and the episodes have no real task.
 """
@@ -6,13 +7,16 @@ The models' output is meaningless, and the episodes have no real task.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import Field
 
 from agent_r1_core import Action, EnvConfig, Group, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
@@ -50,7 +54,6 @@ def make_folder(folder: Path, shape: str, dtype: str = "float32", device: str = 
     """Write a random Qwen2 of a shape, with a tokenizer, unless the folder has one."""
     if (folder / "config.json").is_file():
         return folder
-    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     from agent_r1_core.testing import tiny_tokenizer
@@ -78,8 +81,6 @@ class Walk(ToolEnv):
     """Episodes with a given number of turns, and observations with a given length and latency."""
 
     class Config(EnvConfig):
-        """Options of the walk."""
-
         turns: int = Field(2, ge=1)
         prompt: int = Field(128, ge=1)
         """Words of the prompt, about one token each."""
@@ -114,10 +115,9 @@ def _words(rng: random.Random, count: int) -> Observation:
 
 
 class Parity(RewardFn):
-    """Noise: whether the sum of the sampled ids is even."""
+    """Noise: 1 if the sum of the sampled ids is odd."""
 
     def score(self, trajectory: Any) -> float:
-        """0 or 1."""
         return float(sum(trajectory.segments[-1].ids) % 2)
 
 
@@ -193,3 +193,38 @@ def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: boo
     policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))
+
+
+@dataclass
+class Peak:
+    """The measured peak."""
+
+    bytes: float = float("nan")
+    """Above the use at the start; NaN if it cannot be measured."""
+
+
+@contextmanager
+def peak(device: str = "cpu") -> Iterator[Peak]:
+    """Measure the peak use of memory above that at the start."""
+    measured = Peak()
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = float(torch.cuda.memory_allocated())
+        yield measured
+        measured.bytes = torch.cuda.max_memory_allocated() - before
+        return
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        yield measured
+        return
+    before = _status("VmRSS")
+    yield measured
+    measured.bytes = _status("VmHWM") - before
+
+
+def _status(field: str) -> float:
+    """A field of the process's status, in bytes."""
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return 1024.0 * int(found[1]) if found else float("nan")

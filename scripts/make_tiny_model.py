@@ -14,14 +14,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from tiny_model import tokenizer as tiny_tokenizer
-from tiny_model.demonstrations import MIXTURE, UNKNOWN
-from tiny_model.training import new_model, train
+from tiny_model.demonstrations import AGAIN, MIXTURE, UNKNOWN, Demonstrator
+from tiny_model.training import batches, imitate, new_model
 from transformers import PreTrainedTokenizerFast
 
 from agent_r1_core import Trajectory
@@ -75,13 +76,15 @@ it had read the whole path; misreading: it had read the path and answered anothe
 def main() -> None:
     """Train unless --measure-only is given; then measure, print and write the model card."""
     parser = arguments(__doc__, STEPS, BATCH)
-    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: repeating text, half the batch")
+    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: saying things again, half the batch")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if not options.measure_only:
         tokenizer = tiny_tokenizer.build()
         model = new_model(tokenizer, options.seed)
-        train(model, tokenizer, lesson=options.lesson, steps=options.steps, size=options.batch, seed=options.seed)
+        first = batches(tokenizer, Demonstrator(2 * options.seed, AGAIN), options.batch // 2)
+        rest = batches(tokenizer, Demonstrator(2 * options.seed + 1), options.batch)
+        imitate(model, chain(islice(first, options.lesson), rest), options.lesson + options.steps)
         save(model, tokenizer, options.out)
     fill_card(CARD, options, measure(options.out), MIXTURE, size=SIZE, lesson=options.lesson)
 

@@ -17,11 +17,12 @@ of a `raise`) are left out.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
-from mutation.explained import explain
 from mutation.mutants import Mutant, choose, read_mutants
 from mutation.rooms import DRAWN, ROOMS, SEED, Room
 from mutation.workplace import Workplace
@@ -35,6 +36,10 @@ seed {seed}. [mutmut](https://mutmut.readthedocs.io) makes the mutants; those of
 **{killed} of {tried} killed: {share}.**
 """
 ROOT = Path(__file__).resolve().parent.parent
+EXPLAINED = ROOT / "scripts" / "mutation" / "explained.txt"
+IN_A_PROCESS = dict.fromkeys(
+    ("isolated_keeper", "isolated_worker"), "Runs in a process of its own, where mutmut sees no test reach it."
+)
 
 
 def main() -> None:
@@ -88,9 +93,23 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
         lines.append(f"| `{file}` | {len(of_file)} | {killed} | {len(of_file) - killed} | {_share(of_file)} |")
     lines += ["", "## Survivors", ""]
     for one in (mutant for mutant in tried if not mutant.killed):
-        lines.append(f"- `{one.file.name}`, `{one.function}`: {explain(one.file.stem, one.before, one.after)}")
+        reason = explained().get((one.file.stem, one.before, one.after)) or IN_A_PROCESS.get(one.file.stem)
+        lines.append(f"- `{one.file.name}`, `{one.function}`: {reason or 'Not explained.'}")
         lines.append(f"  `{one.before}` → `{one.after}`")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@cache
+def explained() -> dict[tuple[str, ...], str]:
+    """Why survivors survive that no test can tell from the original, or that none should. In the file a reason stands
+    above them, each as the report writes it: its file, the changed lines before and after."""
+    found, reason = {}, ""
+    for line in EXPLAINED.read_text(encoding="utf-8").splitlines():
+        if change := re.fullmatch(r"(\w+): `(.*)` → `(.*)`", line):
+            found[change.groups()] = reason
+        else:
+            reason = line.removeprefix("# ")
+    return found
 
 
 def _killed(mutants: list[Mutant]) -> int:

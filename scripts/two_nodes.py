@@ -124,15 +124,14 @@ class TwoNodes:
 
     Args:
         folder: where Ray may write; its path is short.
-        cpus: CPUs that Ray may deal out on each node.
-        gpus: GPUs, whether there are any or not.
+        gpus: that Ray may deal out on each node, whether there are any or not.
     """
 
-    def __init__(self, folder: Path, cpus: int, gpus: int) -> None:
+    def __init__(self, folder: Path, gpus: int) -> None:
         self.environment = {**os.environ, **SETTINGS, "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         """Of every process that speaks to this Ray."""
         self.nodes: list[Node] = []
-        self._folder, self._cpus, self._gpus = folder, cpus, gpus
+        self._folder, self._gpus = folder, gpus
 
     def boot(self) -> None:
         """Make both nodes.
@@ -174,19 +173,19 @@ class TwoNodes:
 
     def _start_ray(self, node: Node, *arguments: str) -> None:
         ray = str(Path(sys.executable).with_name("ray"))
-        bounds = [f"--num-cpus={self._cpus}", f"--num-gpus={self._gpus}", f"--object-store-memory={STORE}"]
+        bounds = ["--num-cpus=2", f"--num-gpus={self._gpus}", f"--object-store-memory={STORE}"]
         node.call([ray, "start", f"--node-ip-address={node.address}", *bounds, *arguments], self.environment)
 
 
 @contextmanager
-def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
+def two_nodes(gpus: int = 0) -> Iterator[TwoNodes]:
     """Two nodes for as long as the context lasts.
 
     Raises:
         CannotMakeNodes: this machine does not let them be made.
     """
     with TemporaryDirectory(prefix="nodes-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        nodes = TwoNodes(Path(folder), cpus, gpus)
+        nodes = TwoNodes(Path(folder), gpus)
         try:
             nodes.boot()
             yield nodes
@@ -197,13 +196,12 @@ def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
 def main() -> int:
     """Run the command and give its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--cpus", type=int, default=2, help="CPUs that Ray may deal out on each node")
     parser.add_argument("command", nargs="+", help="what to run, after `--`")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        with two_nodes(options.cpus) as nodes, nodes.start(options.command) as running:
+        with two_nodes() as nodes, nodes.start(options.command) as running:
 
             def pass_on(number: int, frame: Any) -> None:
                 with suppress(psutil.NoSuchProcess):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attacks.outcome import Outcome, Plan
+from attacks.outcome import EXACT, Outcome, Plan
 
 from agent_r1_cli.guard import INTERRUPTED
 from agent_r1_core.runs.events_file import ENDS, STARTS
@@ -28,9 +28,7 @@ RUNS = 100
 PATIENCE = 300.0
 """Seconds that a command may take."""
 SETTINGS = (
-    "deterministic=true",
-    "threads=1",
-    "model.dtype=float32",
+    *EXACT,
     "tasks.train.size=16",
     "tasks.eval.size=6",
     "training.steps=5",
@@ -56,11 +54,6 @@ class Attack:
     """When each attempt is killed: a share of an undisturbed run's time, from its first file on."""
     aimed: bool
     """Whether to kill it, from that moment on, as soon as it writes a checkpoint."""
-
-    @property
-    def target(self) -> str:
-        """What it aims at."""
-        return "a run that writes a checkpoint" if self.aimed else "a run"
 
     def __str__(self) -> str:
         when = " and ".join(f"{moment:.2f}" for moment in self.moments)
@@ -88,7 +81,7 @@ def kill_runs(plan: Plan) -> Outcome:
         for attack, (ends, resumed, run) in zip(attacks, results, strict=True):
             for status in ends:
                 killed = status in (-signal.SIGKILL, INTERRUPTED)
-                outcome.attack(attack.target, reached=killed)
+                outcome.attack("a run that writes a checkpoint" if attack.aimed else "a run", reached=killed)
                 outcome.counts[f"{attack.signal.name}{attack.aimed * ' writing a checkpoint'}"] += killed
             if None in (*ends, resumed):
                 outcome.faults.append(f"{attack}: a command did not end within {PATIENCE:g} seconds")

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+EXACT = ("deterministic=true", "threads=1", "model.dtype=float32")
+"""Settings of runs that can be compared bit by bit."""
+
 
 @dataclass
 class Outcome:

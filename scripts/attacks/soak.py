@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 
 import psutil
-from attacks.outcome import Outcome, Plan, Traces, traces
+from attacks.outcome import EXACT, Outcome, Plan, Traces, traces
 
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
@@ -49,9 +49,7 @@ def register_tools():
     return [ToolSpec("NAME", ":wiki_search", "hangs, fails or answers")]
 '''.replace("NAME", NAME)
 SETTINGS = (
-    "deterministic=true",
-    "threads=1",
-    "model.dtype=float32",
+    *EXACT,
     "tasks.train.size=32",
     "tasks.eval.size=4",
     f"tools=[{{name: {NAME}, timeout: 0.05}}]",
@@ -72,7 +70,6 @@ class Watch(Silence):
         self.measured: list[dict[str, float]] = []
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Count and measure."""
         before, self._calls = self._calls, self._left.counted().total()
         self._outcome.attack("the tool", reached=self._calls > before)
         if step % self.every == 0:

@@ -38,7 +38,7 @@ MIXTURE: dict[str, float] = {
     "sum": 0.08,
 }
 """Share of each kind of demonstration."""
-LESSON: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
+AGAIN: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
 """What is taught first: to find what was said before. Without it copying takes many times as long to emerge."""
 
 
@@ -118,14 +118,11 @@ class Demonstrator:
     def __iter__(self) -> Iterator[Demonstration]:
         world = 1_000_000  # far from the seeds of the task source
         while True:
-            self._enter(World(world, "train", self.world_size))
+            self.world = World(world, "train", self.world_size)
+            self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in self.world.passages}
             names = self.rng.choices(list(self.mixture), list(self.mixture.values()), k=self.per_world)
             yield from (self.makers[name]() for name in names)
             world += 1
-
-    def _enter(self, world: World) -> None:
-        self.world = world
-        self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in world.passages}
 
     def pick(self, hops: int, *kinds: Kind) -> Question:
         """A question of the current world, every form equally likely."""
@@ -145,9 +142,7 @@ class Demonstrator:
 
     def search(self, question: Question, malformed: float = 0.03) -> Demonstration:
         """Look passages up one by one, then answer; with the faults of the demonstrator."""
-        rng, messages = self.rng, [{"role": "user", "content": question.text}]
-
-        thought = ""
+        rng, messages, thought = self.rng, [{"role": "user", "content": question.text}], ""
 
         def look_up(name: str) -> None:
             if rng.random() < malformed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tiny_model.demonstrations import LESSON, Demonstration, Demonstrator
+from tiny_model.demonstrations import Demonstration
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
@@ -94,16 +93,7 @@ def batches(
     return iter(lambda: list(islice(stream, size)), [])
 
 
-def train(
-    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, lesson: int, steps: int, size: int, seed: int
-) -> None:
-    """`lesson` steps of saying things again, which teach copying, then `steps` steps of the whole mixture."""
-    first = batches(tokenizer, Demonstrator(2 * seed, LESSON), size // 2)
-    stream = itertools.chain(islice(first, lesson), batches(tokenizer, Demonstrator(2 * seed + 1), size))
-    imitate(model, stream, lesson + steps)
-
-
-def imitate(model: Qwen2ForCausalLM, stream: Iterator[Batch], total: int) -> None:
+def imitate(model: Qwen2ForCausalLM, stream: Iterable[Batch], total: int) -> None:
     """Learn from `total` batches.
 
     Muon (Jordan et al. 2024) for the matrices of the layers and AdamW for the rest; the learning rate falls linearly to
