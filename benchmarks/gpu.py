@@ -16,7 +16,7 @@ Random weights, bfloat16, in the shape of Qwen2.5-3B with as many layers as trai
 
 The card's rate is measured with products of large matrices. An update's share of it counts six operations per weight
 and computed token (the head: per action token), so neither attention nor anything computed twice; tokens that a group
-has in common are computed once, and count once there. The kernels that took longest stand below learner and decoding.
+has in common are computed once, and count once there. The kernels that took longest follow learner and decoding.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Both sides train the same tiny model folder on "What is a * b?" with the tool `multiply`: 64 episodes of two turns a
 step (8 questions x 8 samples), at most 96 tokens after the prompt, group advantages, token mean, no KL, learning rate
 1e-4. Every measurement is a fresh process with one thread; the sides take turns, and medians over the steps after the
-first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
+first two of each process are compared. peer_trl.py and ours_multiply.py say what a step holds.
 
 The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
 (training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `cpu s/step` is the

@@ -141,7 +141,7 @@ def measure(folder: Path) -> dict[str, float]:
 def cause(episode: Trajectory) -> str:
     """Why a failed episode failed; the first that applies.
 
-    copying: a query or answer that stands nowhere in the passages and question; syntax: malformed calls, or no answer;
+    copying: a query or answer that is nowhere in the passages and question; syntax: malformed calls, or no answer;
     wrong hop: a passage off the path was read; early answer: not all of the path was read; misreading: all of it was,
     and another name answered.
     """

@@ -62,7 +62,7 @@ TURNS = {"frozen_lake": 8, "sokoban": 4, "countdown": 3, "bandit": 3}
 IN_ORDER = 0.6
 """How often Countdown's numbers keep their order, which is easier to write than another one."""
 ASK, HEADING = "Where are you?", "Notes:"
-"""Asks for a note, and stands before it."""
+"""Asks for a note, and heads it."""
 FIRST_SEED = 100_000
 """Far from the seeds of recipes, and below those that are held out."""
 WORLDS: dict[str, str] = {
@@ -114,7 +114,7 @@ def main() -> None:
     if not options.measure_only:
         tokenizer = build(CHUNKS)
         model = from_tiny(tokenizer, options.seed)
-        # What an action leads to is learnt, too: a model that can tell it has read where it stands.
+        # It learns what an action leads to, too: a model that can predict this has read where it is.
         imitate(model, batches(tokenizer, Aimless(options.seed), options.batch, answers=True), options.steps)
         save(model, tokenizer, options.out)
     fill_card(CARD, options, measure(options.out), MIXTURE, size=SIZE)
@@ -122,7 +122,7 @@ def main() -> None:
 
 @torch.no_grad()
 def from_tiny(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
-    """A model with tiny's weights; what stands in both vocabularies keeps its embedding, new pieces get random ones."""
+    """A model with tiny's weights; pieces in both vocabularies keep their embedding, new pieces get random ones."""
     model, tiny = new_model(tokenizer, seed), Qwen2ForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     known = PreTrainedTokenizerFast.from_pretrained(TINY).get_vocab()
     weights = {name: weight for name, weight in tiny.state_dict().items() if name not in (EMBEDDINGS, "lm_head.weight")}
@@ -168,7 +168,7 @@ class Aimless:
         return self._play("frozen_lake", FrozenLake, options, seed, lambda text: self._on_the_lake(text, most))
 
     def notes(self, seed: int) -> Demonstration:
-        """A note on where one stands, which may be long ago; or steps from such a note on."""
+        """A note of the position, perhaps an old one; or steps from such a note on."""
         walk = self._play("frozen_lake", FrozenLake, {"view": "around"}, seed, lambda text: self._on_the_lake(text, 1))
         messages = walk.messages
         seen = [message["content"] for message in messages[2::2]]
@@ -194,7 +194,7 @@ class Aimless:
         return self._play("bandit", Bandit, {"pulls": self.rng.randint(1, 3)}, seed, lambda text: self.rng.choice(ARMS))
 
     def countdown(self, seed: int) -> Demonstration:
-        """Every number once, with any signs, more often than not in the order in which they stand."""
+        """Every number once, with any signs, more often than not in the given order."""
         tries, numbers = self.rng.choice((1, 1, 3)), self.rng.choice((3, 3, 3, 4))
         held: list[str] = []
 

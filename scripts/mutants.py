@@ -101,8 +101,8 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
 
 @cache
 def explained() -> dict[tuple[str, ...], str]:
-    """Why survivors survive that no test can tell from the original, or that none should. In the file a reason stands
-    above them, each as the report writes it: its file, the changed lines before and after."""
+    """Reasons for survivors that no test can distinguish from the original, or that none should. The file has each
+    reason above its survivors, written as in the report: file, changed lines before and after."""
     found, reason = {}, ""
     for line in EXPLAINED.read_text(encoding="utf-8").splitlines():
         if change := re.fullmatch(r"(\w+): `(.*)` → `(.*)`", line):

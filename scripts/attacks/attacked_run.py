@@ -244,7 +244,7 @@ class AttackedRun:
             self.faults.append(f"it cannot be read: {type(error).__name__}: {error}")
 
     def _judge_step(self, line: dict[str, float], episodes: Sequence[Trajectory]) -> None:
-        """A step's line of metrics tells of the episodes in its file, and of no others."""
+        """A step's metrics must be those of the episodes in its file, and of no others."""
         counted, different = line["rollout/episodes"], len({one.id for one in episodes})
         if not counted == different == len(episodes) == EPISODES:
             self.faults.append(

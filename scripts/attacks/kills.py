@@ -119,7 +119,7 @@ def fingerprint(run: Path) -> dict[str, Any]:
 
 
 def _judge_events(run: RunReader) -> list[str]:
-    """What is wrong with the story that a run tells: it begins once, each attempt goes on where it says, one end is
+    """Faults in a run's events: it must begin once, each attempt must go on where it says, and one end must be
     the last word."""
     events = run.events()
     faults = [] if [event.time for event in events] == sorted(event.time for event in events) else ["events go back"]

@@ -170,7 +170,7 @@ def _process_state() -> dict[str, Any]:
 
 
 def _restore(before: dict[str, Any]) -> None:
-    """Put back what can be, so that one fault is told once."""
+    """Put back what can be, so that one fault is reported once."""
     os.chdir(before["the working directory"])
     torch.set_default_dtype(before["the default dtype"])
     sys.setrecursionlimit(before["the recursion limit"])

@@ -137,7 +137,7 @@ class Demonstrator:
         return [relation for relation, name in facts.items() if name in self.world.entities and name not in but]
 
     def fact(self, title: str, relation: str) -> str:
-        """The sentence of the page of `title` that tells the fact."""
+        """The sentence of the page of `title` that states the fact."""
         return self.world.entities[title].sentence(relation)
 
     def search(self, question: Question, malformed: float = 0.03) -> Demonstration:
