@@ -907,7 +907,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "idle-options-accepted",
-        "agent_r1_core/config/setup.py",
+        "agent_r1_core/config/checks.py",
         "        elif self.user_set(key):\n",
         "        elif False:\n",
         "no_effect",
