@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from agent_r1_cli.bar import Bar, fitting
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.sparkline import span_text, sparkline
-from agent_r1_core.terminal import shown
+from agent_r1_core.terminal import shown, span_text, sparkline
 from agent_r1_core.work import LINE_SECONDS, Work, duration, is_terminal
 
 if TYPE_CHECKING:

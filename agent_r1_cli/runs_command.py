@@ -89,8 +89,7 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
 
 
 def _row(name: str, summary: RunSummary, now: float) -> Sequence[str]:
-    from agent_r1_core.sparkline import sparkline
-    from agent_r1_core.terminal import shown_in_line
+    from agent_r1_core.terminal import shown_in_line, sparkline
     from agent_r1_core.work import duration
 
     steps = [_UNKNOWN if step is None else str(step) for step in (summary.step, summary.steps)]

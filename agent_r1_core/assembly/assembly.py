@@ -14,12 +14,21 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
 from agent_r1_core.assembly.components import make_examples
 from agent_r1_core.assembly.hardware import Hardware, apply
-from agent_r1_core.assembly.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.assembly.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_order import Order
-from agent_r1_core.assembly.task_sets import TRAIN, Note, load_tasks, record, set_names, unused_sets
+from agent_r1_core.assembly.task_sets import (
+    TRAIN,
+    Note,
+    TaskSet,
+    describe_mixture,
+    load_tasks,
+    record,
+    set_names,
+    training_order,
+    unused_sets,
+)
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError

@@ -11,8 +11,8 @@ from agent_r1_core.contracts.engine import EngineModel
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.hardware import Hardware
-    from agent_r1_core.assembly.mixture import TaskSet
     from agent_r1_core.assembly.model_source import ModelSource
+    from agent_r1_core.assembly.task_sets import TaskSet
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool

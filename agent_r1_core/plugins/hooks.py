@@ -14,8 +14,7 @@ import pluggy
 from agent_r1_core import hookspecs
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
-from agent_r1_core.plugins.kinds import HOOKS, Kind
-from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.kinds import HOOKS, Kind, did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_cli.scaffold import KINDS
+from agent_r1_cli.new_command import KINDS
 
 Run = Callable[..., Any]
 UNUSED = "letters_of_nobody"

@@ -12,7 +12,7 @@ from agent_r1_calculator.tool import Calculator
 from agent_r1_core import Task, ToolCall, ToolContext, train
 from agent_r1_core.assembly.assembly import assemble
 from agent_r1_core.assembly.components import make_tools
-from agent_r1_core.assembly.stage import Stage
+from agent_r1_core.assembly.local_roles import Stage
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, ModelError, TaskError
 from agent_r1_core.evaluation.listener import Silence

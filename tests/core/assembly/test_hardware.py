@@ -11,8 +11,7 @@ import torch
 from transformers import GPT2Config
 
 from agent_r1_core.assembly import hardware
-from agent_r1_core.assembly.hardware import Hardware, choose_hardware
-from agent_r1_core.assembly.probe import Probe
+from agent_r1_core.assembly.hardware import Hardware, Probe, choose_hardware
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import tiny_model_folder
 
@@ -108,7 +107,7 @@ def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, mo
 
 
 def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_r1_core.assembly.probe.SECONDS", 0.0)
+    monkeypatch.setattr("agent_r1_core.assembly.hardware.PROBE_SECONDS", 0.0)
     choices = [(1, "float32"), (1, "bfloat16")]
     seconds = Probe(tiny_model_folder(tmp_path / "model")).seconds(choices)
     assert list(seconds) == choices

@@ -13,8 +13,15 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from agent_r1_core.assembly.estimate import MemoryPlan, estimate_memory, memory_plan
-from agent_r1_core.assembly.memory import LearnerLoad, RolloutLoad, peak, total
+from agent_r1_core.assembly.memory import (
+    LearnerLoad,
+    MemoryPlan,
+    RolloutLoad,
+    estimate_memory,
+    memory_plan,
+    peak,
+    total,
+)
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config

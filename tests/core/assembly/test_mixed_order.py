@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.assembly.checkpointing import load_task_order
-from agent_r1_core.assembly.mixture import MixedOrder, shares
-from agent_r1_core.assembly.task_order import TaskOrder
+from agent_r1_core.assembly.task_order import MixedOrder, TaskOrder, shares
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
