@@ -43,11 +43,13 @@ def show(
     agent-r1 plugins show rewards/exact_match     if two plugins share a name
     agent-r1 plugins show multiply -p my_tool.py  a component of a local file
     """
+    from agent_r1_core.plugins import KINDS
+
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     record = _find(registry, name, kind)
-    if record.kind == "command":
-        answer = _facts(registry, record, registry.command(record.qualified))
+    if KINDS[record.kind].functions:
+        answer = _facts(registry, record, registry.function(record.kind, record.qualified))
     else:
         answer = _describe(registry, registry.load(record.kind, record.qualified))
     if as_json:
@@ -116,7 +118,7 @@ def _source(cls: Any) -> tuple[str | None, int | None]:
     """File and first line of a component; for a function tool, of its function."""
     target = getattr(cls, "function", cls)
     try:
-        return inspect.getsourcefile(target), inspect.getsourcelines(target)[1]
+        return inspect.getsourcefile(inspect.unwrap(target)), inspect.getsourcelines(inspect.unwrap(target))[1]
     except (OSError, TypeError):
         return None, None
 

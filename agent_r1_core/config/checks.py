@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.config.components import is_own_value
 from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORES
 
@@ -244,12 +245,10 @@ def _distributed(setup: Setup) -> None:
         text = "needs rollout workers beside it; set distributed.rollout_workers to 1 or more"
         setup.problems.add(("distributed", "learner_workers"), text)
     if not section.used:
-        for option in ("gpus_per_rollout_worker", "placement", "address"):
+        for option in ("site", "gpus_per_rollout_worker", "placement", "address"):
             setup.idle(("distributed", option), "distributed.rollout_workers is 0, so that everything is one process")
-    elif find_spec("ray") is None:
-        setup.unavailable["distributed"] = (
-            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
-        )
+    else:
+        _site(setup)
     _gpus_of_an_engine(setup)
     if not section.learner_workers:
         setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
@@ -265,6 +264,19 @@ def _distributed(setup: Setup) -> None:
     gpus = section.gpus_per_rollout_worker or section.gpus_per_learner_worker
     if section.used and setup.config.deterministic and gpus:
         setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")
+
+
+def _site(setup: Setup) -> None:
+    """Check that a plugin offers the site, and that Ray is there for its own."""
+    name = setup.config.distributed.site
+    try:
+        setup.registry.find("site", name)
+    except PluginError as error:
+        setup.problems.add(("distributed", "site"), f"names no site: {error}")
+    if name == "ray" and find_spec("ray") is None:
+        setup.unavailable["distributed"] = (
+            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
+        )
 
 
 def _gpus_of_an_engine(setup: Setup) -> None:

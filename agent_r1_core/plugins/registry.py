@@ -106,17 +106,17 @@ class Registry:
             self._loaded[key] = LoadedComponent(record, cls, dict(record.preset.config) if record.preset else {})
         return self._loaded[key]
 
-    def command(self, name: str) -> Callable[..., Any]:
-        """Import the function of a command.
+    def function(self, kind: str, name: str) -> Callable[..., Any]:
+        """Import a component that is a function: a command or a site.
 
         Raises:
             UnknownComponent, AmbiguousComponent: as `find`.
             ComponentLoadError: its target cannot be imported or is no function.
         """
-        record = self.find("command", name)
+        record = self.find(kind, name)
         function, who = _target(record, self.plugin_of(record))
         if not inspect.isfunction(function):
-            raise ComponentLoadError(f"{who} is not a function; name the function that runs it")
+            raise ComponentLoadError(f"{who} is not a function; name a function of the module")
         return function
 
     def configure(self, kind: str, block: Mapping[str, Any] | str) -> tuple[LoadedComponent, ComponentConfig]:
