@@ -33,6 +33,9 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ),
         ("lr=1", "is not a key (did you mean training.lr?)"),
         ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
+        ("training.max_turns=3", "is not a key (did you mean env.max_turns?)"),
+        ("trainnig=3", "is not a key (did you mean training?)"),
+        ("xyzzy=3", "is not a key; allowed here: algorithm, checkpoint"),
         (
             "algorithm.clipp=.1",
             "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
@@ -53,9 +56,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("training=3", "must be keys with values, not 3"),
         ("env=null", "must be keys with values, not None"),
         ("tools=search", "must be a list, not 'search'"),
-        ("run.name=a/b", "must consist of letters, digits"),
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
-        ("run.name=<<", "must consist of letters, digits"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
         (
@@ -73,12 +74,9 @@ def test_one_wrong_key_or_value(load: Load, override: str, sentence: str) -> Non
     assert text.startswith(f"{key} (override '{override}') {sentence}"), text
 
 
-def test_a_wrong_entry_of_a_list_and_a_missing_name_are_located(load: Load) -> None:
+def test_a_wrong_entry_and_a_missing_name_are_located_also_in_a_tool_format(load: Load) -> None:
     assert refusal(load, "tasks.train.levels=[1, a]").startswith("tasks.train.levels[1] (override")
     assert refusal(load, "tasks.eval.size=3") == "tasks.eval.name (override 'tasks.eval.size=3') is missing; add it"
-
-
-def test_the_options_of_a_tool_format_are_its_own(load: Load) -> None:
     text = refusal(load, "env.format={name: tags, tools: x}")
     assert text.startswith("env.format.tools (override")
     assert "is not a key (did you mean env.format.tool?); allowed here: closed, closing, name, tool" in text
@@ -93,6 +91,8 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     assert any("training.stepps (" in line and "other.yaml, line 2) is not a key" in line for line in lines)
     assert any("model.dtype (" in line and "other.yaml, line 4) must be" in line for line in lines)
     assert any("seed (override 'seed=-1')" in line for line in lines)
+    mixed = refusal(load, "algorithm.name=grup", "seed=-1")
+    assert [line.partition(" ")[0] for line in mixed.splitlines()] == ["algorithm.name", "seed"]
 
 
 LEARNER_WORKER = ("distributed.rollout_workers=1", "distributed.learner_workers=1")
@@ -132,11 +132,6 @@ def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
     assert "env.format.name (override 'env.format=tag') cannot be used: no tool_format is called 'tag'" in text
 
 
-def test_mixed_errors_are_configuration_errors(load: Load) -> None:
-    text = refusal(load, "algorithm.name=grup", "seed=-1")
-    assert [line.partition(" ")[0] for line in text.splitlines()] == ["algorithm.name", "seed"]
-
-
 def test_wrong_sections_are_reported_before_any_component_is_imported(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +161,6 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
     [
         (["env.hint_text=x"], "env.hint_text", "hints is false"),
         (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
-        (["training.critic_warmup=2"], "training.critic_warmup", "the algorithm group has no critic"),
         (
             ["training.old_logprobs=engine"],
             "training.old_logprobs",
@@ -202,15 +196,18 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "training"),
+    ("algorithm", "option", "training"),
     [
-        ("importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
-        ("skip_without_gradient", "{skip_without_gradient: true}"),
+        ("ppo", "importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
+        ("{name: ppo, kl_coef: 0.1}", "skip_without_gradient", "{skip_without_gradient: true}"),
+        ("ppo", "old_logprobs", "{old_logprobs: learner}"),
     ],
 )
-def test_savings_and_corrections_that_do_nothing_are_errors(option: str, training: str, folder: Path) -> None:
-    (folder / "idle.yaml").write_text(f"algorithm: {{name: ppo, kl_coef: 0.1}}\ntraining: {training}\n")
-    with pytest.raises(ConfigError, match=rf"training\.{option} .*has no effect here"):
+def test_savings_and_corrections_that_do_nothing_are_errors(
+    algorithm: str, option: str, training: str, folder: Path
+) -> None:
+    (folder / "idle.yaml").write_text(f"algorithm: {algorithm}\ntraining: {training}\n")
+    with pytest.raises(ConfigError, match=rf"training\.{option} \(.*idle\.yaml, line 2\) has no effect here"):
         load_config("idle", folders=[folder])
     (folder / "apt.yaml").write_text(f"algorithm: grpo\ntraining: {training.replace('engine', 'learner')}\n")
     assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
@@ -239,8 +236,6 @@ def test_a_run_recorded_with_an_idle_correction_can_be_resumed(tmp_path: Path) -
 def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
     (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
     assert load_config("old", [override], folders=[folder]).config.training.old_logprobs == "learner"
-    with pytest.raises(ConfigError, match=r"training\.old_logprobs .*old\.yaml, line 2.* has no effect here"):
-        load_config("old", folders=[folder])
 
 
 @pytest.mark.parametrize(
@@ -308,11 +303,3 @@ def test_a_clip_that_never_acts_is_warned_about(folder: Path) -> None:
     (warning,) = load_config("clip", folders=[folder]).warnings
     assert warning.startswith("algorithm.clip_high never acts")
     assert load_config("clip", ["training.minibatches=2"], folders=[folder]).warnings == ()
-
-
-def test_the_exit_codes_tell_configuration_and_components_apart(load: Load, folder: Path) -> None:
-    with pytest.raises(ConfigError) as wrong:
-        load("seed=-1")
-    with pytest.raises(UnknownComponent) as unknown:
-        load_config("small", ["env=nowhere"], folders=[folder])
-    assert (wrong.value.exit_code, unknown.value.exit_code) == (2, 3)
