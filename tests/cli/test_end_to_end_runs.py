@@ -249,13 +249,6 @@ def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
     assert "own_reward.py" in gone.stderr
 
 
-def test_force_replaces_a_run(agent_r1: Invoke, changed: Changed) -> None:
-    assert agent_r1("train", *changed()).exit_code == 0
-    again = agent_r1("train", *changed("training.steps=1"), "--force")
-    assert again.exit_code == 0, again.stderr
-    assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
-
-
 def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_further(
     agent_r1: Invoke, small: list[str]
 ) -> None:

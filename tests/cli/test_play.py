@@ -80,6 +80,11 @@ def test_a_person_may_mistype_and_quit(agent_r1: Command) -> None:
     assert "[user] Error: no tool call and no answer" in done.stdout
     assert "stopped before the end of the episode" in done.stderr
     assert "the episode is over" not in done.stdout
+    ended = agent_r1("play", "calculator", "--json", input="")
+    assert (ended.exit_code, json.loads(ended.stdout)["finished"]) == (0, False), "the end of the input stops, too"
+    turns = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n").stdout
+    assert "the episode is over: truncated (max_turns)" in turns
+    assert "no answer, accepted:" in turns
 
 
 def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
@@ -212,28 +217,13 @@ def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(agent_r1: 
     assert episode["turns"][0]["calls"][0]["arguments"] == {"page": 1, "\ud83d": 2}
 
 
-def test_input_that_is_no_text_is_one_sentence(agent_r1: Command) -> None:
+def test_input_that_is_no_text_and_a_failure_with_escapes_are_sentences(agent_r1: Command) -> None:
     done = agent_r1("play", "calculator", input=b"\xff\n")
     assert done.exit_code == 2
     assert "error: the input is no text" in done.stderr
-
-
-def test_a_failure_shows_escapes_too(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "--script", "\x1b[2J.txt")
-    assert r"the script \x1b[2J.txt cannot be read" in done.stderr
-    assert "\x1b" not in done.stderr
-
-
-def test_the_end_of_the_input_stops(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "--json", input="")
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["finished"] is False
-
-
-def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n")
-    assert "the episode is over: truncated (max_turns)" in done.stdout
-    assert "no answer, accepted:" in done.stdout
+    hostile = agent_r1("play", "calculator", "--script", "\x1b[2J.txt").stderr
+    assert r"the script \x1b[2J.txt cannot be read" in hostile
+    assert "\x1b" not in hostile
 
 
 @pytest.mark.parametrize(
@@ -245,12 +235,10 @@ def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
         ("a.yaml", "- 3\n", "must be a YAML list of texts"),
         ("a.txt", "/calc 3\n", "there is no tool 'calc'"),
         ("a.txt", '/calculator {"expression": \n', "are not JSON"),
-        ("none.txt", None, "cannot be read"),
     ],
 )
 def test_a_script_that_cannot_be_played(agent_r1: Command, tmp_path: Path, name: str, text: str, words: str) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text)
     done = agent_r1("play", "calculator", "--script", tmp_path / name)
     assert done.exit_code == 2
     assert words in done.stderr

@@ -108,16 +108,12 @@ def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
     done = agent_r1("rollout", *SETTINGS, "--model", model, "-n", 4, "--keep-successes", file, "--success-at", -1)
     assert "left out" in done.stderr
     assert " successes: " in done.stderr
+    for alone in (("--per-task", 2), ("--success-at", 0.5)):
+        refused = agent_r1("rollout", *SETTINGS, *alone)
+        assert (refused.exit_code, "give --keep-successes too" in " ".join(refused.stderr.split())) == (2, True)
     own = agent_r1("rollout", "calculator", "threads=1", "-n", 6, "-s", 4, "--keep-successes", file)
     assert own.exit_code == 0, own.stderr
     assert "its tasks are those of the set eval, which evaluation asks too; --set train takes" in own.stderr
-
-
-@pytest.mark.parametrize("alone", [("--per-task", 2), ("--success-at", 0.5)])
-def test_what_says_which_are_kept_needs_a_file(agent_r1: Callable[..., Any], alone: Any) -> None:
-    done = agent_r1("rollout", *SETTINGS, *alone)
-    assert done.exit_code == 2
-    assert "give --keep-successes too" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +121,6 @@ def test_what_says_which_are_kept_needs_a_file(agent_r1: Callable[..., Any], alo
     [
         (("--keep-successes", "no/such/folder/own.jsonl"), "it needs the name of a file in a folder that exists", 1),
         (("--task", 5000), "none has the index 5000", 1),
-        (("engine.temprature=1",), "did you mean engine.temperature?", 2),
         (("tools=[nowhere]",), "no tool is called 'nowhere'", 3),
         (("--model", "./no-such-model"), "neither a Hugging Face folder", 1),
     ],

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from agent_r1_cli import runs_command
-from agent_r1_cli.completion import places
 from agent_r1_cli.runs_command import age
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.run import Run
@@ -136,12 +135,6 @@ def test_a_list_needs_nothing_heavy(home: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
-
-
-def test_the_tab_key_offers_runs_and_folders(home: Path) -> None:
-    (home / "runs-of-others").mkdir()
-    runs = [("runs", "all runs"), ("runs/new", "run"), ("runs/old", "run")]
-    assert places("run") == [*runs, ("runs-of-others", "folder")]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,9 @@ def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
 
 
 def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
+    missing = agent_r1("eval", "--rescore", "runs/b")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
     file = make("a", 30) / "evaluations" / "eval_1.json"
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
@@ -66,13 +69,6 @@ def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make, extra: tuple[
     done = agent_r1("eval", "--rescore", "runs/a", *extra)
     assert done.exit_code == 2
     assert "--rescore plays no episode, so it takes no recipe, model or other option besides --json" in done.stderr
-
-
-def test_a_missing_result_is_named(agent_r1: Invoke, make: Make) -> None:
-    make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/b")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in done.stderr
 
 
 def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make) -> None:
