@@ -80,7 +80,6 @@ class TrainDisplay:
         self._show(done, "starting")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """A step is complete."""
         self.done, self._playing = step, None
         if metric.TIME_STEP in metrics:
             self._seconds.append(metrics[metric.TIME_STEP])
@@ -206,8 +205,6 @@ _OVERLAP = 0.02
 
 
 class TimeShares:
-    """Adds up the time of steps."""
-
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 

@@ -62,7 +62,6 @@ def options(
 
 
 def build_app() -> typer.Typer:
-    """The Typer app."""
     app = _group(options.__doc__ or "", completion=True, cls=Commands)
     app.callback(epilog=EPILOG)(options)
     _add(app, "train", train_command.train)
@@ -98,7 +97,6 @@ def _add(group: typer.Typer, name: str, command: Callable[..., Any]) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
     _open_closed_streams()
     show_logged_warnings()
     try:

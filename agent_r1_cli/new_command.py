@@ -115,7 +115,6 @@ def placeholders(kind: str, name: str) -> dict[str, str]:
 
 
 def project_name(name: str) -> str:
-    """The distribution name of a component's project."""
     return f"agent-r1-{name.replace('_', '-')}"
 
 

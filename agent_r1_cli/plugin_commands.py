@@ -36,15 +36,11 @@ _BRACES = re.compile(r"\{(.*)\}$")
 
 
 class Command(TyperCommand):
-    """A command with the usual notation for arguments."""
-
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage line."""
         pieces = super().collect_usage_pieces(ctx)
         return [_BRACES.sub(r"\1", _BRACKETS_TWICE.sub(r"\1", piece)) for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options."""
         for kind in ("argument", "option"):
             parameters = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind]
             rows = [row for parameter in parameters if (row := parameter.get_help_record(ctx)) is not None]
@@ -59,12 +55,10 @@ class Commands(TyperGroup):
     """agent-r1's own commands, then those of plugins."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names, and the groups of several names."""
         own = super().list_commands(ctx)
         return [*own, *sorted({name.partition(" ")[0] for name in offered()} - set(own))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, or None."""
         own = super().get_command(ctx, cmd_name)
         return own if own is not None else _of_plugins(cmd_name)
 
@@ -77,7 +71,6 @@ class PluginCommand(Command):
         self._full = full
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself."""
         try:
             function = _registry().function("command", self._full)
         except AgentR1Error as error:

@@ -124,7 +124,6 @@ class _Counted:
             self.update()
 
     def update(self, count: float = 1) -> None:
-        """So many more are done."""
         self._work.advance(count)
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -47,8 +47,6 @@ T = TypeVar("T")
 
 @dataclass
 class Assembly:
-    """The components of a run."""
-
     resolved: ResolvedConfig
     """The configuration, with `auto` replaced by what the hardware decided."""
     hardware: Hardware
@@ -68,7 +66,6 @@ class Assembly:
 
     @property
     def config(self) -> RunConfig:
-        """The run's configuration."""
         return self.resolved.config
 
     @property
@@ -88,12 +85,10 @@ class Assembly:
 
     @property
     def train(self) -> TaskSet:
-        """The tasks that are trained on."""
         return self.sets[TRAIN]
 
     @property
     def evaluation(self) -> dict[str, TaskSet]:
-        """The evaluation sets by name."""
         return {name: one for name, one in self.sets.items() if name != TRAIN}
 
     @property

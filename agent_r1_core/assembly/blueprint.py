@@ -32,13 +32,11 @@ class Blueprint:
     stages: tuple[str, ...]
     """Names of the task sets whose episodes are played."""
     learning: bool = True
-    """Whether there is a learner."""
     checkpoint: Checkpoint | None = None
     """From which a resumed run goes on."""
     sets: Mapping[str, TaskSet] = field(default_factory=dict)
     """The task sets that are loaded already."""
     wrap_tool: Callable[[Tool], Tool] | None = None
-    """Wraps every tool."""
     examples: Examples | None = None
     """What stands before every task."""
 

@@ -67,7 +67,6 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
 
 
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
-    """The recipe's rewards with their weights."""
     return [
         WeightedReward(resolved.make("reward", block), block.weight, block.timeout, block.cap)
         for block in resolved.config.rewards

@@ -39,8 +39,6 @@ _GPT2, _SINGLE_DIGITS = frozenset({"gpt-2", "mpt", "olmo", "phi-2"}), frozenset(
 
 @dataclass(frozen=True)
 class GgufModel:
-    """A GGUF file and the folder with what it holds."""
-
     file: Path
     sha256: str
     folder: Path

@@ -42,8 +42,6 @@ _UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device, precision and threads of a run."""
-
     device: str
     dtype: str
     """`float32` or `bfloat16`: the precision of forward passes; the master weights are always float32."""

@@ -131,11 +131,9 @@ class LocalRollouts:
         gc.freeze()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
-        """The facts about a task set's tools that a report states."""
         return self.stages[split].tools.describe()
 
     def log_calls(self, log: CallLog) -> None:
-        """Record the tool calls that run in this process."""
         for stage in self.stages.values():
             stage.tools.log_calls(log)
 
@@ -157,11 +155,9 @@ class LocalRollouts:
         return self._engine.broken()
 
     async def rest(self) -> None:
-        """Let the engine free memory until the next weights."""
         await self._engine.sleep()
 
     async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Serve these weights."""
         await self._engine.load_weights(weights, version)
         self._version = version
 
@@ -179,7 +175,6 @@ class LocalRollouts:
         """Wait for nothing: `write` returns when the file is there."""
 
     async def close(self) -> None:
-        """Close the engine and the tools."""
         gc.unfreeze()
         try:
             await self._engine.close()
@@ -225,15 +220,12 @@ class LocalLearner:
         return logprobs
 
     async def snapshot(self) -> Mapping[str, Tensor]:
-        """A copy of the policy's weights."""
         return self.learner.policy.snapshot()
 
     def save_policy(self, folder: Path) -> None:
-        """Write the policy's configuration and weights in Hugging Face format."""
         self.learner.policy.save(folder)
 
     async def capture(self, copy: bool = True) -> CapturedState:
-        """Copy weights, optimisers, critic and adapters."""
         from agent_r1_core.learning.captured import CapturedState
 
         captured: CapturedState = await self._lane.run(lambda: CapturedState(self.learner, copy))

@@ -45,8 +45,6 @@ _LOGITS = 3 * 2**24
 
 @dataclass(frozen=True)
 class Use:
-    """One use of memory."""
-
     what: str
     bytes: float
     lasting: float = 0.0
@@ -159,7 +157,6 @@ class RolloutLoad:
 
 
 def total(uses: Iterable[Use]) -> float:
-    """Bytes of all uses at once."""
     return sum(use.bytes for use in uses)
 
 
@@ -178,7 +175,6 @@ class MemoryPlan:
     learner: LearnerLoad
     worker: RolloutLoad
     workers: int = 1
-    """Rollout workers."""
     placement: Literal["together", "separate", "colocated"] = "together"
     """`together`: both roles in one process. Else every learner rank and rollout worker is a process, which has its own
     devices (`separate`), or shares them with the other role (`colocated`)."""

@@ -30,8 +30,6 @@ _TOOLS: dict[str, tuple[str, ...]] = {"tiny": ("calculator", "wiki_search"), "ti
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model's weights and tokenizer are."""
-
     folder: Path
     origin: str
     """Where it comes from, for reports: `bundled`, `run`, `folder`, `gguf`, `hub` or `checkpoint` (of the run that goes
@@ -66,7 +64,6 @@ class ModelSource:
         return f"{self.folder} ({self.origin})"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for reports."""
         policy = None if self.policy is None else self.policy.to_json()
         about = {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
         return about if self.gguf is None else {**about, "file": str(self.gguf.file), "sha256": self.gguf.sha256}

@@ -78,7 +78,6 @@ class TaskOrder:
         return found, replace(self, epoch=epoch, drawn=drawn, waiting=tuple(waiting))
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON-able."""
         return {"tasks": self.tasks, "epoch": self.epoch, "drawn": self.drawn, "waiting": list(self.waiting)}
 
     def at(self, state: Mapping[str, Any]) -> TaskOrder:
@@ -136,7 +135,6 @@ class MixedOrder:
         return {name: sum(task in own for task in tasks) for name, own in ranges.items()}
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON-able."""
         return {"sets": {name: order.state() for name, order in self.orders.items()}}
 
     def at(self, state: Mapping[str, Any]) -> MixedOrder:

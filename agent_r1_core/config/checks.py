@@ -39,8 +39,6 @@ def only_of_training(key: str) -> bool:
 
 @dataclass
 class Setup:
-    """A complete configuration to check."""
-
     config: RunConfig
     blocks: list[ResolvedBlock]
     registry: Registry
@@ -56,11 +54,9 @@ class Setup:
     """What names a file or folder to be read that is not there."""
 
     def block(self, *key: str | int) -> ResolvedBlock | None:
-        """The resolved block at `key`."""
         return next((block for block in self.blocks if block.key == key), None)
 
     def user_set(self, key: Key) -> bool:
-        """Whether somebody wrote this key."""
         return self.problems.draft.source(key).user
 
     def idle(self, key: Key, why: str) -> None:

@@ -46,7 +46,6 @@ class ResolvedBlock:
     """The component's name, without the plugin's."""
     cls: Any
     config: ComponentConfig
-    """An instance of the component's `Config`."""
 
 
 def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) -> set[str]:

@@ -59,7 +59,6 @@ class ResolvedConfig:
         return {**self.config.model_dump(mode="json"), "sources": dict(self.sources)}
 
     def yaml(self) -> str:
-        """The text of `dump`."""
         return dump(self.dump())
 
     def make(self, kind: str, block: ComponentBlock, **arguments: Any) -> Any:

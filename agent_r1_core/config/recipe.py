@@ -82,8 +82,6 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
 
 @dataclass(frozen=True)
 class Layer:
-    """One recipe file's own values."""
-
     file: str
     folder: Path
     """Where the file is: its relative paths count from there."""
@@ -95,7 +93,6 @@ class Layer:
     """Whether the recipe ships with the package: its values are defaults, which may be idle."""
 
     def source(self, key: Key) -> Source:
-        """File and line of a value."""
         line = next((self.lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self.lines), None)
         text = self.file if line is None else f"{self.file}, line {line}"
         if self.recorded is None:

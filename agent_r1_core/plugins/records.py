@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 class PluginStatus(StrEnum):
-    """What became of a plugin."""
-
     OK = "ok"
     FAILED = "failed"
     """It cannot be imported, or its hooks break the rules; `reason` says which."""
@@ -28,8 +26,6 @@ class PluginStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ComponentRecord:
-    """One name of a component."""
-
     kind: str
     name: str
     plugin: str
@@ -51,11 +47,9 @@ class ComponentRecord:
 
     @property
     def summary(self) -> str:
-        """One line for lists."""
         return (self.preset.summary if self.preset else "") or self.spec.summary
 
     def to_json(self) -> dict[str, Any]:
-        """For plugins.json and `--json`."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -71,8 +65,6 @@ class ComponentRecord:
 
 @dataclass(frozen=True)
 class PluginRecord:
-    """One plugin that was found, loaded or not."""
-
     name: str
     distribution: str | None
     """None: a local file."""
@@ -86,9 +78,7 @@ class PluginRecord:
     """`AGENT_R1_PLUGIN_API` of its module, if it was read."""
     components: tuple[ComponentRecord, ...] = ()
     file_hash: str | None = None
-    """SHA-256 of a local file."""
     built_in: bool = False
-    """Whether it belongs to agent-r1."""
     module: Any = field(default=None, repr=False, compare=False)
     """The imported plugin module or object; None for a plugin of another distribution, which another process read."""
 
@@ -103,7 +93,6 @@ class PluginRecord:
         return self.built_in or self.distribution is None
 
     def to_json(self) -> dict[str, Any]:
-        """For plugins.json and `--json`."""
         return {
             "name": self.name,
             "distribution": self.distribution,
@@ -119,8 +108,6 @@ class PluginRecord:
 
 @dataclass(frozen=True)
 class LoadedComponent:
-    """A component whose target was imported."""
-
     record: ComponentRecord
     cls: type[Component]
     preset_config: dict[str, Any]
@@ -129,10 +116,7 @@ class LoadedComponent:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a check of a plugin found."""
-
     problems: list[str]
-    """What is wrong with it."""
     unavailable: list[str]
     """Which components of a sound plugin this machine cannot run, and why."""
 

@@ -154,7 +154,6 @@ class Registry:
         return _instance(self.load(kind, name), config, arguments)
 
     def plugin_of(self, record: ComponentRecord) -> PluginRecord:
-        """The plugin that offers a component."""
         return next(plugin for plugin in self.plugins if record in plugin.components)
 
     def not_loaded(self) -> str:
@@ -163,7 +162,6 @@ class Registry:
         return f" (not loaded: plugin {', '.join(names)}; see `agent-r1 plugins doctor`)" if names else ""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """For plugins.json of a run."""
         return [plugin.to_json() for plugin in self.plugins]
 
     def check_same(self, saved: Sequence[Mapping[str, Any]]) -> list[str]:
