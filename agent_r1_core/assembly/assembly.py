@@ -185,6 +185,9 @@ def assemble(
     selection = _selection(resolved, sets[TRAIN]) if learning else None
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
+    order = training_order(config, sets[TRAIN]) if learning else None
+    if order is not None and checkpoint is not None:
+        order = load_task_order(order, checkpoint)
     examples = make_examples(resolved)
     if examples is not None:
         note(examples.describe())
@@ -203,7 +206,7 @@ def assemble(
         examples=examples,
         _selection=selection,
         _learner=learner,
-        _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
+        _task_order=order,
     )
 
 
@@ -233,11 +236,6 @@ def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:
             "name a task source that has them, such as conversations"
         )
     return selection
-
-
-def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:
-    first = training_order(config, train)
-    return first if checkpoint is None else load_task_order(first, checkpoint)
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:

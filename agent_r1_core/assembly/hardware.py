@@ -155,11 +155,11 @@ def _fastest(folder: Path, choices: list[Choice]) -> Choice:
         seconds = Probe(folder).seconds(choices)
     except _UNKNOWN_MODEL:
         seconds = {choice: _products(*choice) for choice in choices}
-    return min(choices, key=lambda choice: seconds[choice] * _handicap(*choice))
 
+    def cost(choice: Choice) -> float:
+        return seconds[choice] * (1.1 if choice[0] > 1 else 1.0) * (1.5 if choice[1] == "bfloat16" else 1.0)
 
-def _handicap(threads: int, dtype: str) -> float:
-    return (1.1 if threads > 1 else 1.0) * (1.5 if dtype == "bfloat16" else 1.0)
+    return min(choices, key=cost)
 
 
 def _products(threads: int, dtype: str) -> float:

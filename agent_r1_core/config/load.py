@@ -162,7 +162,9 @@ def load_config(
     stem = Path(layers[-1].file).stem
     warnings = (*setup.warnings, *registry.notes())
     said = (warnings, tuple(setup.notes), setup.unavailable, tuple(setup.missing))
-    return ResolvedConfig(config, registry, _user_sources(draft), stem, *said)
+    found = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
+    sources = {key_text(key): source.origin or source.text for key, source in found if source.user}
+    return ResolvedConfig(config, registry, sources, stem, *said)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
@@ -190,12 +192,6 @@ def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[Ru
         problems.add_validation(error, draft.tree, (), valid)
     problems.raise_any()
     return config, blocks
-
-
-def _user_sources(draft: Draft) -> dict[str, str]:
-    """The keys that somebody set, with their sources, in the order of the configuration."""
-    sources = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
-    return {key_text(key): source.origin or source.text for key, source in sources if source.user}
 
 
 def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
