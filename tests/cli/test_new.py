@@ -24,10 +24,9 @@ def passes_its_tests(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tmp_path: Path, kind: str) -> None:
+def test_a_project_passes_its_own_tests_before_it_is_installed(succeed: Run, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "project"
-    result = agent_r1("new", kind, f"my_{kind}", "--dir", folder)
-    assert result.exit_code == 0
+    result = succeed("new", kind, f"my_{kind}", "--dir", folder)
     assert str(folder / "src" / f"my_{kind}_plugin" / "plugin.py") in result.stdout.splitlines()
     assert "pip install -e ." in result.stderr
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -35,10 +34,9 @@ def test_a_project_passes_its_own_tests_before_it_is_installed(agent_r1: Run, tm
     passes_its_tests(folder)
 
 
-def test_the_folder_is_named_after_the_project(agent_r1: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_named_after_the_project(succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = agent_r1("new", "tool", UNUSED)
-    assert done.exit_code == 0, done.stderr
+    succeed("new", "tool", UNUSED)
     assert (tmp_path / "agent-r1-letters-of-nobody" / "tests" / f"test_{UNUSED}.py").is_file()
 
 

@@ -90,9 +90,8 @@ def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
     assert {"mine", "calculator"} <= {plugin["name"] for plugin in answer["plugins"]}
 
 
-def test_list_survives_the_broken_plugins(agent_r1: Run, broken: None) -> None:
-    result = agent_r1("plugins", "list", "--disable-plugin", "switched_off")
-    assert result.exit_code == 0
+def test_list_survives_the_broken_plugins(succeed: Run, broken: None) -> None:
+    result = succeed("plugins", "list", "--disable-plugin", "switched_off")
     assert "Says what it was told" in result.stdout
     assert (
         "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in result.stderr
