@@ -29,21 +29,15 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
     [
         (
             "training.lrr=1",
-            "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload, critic_lr",
+            "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload, critic",
         ),
         ("lr=1", "is not a key (did you mean training.lr?)"),
         ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
         ("training.max_turns=3", "is not a key (did you mean env.max_turns?)"),
         ("trainnig=3", "is not a key (did you mean training?)"),
         ("xyzzy=3", "is not a key; allowed here: algorithm, checkpoint"),
-        (
-            "algorithm.clipp=.1",
-            "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
-        ),
-        (
-            "tools[0].topk=3",
-            "is not a key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name",
-        ),
+        ("algorithm.clipp=.1", "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy"),
+        ("tools[0].topk=3", "is not a key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits"),
         ("model.lora.rnk=3", "is not a key (did you mean model.lora.rank?)"),
         ("training.steps=many", "must be a valid integer, not 'many'"),
         ("training.steps=true", "must be a valid integer, not True"),
@@ -59,10 +53,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
-        (
-            "tools[0].limits.memry=2",
-            "is not a key (did you mean tools[0].limits.memory?); allowed here: file_size",
-        ),
+        ("tools[0].limits.memry=2", "is not a key (did you mean tools[0].limits.memory?); allowed here: file_"),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
         ("recording.evaluation_episodes=-1", "must be greater than or equal to 0, not -1"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
@@ -95,6 +86,7 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     assert [line.partition(" ")[0] for line in mixed.splitlines()] == ["algorithm.name", "seed"]
 
 
+NO_EVALUATION = ("evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false")
 LEARNER_WORKER = ("distributed.rollout_workers=1", "distributed.learner_workers=1")
 KEYS = {f"key_{index}": 1 for index in range(2_000)}
 
@@ -164,22 +156,13 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
         (
             ["training.old_logprobs=engine"],
             "training.old_logprobs",
-            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
-            "algorithm group needs no log-probs from before it",
+            "with training.epochs=1 and training.minibatches=1",
         ),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
-        (
-            ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
-            "evaluation.size",
-            "evaluation.every is 0",
-        ),
-        (
-            ["evaluation={every: 0, at_start: false, at_end: false}", "recording.evaluation_episodes=3"],
-            "recording.evaluation_episodes",
-            "nothing is evaluated",
-        ),
+        ([*NO_EVALUATION, "evaluation.size=3"], "evaluation.size", "evaluation.every is 0"),
+        ([*NO_EVALUATION, "recording.evaluation_episodes=3"], "recording.evaluation_episodes", "nothing is evaluated"),
     ],
 )
 def test_options_that_somebody_set_without_effect(load: Load, overrides: list[str], key: str, why: str) -> None:
@@ -258,29 +241,23 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
         (["training.warmup_steps=30"], "is 30 and must be below training.steps=30"),
         (
-            ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
-            "starts after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
+            ["algorithm=ac", "training.warmup_steps=20", "training.critic_warmup=10"],
+            "20 + 10 steps are not below training.",
         ),
         (
             ["training.cpu_offload=true"],
-            "needs a learner worker; set distributed.rollout_workers and distributed.learner_workers to 1 or more",
+            "needs a learner worker; set distributed.rollout_workers and distributed.learner",
         ),
-        (
-            ["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"],
-            "has no effect here: the learner workers compute on the CPU; set it to false",
-        ),
+        (["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"], "the learner workers compute on the CPU"),
         (["distributed.learner_workers=1"], "needs rollout workers beside it; set distributed.rollout_workers to 1 or"),
         (
-            ["distributed.rollout_workers=2", "distributed.learner_workers=1", "distributed.placement=colocated"],
-            "there are 2 and 1; set both to the same number",
+            [*LEARNER_WORKER, "distributed.rollout_workers=2", "distributed.placement=colocated"],
+            "there are 2 and 1; set",
         ),
+        (["distributed.address=head"], "distributed.address (override 'distributed.address=head') must be auto or"),
         (
-            ["distributed.address=head"],
-            "distributed.address (override 'distributed.address=head') must be auto or HOST:",
-        ),
-        (
-            ["distributed.rollout_workers=1", "distributed.gpus_per_rollout_worker=2", "engine=transformers"],
-            "is 2, but the engine uses 1; set engine.name=vllm, engine.processes=separate and engine.tensor_parallel_",
+            [*LEARNER_WORKER, "distributed.gpus_per_rollout_worker=2", "engine=transformers"],
+            "is 2, but the engine uses 1",
         ),
     ],
 )

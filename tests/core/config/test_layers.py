@@ -165,16 +165,10 @@ def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
         (["rewards.1=right"], "names the reward right again"),
         (["trackers.0.name=board"], "trackers has no entries"),
         (["training.lr.x=3"], "training.lr is the value 0.0001"),
-        (
-            ["training.lr=1", "training.lr=2"],
-            "'training.lr=1' has no effect, since override 'training.lr=2' replaces it",
-        ),
+        (["training.lr=1", "training.lr=2"], "'training.lr=1' has no effect, since override 'training.lr=2' replaces"),
         (["training={}"], "'training={}' has no effect, since it gives no values; add some, or leave it out"),
         (["tools=[]", "tools.0.top_k=2"], "tools has no entries"),
-        (
-            ["algorithm=ac", "algorithm.name=group"],
-            "'algorithm=ac' has no effect, since override 'algorithm.name=group' replaces",
-        ),
+        (["algorithm=ac", "algorithm.name=group"], "has no effect, since override 'algorithm.name=group' replaces"),
     ],
 )
 def test_overrides_that_lead_nowhere(load: Load, overrides: list[str], words: str) -> None:

@@ -74,20 +74,12 @@ def rewarded(*rewards: str) -> str:
     ("overrides", "key", "why"),
     [
         (["rewards=[{name: exact_match, cap: 1}]"], r"rewards\[0\].cap", "exact_match scores an episode once"),
-        (
-            [rewarded("{name: valid_tool_call, cap: 5}")],
-            r"rewards\[1\].cap",
-            "valid_tool_call never adds up .* than 5 in 5",
-        ),
-        (
-            ["tools=[{name: wiki_search, reward_weight: 2}]"],
-            r"tools\[0\].reward_weight",
-            "wiki_search gives no rewards",
-        ),
+        ([rewarded("{name: valid_tool_call, cap: 5}")], r"rewards\[1\].cap", "never adds up .* than 5 in 5"),
+        (["tools=[{name: wiki_search, reward_weight: 2}]"], r"tools\[0\].reward_weight", "gives no rewards"),
         (["tools=[{name: wiki_search, reward_cap: 2}]"], r"tools\[0\].reward_cap", "wiki_search gives no rewards"),
         (["algorithm=ppo", "algorithm.process_scale=1"], "algorithm.process_scale", "nothing gives process rewards"),
         (
-            ["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"],
+            ["algorithm=ppo", "algorithm.gamma_turn=0.9", "env.max_turns=1"],
             "algorithm.gamma_turn",
             "no turn follows another",
         ),
