@@ -250,10 +250,7 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         ),
         (["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"], "the learner workers compute on the CPU"),
         (["distributed.learner_workers=1"], "needs rollout workers beside it; set distributed.rollout_workers to 1 or"),
-        (
-            [*LEARNER_WORKER, "distributed.rollout_workers=2", "distributed.placement=colocated"],
-            "there are 2 and 1; set",
-        ),
+        (["distributed={rollout_workers: 2, learner_workers: 1, placement: colocated}"], "there are 2 and 1; set both"),
         (["distributed.address=head"], "distributed.address (override 'distributed.address=head') must be auto or"),
         (
             [*LEARNER_WORKER, "distributed.gpus_per_rollout_worker=2", "engine=transformers"],

@@ -78,11 +78,7 @@ def rewarded(*rewards: str) -> str:
         (["tools=[{name: wiki_search, reward_weight: 2}]"], r"tools\[0\].reward_weight", "gives no rewards"),
         (["tools=[{name: wiki_search, reward_cap: 2}]"], r"tools\[0\].reward_cap", "wiki_search gives no rewards"),
         (["algorithm=ppo", "algorithm.process_scale=1"], "algorithm.process_scale", "nothing gives process rewards"),
-        (
-            ["algorithm=ppo", "algorithm.gamma_turn=0.9", "env.max_turns=1"],
-            "algorithm.gamma_turn",
-            "no turn follows another",
-        ),
+        (["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"], "algorithm.gamma_turn", "no turn"),
     ],
 )
 def test_an_option_without_effect_is_refused(overrides: list[str], key: str, why: str) -> None:
