@@ -27,10 +27,7 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        (
-            "training.lrr=1",
-            "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload, critic",
-        ),
+        ("training.lrr=1", "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload"),
         ("lr=1", "is not a key (did you mean training.lr?)"),
         ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
         ("training.max_turns=3", "is not a key (did you mean env.max_turns?)"),
@@ -153,11 +150,7 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
     [
         (["env.hint_text=x"], "env.hint_text", "hints is false"),
         (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
-        (
-            ["training.old_logprobs=engine"],
-            "training.old_logprobs",
-            "with training.epochs=1 and training.minibatches=1",
-        ),
+        (["training.old_logprobs=engine"], "training.old_logprobs", "with training.epochs=1 and"),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
@@ -240,22 +233,13 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (["deterministic=true", "model.device=cuda"], "deterministic (override 'deterministic=true') needs the CPU"),
         (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
         (["training.warmup_steps=30"], "is 30 and must be below training.steps=30"),
-        (
-            ["algorithm=ac", "training.warmup_steps=20", "training.critic_warmup=10"],
-            "20 + 10 steps are not below training.",
-        ),
-        (
-            ["training.cpu_offload=true"],
-            "needs a learner worker; set distributed.rollout_workers and distributed.learner",
-        ),
+        (["algorithm=ac", "training.warmup_steps=20", "training.critic_warmup=10"], "20 + 10 steps are not below"),
+        (["training.cpu_offload=true"], "needs a learner worker; set distributed.rollout_workers and distributed."),
         (["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"], "the learner workers compute on the CPU"),
         (["distributed.learner_workers=1"], "needs rollout workers beside it; set distributed.rollout_workers to 1 or"),
         (["distributed={rollout_workers: 2, learner_workers: 1, placement: colocated}"], "there are 2 and 1; set both"),
         (["distributed.address=head"], "distributed.address (override 'distributed.address=head') must be auto or"),
-        (
-            [*LEARNER_WORKER, "distributed.gpus_per_rollout_worker=2", "engine=transformers"],
-            "is 2, but the engine uses 1",
-        ),
+        ([*LEARNER_WORKER, "distributed.gpus_per_rollout_worker=2", "engine=transformers"], "but the engine uses 1"),
     ],
 )
 def test_combinations_that_contradict_each_other(load: Load, overrides: list[str], words: str) -> None:
