@@ -60,7 +60,7 @@ class Bar:
             done: steps, with the fraction of the current one.
             total: steps.
             activity: what is going on, beside the bar.
-            lines: what stands below it.
+            lines: those below it.
         """
         self._waiting = None
         self._done, self._total, self._activity, self._lines = done, total, shown(activity), lines

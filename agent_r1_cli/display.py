@@ -54,7 +54,7 @@ class TrainDisplay:
         self._playing: Work | None = None
         """The episodes of the current rollout or evaluation."""
         self._told = 0.0
-        """When a plain line last told of them."""
+        """When a plain line last showed them."""
         self._bar: Bar | None = None
         self._stack = ExitStack()
 
@@ -92,8 +92,8 @@ class TrainDisplay:
         self._show(step, self._left())
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Show the episodes of the current rollout or evaluation; a plain display tells of an evaluation now and then,
-        and only if it is all there is."""
+        """Show the episodes of the current rollout or evaluation; a plain display shows an evaluation now and then,
+        and only if nothing else runs."""
         playing = self._playing
         if playing is None or playing.what != of or playing.total != total or done < playing.done:
             playing = self._playing = Work(of, total, done=done, unit="episodes")

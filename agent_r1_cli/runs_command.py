@@ -25,7 +25,7 @@ _HEADERS = ("run", "state", "step", "best", "reward", "time", "age")
 _LEAST_FIRST = ("time", "reward", "step", "age")
 _GAP = 2
 _NAME, _CUT = 30, "..."
-"""Columns that a name may take at the cost of others, and what stands where more of it was."""
+"""Columns that a name may take at the cost of others, and the mark of a cut."""
 _CURVE = 16
 """Columns of a curve."""
 _UNKNOWN = "-"

@@ -1,4 +1,4 @@
-"""Shows what a player reads: an environment that tells its observations."""
+"""Shows a player the observations of an environment."""
 
 from __future__ import annotations
 

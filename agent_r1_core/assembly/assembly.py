@@ -59,7 +59,7 @@ class Assembly:
     rollouts: Rollouts
     trackers: list[Tracker]
     examples: Examples | None
-    """What stands before every task."""
+    """Shown before every task."""
     _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None

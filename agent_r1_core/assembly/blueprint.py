@@ -1,4 +1,4 @@
-"""Blueprint: what the two roles of a run are made from, in this process or in others."""
+"""Blueprint: all that the two roles of a run are made from, in this process or in others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Blueprint:
     """The task sets that are loaded already."""
     wrap_tool: Callable[[Tool], Tool] | None = None
     examples: Examples | None = None
-    """What stands before every task."""
+    """Shown before every task."""
 
     @property
     def policy_folder(self) -> Path:

@@ -1,7 +1,7 @@
 """Estimates the memory of a recipe's learner ranks and rollout workers from counts alone; measures nothing.
 
 Bytes, where N parameters are shared by L ranks, W is the width of a number in forward and backward passes, layer and
-root are the parameters of the largest layer and of what stands outside the layers:
+root are the parameters of the largest layer and of all that is outside the layers:
 
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
         with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
@@ -112,7 +112,7 @@ class LearnerLoad:
         ]
 
     def _copies(self) -> list[Use]:
-        """Without checkpointing a network's copies wait for the backward pass, so those of both stand at once."""
+        """Without checkpointing a network's copies wait for the backward pass, so both exist at once."""
         copies = self.width * self.size.parameters if self.width < _FLOAT32 else 0
         return [Use("the weights in bfloat16 during a pass", copies * (1 if self.recompute else self._networks))]
 
@@ -141,7 +141,7 @@ class RolloutLoad:
 
     @property
     def needed(self) -> float:
-        """Bytes per GPU for keys and values of all episodes at their full length; a head stands on one GPU at least."""
+        """Bytes per GPU for keys and values of all episodes at their full length; a head is on one GPU at least."""
         heads = max(self.size.kv_heads / self.gpus, 1.0)
         return self.width * self.episodes * self.tokens * self.size.kv_width * heads / self.size.kv_heads
 

@@ -44,7 +44,7 @@ class ModelSource:
     """Keeps a run that still trains from pruning the checkpoint."""
 
     def release(self) -> None:
-        """The folder is not needed any more; a second call does nothing."""
+        """Let go of the folder; a second call does nothing."""
         if self.lock is not None:
             self.lock.release()
 
@@ -156,7 +156,7 @@ def refuse_code(folder: Path) -> None:
         except NotOpened:  # what is not read here, a library might
             raise
         except (OSError, ValueError):
-            continue  # whoever needs the file will say that it is damaged
+            continue  # its reader will say that it is damaged
         while values:
             value, is_code = values.pop()
             if is_code and isinstance(value, str):

@@ -32,7 +32,7 @@ class Order(Protocol):
         """What a checkpoint keeps; JSON-able."""
 
     def at(self, state: Mapping[str, Any]) -> Order:
-        """The place that `state` told.
+        """The place that `state` describes.
 
         Raises:
             KeyError, TypeError, ValueError: it is no place in this order.
@@ -81,7 +81,7 @@ class TaskOrder:
         return {"tasks": self.tasks, "epoch": self.epoch, "drawn": self.drawn, "waiting": list(self.waiting)}
 
     def at(self, state: Mapping[str, Any]) -> TaskOrder:
-        """The place that `state` told, if it is one in the order of this many tasks."""
+        """The place that `state` describes, if it is one in the order of this many tasks."""
         tasks, epoch, drawn, waiting = (state[key] for key in ("tasks", "epoch", "drawn", "waiting"))
         if not all(type(number) is int for number in (tasks, epoch, drawn, *waiting)):
             raise TypeError("a value is no whole number")
@@ -138,7 +138,7 @@ class MixedOrder:
         return {"sets": {name: order.state() for name, order in self.orders.items()}}
 
     def at(self, state: Mapping[str, Any]) -> MixedOrder:
-        """The place that `state` told, if it is one in a mixture of these sets."""
+        """The place that `state` describes, if it is one in a mixture of these sets."""
         sets = state["sets"]
         if not isinstance(sets, dict):
             raise TypeError("it tells no sets")

@@ -83,7 +83,7 @@ def load_tasks(
     Args:
         resolved: the configuration.
         names: `train` and names of evaluation sets.
-        note: told which tasks are held out.
+        note: receives a sentence about the tasks that are held out.
         run: use the tasks that this run held out; None: draw them.
 
     Raises:

@@ -71,7 +71,7 @@ _Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
 
 
 def _mapping(dumper: yaml.SafeDumper, value: dict[Any, Any]) -> yaml.MappingNode:
-    """Keys that have numbers alone stand in one line, `{threshold: 0.1, steps: 10}`."""
+    """A mapping of numbers alone takes one line, `{threshold: 0.1, steps: 10}`."""
     node = dumper.represent_dict(value)
     node.flow_style = bool(value) and all(type(entry) in (int, float) for entry in value.values())
     return node
