@@ -110,7 +110,6 @@ class Seat:
 
     @property
     def trajectory(self) -> Trajectory:
-        """The episode so far."""
         return self._episode.trajectory
 
     @property
@@ -120,7 +119,6 @@ class Seat:
         return runner.tools if runner is not None and self._settings.tool_format is not None else {}
 
     async def start(self) -> None:
-        """Start the episode."""
         await self._episode.start()
         self._request = self._episode.request()
         for message in self._episode.added:
@@ -199,7 +197,6 @@ class Seat:
         return line
 
     async def close(self) -> None:
-        """Close environment and tools."""
         try:
             await self._episode.close()
         finally:

@@ -13,7 +13,6 @@ ALLOWED: dict[str, set[str]] = {
     "folders": set(),
     "opening": {"errors"},
     "seeds": set(),
-    "sparkline": set(),
     "terminal": set(),
     "work": {"terminal"},
     "parquet": {"errors", "opening"},
@@ -32,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "tools": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "rollout": {"chat", "metrics", "seeds", "tools", *CONTRACTS},
     "learning": {"attribute_texts", "metrics", "models", "seeds", *CONTRACTS},
-    "runs": {"config", "health", "parquet", "sparkline", "terminal", "work", "metrics", *CONTRACTS},
+    "runs": {"config", "health", "parquet", "terminal", "work", "metrics", *CONTRACTS},
     "assembly": {
         "chat",
         "config",
@@ -72,7 +71,7 @@ OWN_FILES = {
     "agent_r1_core/tools/left_behind.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
-    "agent_r1_cli/scaffold.py": "the templates of this package",
+    "agent_r1_cli/new_command.py": "the templates of this package",
     "plugins/agent_r1_viewer/exported_page.py": "the page of this package",
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
     "plugins/agent_r1_viewer/static_files.py": "the page of this package",
@@ -91,14 +90,14 @@ READ_BY_LIBRARIES = {
 
 CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
-    "plugins", "chat", "folders", "seeds", "terminal", "sparkline", "work", *CONTRACTS
+    "plugins", "chat", "folders", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
     "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
-    "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "sparkline", "terminal"},
+    "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "terminal"},
 }
 """Shipped plugins that may import more, by folder: they work with whole runs."""
 WITH_COMMANDS = {"agent_r1_paper", "agent_r1_viewer"}

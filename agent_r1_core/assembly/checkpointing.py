@@ -55,19 +55,18 @@ async def save_checkpoint(
 
 
 def save_model(learner: LearnerRole, run: Run) -> None:
-    """Write the final policy, whole or not at all.
+    """Write the final policy, a plain Hugging Face folder, whole or not at all.
 
     Raises:
         RunError: writing fails (disk full, read-only).
     """
-    run.write_model(lambda folder: _save_policy(learner, run, folder))
 
+    def write(folder: Path) -> None:
+        with disk_errors(folder):
+            learner.save_policy(folder)
+        run.model_files.complete(folder)
 
-def _save_policy(learner: LearnerRole, run: Run, folder: Path) -> None:
-    """Write a plain Hugging Face folder: the learner's weights and configuration, and the run's files of the model."""
-    with disk_errors(folder):
-        learner.save_policy(folder)
-    run.model_files.complete(folder)
+    run.write_model(write)
 
 
 @contextmanager

@@ -57,15 +57,11 @@ class OpenSite(Protocol):
 
 
 class LocalSite:
-    """This process."""
-
     def hardware(self, resolved: ResolvedConfig, dtype: str, folder: Path) -> Hardware:
-        """What is fastest on this machine."""
         config = resolved.config
         return choose_hardware(config.model.device, dtype, config.threads, config.deterministic, folder)
 
     def make_roles(self, blueprint: Blueprint) -> tuple[Rollouts, LearnerRole | None]:
-        """Both roles in this process."""
         return local_roles(blueprint)
 
 

@@ -18,7 +18,7 @@ from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.plugins.validation import validate
+from agent_r1_core.plugins.registry import option_problems
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -84,8 +84,8 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     if record.preset is None:
         return check_component(record.kind, loaded.cls)
     required = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
-    problems = validate(loaded.cls.Config, loaded.preset_config)[1]
-    return [f"preset option {problem}" for problem in problems if problem.key not in required]
+    problems = option_problems(loaded.cls, loaded.preset_config)
+    return [f"preset option {key} {problem}" for key, problem in problems.items() if key not in required]
 
 
 def check_command(function: Callable[..., Any]) -> list[str]:
@@ -101,8 +101,9 @@ def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
-    config, problems = validate(loaded.cls.Config, loaded.preset_config)
-    return None if problems else loaded.cls.unavailable(config)
+    if option_problems(loaded.cls, loaded.preset_config):
+        return None
+    return loaded.cls.unavailable(loaded.cls.Config.model_validate(loaded.preset_config))
 
 
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:

@@ -14,8 +14,7 @@ import pluggy
 from agent_r1_core import hookspecs
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
-from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind
-from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind, did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
 
@@ -80,12 +79,14 @@ def _hooks(manager: pluggy.PluginManager, plugin: Any) -> Iterator[tuple[str, An
         function: Any = getattr(plugin, name, None)
         options = manager.parse_hookimpl_opts(plugin, name)
         if options is None:
-            if _looks_like_hook(plugin, name, function):
-                _refuse_plain_function(name)
-            continue
+            if not _looks_like_hook(plugin, name, function):
+                continue
+            if name in HOOKS:
+                raise BrokenPlugin(f"hook {name} is not marked; put @hookimpl (from agent_r1_core) above it")
+            raise BrokenPlugin(_no_hook(name))
         hook = options.get("specname") or name
         if hook not in HOOKS:
-            raise BrokenPlugin(f"no hook is called {hook}{did_you_mean(hook, HOOKS)} (hooks: {', '.join(HOOKS)})")
+            raise BrokenPlugin(_no_hook(hook))
         if options.get("wrapper") or options.get("hookwrapper"):
             raise BrokenPlugin(f"hook {name} is a wrapper; hooks return specs and wrap nothing")
         if inspect.signature(function).parameters:
@@ -100,10 +101,8 @@ def _looks_like_hook(plugin: Any, name: str, function: Any) -> bool:
     return not isinstance(plugin, ModuleType) or getattr(function, "__module__", None) == plugin.__name__
 
 
-def _refuse_plain_function(name: str) -> None:
-    if name in HOOKS:
-        raise BrokenPlugin(f"hook {name} is not marked; put @hookimpl (from agent_r1_core) above it")
-    raise BrokenPlugin(f"no hook is called {name}{did_you_mean(name, HOOKS)} (hooks: {', '.join(HOOKS)})")
+def _no_hook(name: str) -> str:
+    return f"no hook is called {name}{did_you_mean(name, HOOKS)} (hooks: {', '.join(HOOKS)})"
 
 
 def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:

@@ -38,10 +38,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
+def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/a")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("eval", "--rescore", "runs/a")
     assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
     assert "hops 1  20  0.750" in done.stdout
     assert "scored again from the 40 episodes of runs/a/evaluations/eval_1.json: no differences" in done.stderr
@@ -51,6 +50,9 @@ def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
 
 
 def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
+    missing = agent_r1("eval", "--rescore", "runs/b")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
     file = make("a", 30) / "evaluations" / "eval_1.json"
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
@@ -68,18 +70,10 @@ def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make, extra: tuple[
     assert "--rescore plays no episode, so it takes no recipe, model or other option besides --json" in done.stderr
 
 
-def test_a_missing_result_is_named(agent_r1: Invoke, make: Make) -> None:
-    make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/b")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in done.stderr
-
-
-def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make) -> None:
+def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     make("a", 30)
     make("b", 20, conditions=["silenced tools"])
-    done = agent_r1("compare", "runs/a", "mute=runs/b/eval_1")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("compare", "runs/a", "mute=runs/b/eval_1")
     lines = done.stdout.splitlines()
     assert lines[1].split("  ")[0] == "runs/a"
     assert lines[1].split()[1:5] == ["0.750", "[0.598,", "0.858]", "wilson"]
@@ -90,15 +84,13 @@ def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make
     assert answer["files"]["runs/b"] == ["runs/b/evaluations/eval_1.json"]
 
 
-def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, make: Make) -> None:
+def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     for name, right in (("a0", 30), ("a1", 32), ("b0", 10), ("b1", 11)):
         make(name, right)
-    done = agent_r1("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")
     assert "2 seeds (t), 40 tasks (wilson)" in done.stdout
     assert "ppo - grpo  +0.512" in done.stdout
-    alone = agent_r1("compare", "ppo=runs/a0,runs/a1")
-    assert alone.exit_code == 0, alone.stderr
+    alone = succeed("compare", "ppo=runs/a0,runs/a1")
     assert alone.stdout.splitlines()[1].startswith("ppo          0.775  [")
     assert "difference" not in alone.stdout
     twice = agent_r1("compare", "runs/a0,runs/a0", "runs/b0")

@@ -907,7 +907,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "idle-options-accepted",
-        "agent_r1_core/config/setup.py",
+        "agent_r1_core/config/checks.py",
         "        elif self.user_set(key):\n",
         "        elif False:\n",
         "no_effect",
@@ -1260,7 +1260,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "one-place-for-all-training-sets",
-        "agent_r1_core/assembly/mixture.py",
+        "agent_r1_core/assembly/task_order.py",
         "orders={name: order.at(sets[name]) for name, order in self.orders.items()}",
         "orders={name: order.at(min(sets.values(), key=str)) for name, order in self.orders.items()}",
         "mixture",

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
-from agent_r1_core.sparkline import span_text, sparkline
+from agent_r1_core.terminal import span_text, sparkline
 from agent_r1_viewer.notebook.inline import Inline, ids_of
 
 if TYPE_CHECKING:

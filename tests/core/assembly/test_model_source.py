@@ -12,12 +12,6 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
 
-def test_the_bundled_model_is_found_by_its_name() -> None:
-    source = find_model("tiny")
-    assert source.origin == "bundled"
-    assert (source.folder / "model.safetensors").is_file()
-
-
 def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
     for folder in (path for path in BUNDLED.iterdir() if (path / "config.json").is_file()):
         (note,) = find_model(folder.name).unknown_tools(["wiki_search", "dice"])
@@ -27,13 +21,10 @@ def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
     assert find_model("tiny").unknown_tools(["calculator", "wiki_search"]) == []
 
 
-def test_a_model_from_elsewhere_may_know_any_tool(tmp_path: Path) -> None:
-    assert find_model(str(tiny_model_folder(tmp_path / "noise"))).unknown_tools(["dice"]) == []
-
-
-def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_in_hugging_face_format_is_taken_as_it_is_and_may_know_any_tool(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert find_model(str(tmp_path)).folder == tmp_path
+    source = find_model(str(tmp_path))
+    assert (source.folder, source.unknown_tools(["dice"])) == (tmp_path, [])
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
@@ -151,12 +142,6 @@ def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_p
         found.release()
         save(3)
         assert not found.folder.exists()
-
-
-def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:
-    Run.create(tmp_path, "empty", {"seed": 0}, []).close()
-    with pytest.raises(RunError, match="holds no policy yet"):
-        find_model(str(tmp_path / "empty"))
 
 
 def test_a_hub_name_that_cannot_be_had_names_the_bundled_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,10 +87,7 @@ def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
         ("@hookimpl\ndef register_tools(): return [RewardSpec('a', ':A', '')]", "a list with a RewardSpec; return"),
         ("@hookimpl\ndef register_tools(): return 1 / 0", "register_tools raised ZeroDivisionError: division by zero"),
         ("@hookimpl\ndef register_tools():\n    yield 1 / 0", "register_tools raised ZeroDivisionError"),
-        (
-            "@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]",
-            "has the name 'My Tool'; use lower",
-        ),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]", "has the name 'My Tool'; use"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
