@@ -30,46 +30,34 @@ def test_cells_counts_and_links_equal_the_files(open_page: Open, recorded: Path)
     found = episodes(recorded / "grpo")
     names, tasks = list(found), list(found["step_000000"])
     right = {task: [found[name][task]["rewards"]["exact_match"] == 1.0 for name in names] for task in tasks}
+    titles = {task: f"{one['question']} → {' | '.join(one['answers'])}" for task, one in found["step_000000"].items()}
     table = page.get_by_role("region", name="Scores")
     rows = table.locator("tbody tr")
-    assert rows.count() == len(tasks) == 12
-    for row, task in zip(rows.all(), tasks, strict=True):
-        asked = found["step_000000"][task]
-        assert row.locator("th").inner_text() == f"{asked['question']} → {' | '.join(asked['answers'])}"
-        signs = row.locator("td:not(.change)").all_inner_texts()
-        assert signs == ["✓" if one else "✕" for one in right[task]]
+    assert rows.locator("th").all_inner_texts() == list(titles.values())
+    for column, name in enumerate(names):
+        ids = pyarrow.parquet.read_table(recorded / "grpo" / "evaluations" / f"{name}.parquet")["task_id"].to_pylist()
+        for row, task in zip(rows.all(), tasks, strict=True):
+            cell = row.locator("td:not(.change)").nth(column)
+            assert cell.inner_text() == ("✓" if right[task][column] else "✕")
+            link = cell.locator("a").get_attribute("href")
+            number = re.fullmatch(rf"#/runs/grpo/evaluations/{name}/episodes/(\d+)", link)[1]
+            assert ids[int(number)] == task
     heads = [text.split() for text in table.locator("thead th").all_inner_texts()[2:]]
     for (step, mean), name in zip(heads, names, strict=True):
         exact = json.loads((recorded / "grpo" / "evaluations" / f"{name}.json").read_text())
         assert int(step) == exact["step"]
         assert float(mean) == pytest.approx(exact["metrics"]["exact_match"]["mean"], abs=6e-4)
-    changes = {
-        "learnt": [task for task in tasks if right[task][-1] and not right[task][0]],
-        "forgotten": [task for task in tasks if right[task][0] and not right[task][-1]],
-        "right": [task for task in tasks if right[task][0] and right[task][-1]],
-        "wrong": [task for task in tasks if not right[task][0] and not right[task][-1]],
-    }
-    for change, of in changes.items():
+    changes = {(False, True): "learnt", (True, False): "forgotten", (True, True): "right", (False, False): "wrong"}
+    for ends, change in changes.items():
+        of = [task for task in tasks if (right[task][0], right[task][-1]) == ends]
         button = page.locator(f"[data-change={change}]")
         assert button.inner_text().split()[-1] == str(len(of))
         button.click()
-        assert rows.locator("th").all_inner_texts() == [
-            f"{found[names[0]][task]['question']} → {' | '.join(found[names[0]][task]['answers'])}" for task in of
-        ]
+        assert rows.locator("th").all_inner_texts() == [titles[task] for task in of]
     assert "change=wrong" in page.url
-    page.locator("[data-change=all]").click()
-    for column, name in enumerate(names):
-        table_of_rows = pyarrow.parquet.read_table(recorded / "grpo" / "evaluations" / f"{name}.parquet")
-        ids = table_of_rows.column("task_id").to_pylist()
-        for row, task in zip(rows.all(), tasks, strict=True):
-            link = row.locator("td:not(.change)").nth(column).locator("a").get_attribute("href")
-            number = re.fullmatch(rf"#/runs/grpo/evaluations/{name}/episodes/(\d+)", link)[1]
-            assert ids[int(number)] == task
 
 
-def test_another_score_and_a_filter_stay_in_the_address_and_arrows_lead_to_an_episode(
-    open_page: Open, recorded: Path
-) -> None:
+def test_a_score_and_a_filter_stay_in_the_address_and_arrows_lead_on(open_page: Open, recorded: Path) -> None:
     page = open_page("#/runs/ppo/evaluations")
     found = episodes(recorded / "ppo")
     page.get_by_role("combobox", name="Score").select_option("format")
@@ -93,10 +81,7 @@ def test_another_score_and_a_filter_stay_in_the_address_and_arrows_lead_to_an_ep
 def test_what_is_learnt_is_told_by_half_of_the_range_that_scores_have(open_page: Open) -> None:
     """Questions that were not asked in an evaluation count from the first in which they were."""
     matrices = [
-        (
-            [[0.49, 0.5], [0.5, 0.49], [None, None], [None, 0.2, None, 0.7, None]],
-            ["learnt", "forgotten", None, "learnt"],
-        ),
+        ([[0.49, 0.5], [0.5, 0.49], [None, None], [None, 0.2, None, 0.7]], ["learnt", "forgotten", None, "learnt"]),
         ([[-3.0, -1.0], [-1.9, -2.1], [-1.0, -2.0]], ["learnt", "forgotten", "right"]),
         ([[4.0, 1.0], [1.9, 2.0]], ["forgotten", "learnt"]),
     ]

@@ -148,12 +148,9 @@ def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
         (("runs", "../runs/small"), "there is no run"),
         (("runs", "small", "steps", "9"), "keeps no episodes of step 9"),
         (("runs", "small", "steps", "../../config.yaml"), "is no step"),
-        (("runs", "small", "steps", "9" * 5000), "is no step"),
         (("runs", "small", "steps", "1", "groups", "9" * 5000), "has no group 9"),
-        (("runs", "small", "steps", "1", "episodes", "8"), "has no episode 8"),
         (("runs", "small", "steps", "1", "episodes", "-1"), "an episode has a number"),
         (("runs", "small", "evaluations", "../config", "episodes", "0"), "has no evaluation '../config'"),
-        (("runs", "small", "nothing"), "there is no such answer"),
         ((), "there is no such answer"),
     ],
 )
@@ -255,44 +252,41 @@ def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
 
 
 def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Path) -> None:
-    evaluations = copied / "evaluations"
-    first, last = evaluations / "step_000000", evaluations / "step_000003"
+    first, last = (copied / "evaluations" / f"step_00000{step}" for step in (0, 3))
     about = json.loads(first.with_suffix(".json").read_text())
     first.with_suffix(".json").write_text(json.dumps(about | {"trajectories": {"": "../../secret.parquet"}}))
-    about = json.loads(last.with_suffix(".json").read_text())
-    last.with_suffix(".json").write_text(json.dumps(about | {"episodes": about["episodes"] | {"file": "other.jsonl"}}))
-    shutil.copy(last.with_suffix(".jsonl"), tmp_path / "outside")  # its checksum is right
-    (evaluations / "other.jsonl").symlink_to(tmp_path / "outside")
-    shutil.copy(last.with_suffix(".parquet"), tmp_path / "rows")
-    last.with_suffix(".parquet").unlink()
-    last.with_suffix(".parquet").symlink_to(tmp_path / "rows")
+    for suffix in (".jsonl", ".parquet"):
+        shutil.move(last.with_suffix(suffix), tmp_path / suffix)  # its checksum is right
+        last.with_suffix(suffix).symlink_to(tmp_path / suffix)
     with client(copied.parent) as asked:
         matrix = told(asked, "runs", "small", "evaluations")
         assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
         assert "step_000000.json is damaged" in matrix["problems"][0]
-        assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
-        last.with_suffix(".json").write_text(json.dumps(about))
+        assert "step_000003.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
+        last.with_suffix(".jsonl").unlink()
+        shutil.move(tmp_path / ".jsonl", last.with_suffix(".jsonl"))
         matrix = told(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
         assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])
-def test_other_names_are_refused(home: Path, host: str) -> None:
-    with client(home) as asked:
-        for path in ("/", "/api/runs", "/static/app.js", "/api/live"):
-            for headers in ([("host", host)], [("host", "localhost"), ("host", host)]):
-                answer = asked.get(path, headers=headers)
-                assert (answer.status_code, "localhost" in answer.json()["error"]) == (403, True)
-                assert answer.headers["content-security-policy"].startswith("default-src 'none';")
-
-
-def test_names_of_this_machine_are_served_and_nothing_can_be_sent(home: Path) -> None:
+def test_names_of_this_machine_are_served_and_other_names_are_refused(home: Path) -> None:
+    ours = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
     with client(home, cookies={}) as asked:
-        hosts = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
-        for host, port in hosts.items():
+        for host, port in ours.items():
             headers = {"host": host, "cookie": f"agent-r1-{port}={TOKEN}"}
             assert asked.get("/api/runs", headers=headers).status_code == 200
+    with client(home) as asked:
+        for host in ("evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"):
+            for path in ("/", "/api/runs", "/static/app.js", "/api/live"):
+                for hosts in ([("host", host)], [("host", "localhost"), ("host", host)]):
+                    answer = asked.get(path, headers=hosts)
+                    assert (answer.status_code, "localhost" in answer.json()["error"]) == (403, True)
+                    assert answer.headers["content-security-policy"].startswith("default-src 'none';")
+
+
+def test_nothing_can_be_sent(home: Path) -> None:
+    with client(home, cookies={}) as asked:
         assert asked.head("/").status_code == 200
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
             for path in ("/", "/api/runs", "/static/app.js", "/nowhere"):

@@ -102,18 +102,17 @@ def open_hostile(open_page: Open, address: str) -> Iterator[Open]:
         assert page.evaluate("getComputedStyle(document.querySelector('h1, .question, nav')).display") != "none"
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["", "evaluations", "steps/3", "steps/3/groups/0", "steps/3/episodes/0", "steps/3/episodes/0?view=tokens",
-     "steps/3/episodes/3", "search?text=harmed"],
-)  # fmt: skip
+PLACES = ["", "evaluations", "steps/3", "steps/3/groups/0", "steps/3/episodes/0", "steps/3/episodes/0?view=tokens",
+          "steps/3/episodes/3", "search?text=harmed"]  # fmt: skip
+LABELS = "all => all.map((one) => `${one.title}${one.ariaLabel}`).join()"
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_hostile_text_is_text(open_hostile: Open, place: str) -> None:
     page = open_hostile(place, width=390)
     page.get_by_text("window.harmed=1").first.wait_for()
     text = page.locator("#page").text_content()
-    told = page.locator("#page [title], #page [aria-label]").evaluate_all(
-        "all => all.map((one) => `${one.title}${one.ariaLabel}`).join()"
-    )
+    told = page.locator("#page [title], #page [aria-label]").evaluate_all(LABELS)
     assert not set("\u202e\u202c\u2066\u2069\u200b\x00\x07\x1b\u2028\ufeff\U000e0041") & set(text + told)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if place == "steps/3/episodes/0":
