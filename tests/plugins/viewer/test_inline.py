@@ -42,8 +42,6 @@ def test_curves_of_several_runs(framed: Any, recorded: Path) -> None:
     readout = frame.locator('.chart[data-metric="reward/mean"] .readout').text_content()
     for one in (run, other):
         assert f"{one.name} {one.metrics()[-1]['reward/mean']:.4g}".rstrip("0") in readout
-    painted = "element => new Set(element.getContext('2d').getImageData(0, 0, element.width, element.height).data).size"
-    assert all(frame.locator(".chart canvas").nth(at).evaluate(painted) > 10 for at in (0, 1))
 
 
 def test_an_episode_and_the_way_from_it(framed: Any, recorded: Path) -> None:

@@ -59,36 +59,6 @@ def test_charts_evaluations_and_settings_equal_the_files(open_page: Open, record
     assert [row.split("\t")[-1] for row in told] == [event["text"] for event in events]
 
 
-def test_alarms_and_values_that_are_no_numbers_are_told_and_a_name_is_text(
-    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "<b>ill"
-    shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
-    over = {"monitor": "repeated_calls", "since": 1, "threshold": 0.3, "severe": False, "sentence": "<i>again</i>"}
-    alarms = [
-        {**over, "step": 1, "event": "begins", "value": 0.43},
-        {**over, "step": 2, "event": "ends", "value": 0.2},
-        {**over, "step": 3, "event": "begins", "value": 1, "since": 3, "severe": True, "monitor": "of_old"},
-    ]
-    (run / "health.jsonl").write_text("".join(json.dumps(alarm) + "\n" for alarm in alarms))
-    lines = metrics(run)
-    lines[-1]["update/loss"] = float("nan")
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    page = open_page("#/runs/%3Cb%3Eill", at=show(run))
-    unfold(page)
-    health = page.locator("[data-part=health]")
-    assert [row.split("\t") for row in health.locator("tbody tr").all_inner_texts()] == [
-        ["1", "repeated_calls", "⚠ begins", "0.43", "0.3", "<i>again</i>"],
-        ["2", "repeated_calls", "ends", "0.2", "0.3", "<i>again</i>"],
-        ["3", "of_old", "⚠ begins", "1", "0.3", "<i>again</i>"],
-    ]
-    assert "alarms stand after 3 steps: of_old since step 3" in health.locator("summary").inner_text()
-    assert page.locator("h1").inner_text() == "<b>ill"
-    chart = page.locator("[data-metric='update/loss']")
-    chart.scroll_into_view_if_needed()
-    expect(chart.locator(".readout")).to_have_text(re.compile("^step 3: NaN"))
-
-
 def test_controls_stay_in_the_address_and_a_click_opens_the_step(open_page: Open) -> None:
     page = open_page("#/runs/grpo")
     page.get_by_label("Filter metrics").fill("exact reward")

@@ -24,19 +24,14 @@ def asked(task: str, score: float | None, total: float = 0.0, **more: Any) -> di
     return {**about, "prediction": f"{task} {score}", "status": status, "rewards": rewards, "total": total, **more}
 
 
-def estimate(mean: float, n: int = 4) -> dict[str, Any]:
-    return {"exact_match": {"mean": mean, "low": None, "high": None, "method": "wilson", "n": n}}
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return Run.create(tmp_path, "first", {}, [])
 
 
-def evaluate(
-    run: Run, step: int | None, lines: Sequence[Mapping[str, Any]], name: str | None = None, **more: Any
-) -> None:
-    run.write_evaluation(name or f"step_{step:06d}", {"metrics": estimate(0.5), **more}, step, lines)
+def evaluate(run: Run, step: int, lines: Sequence[Mapping[str, Any]], **more: Any) -> None:
+    estimate = {"mean": 0.5, "low": None, "high": None, "method": "wilson", "n": 4}
+    run.write_evaluation(f"step_{step:06d}", {"metrics": {"exact_match": estimate}, **more}, step, lines)
 
 
 def matrix(run: Run, score: str | None = None) -> EvaluationMatrix:

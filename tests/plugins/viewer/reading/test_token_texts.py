@@ -37,24 +37,18 @@ def test_tokens_of_the_bundled_model_together_are_what_its_tokenizer_decodes() -
             assert text == tokenizer.decode([token])
 
 
-def test_a_sentencepiece_vocabulary_writes_spaces_and_bytes(tmp_path: Path) -> None:
-    steps = [
-        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-    ]
+def test_other_kinds_of_vocabulary_are_read(tmp_path: Path) -> None:
+    """SentencePiece writes spaces and bytes, a unigram model lists its pieces, WordPiece marks what goes on."""
+    spaces = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
     found = texts(
         tmp_path,
         {"type": "BPE", "vocab": {"▁the": 0, "<0xE2>": 1, "<0x41>": 2, "▁▁": 3}},
-        {"type": "Sequence", "decoders": steps},
+        {"type": "Sequence", "decoders": [spaces, {"type": "ByteFallback"}, {"type": "Fuse"}]},
         [{"id": 4, "content": "<s>", "special": True}],
     )
     assert [found.of(token) for token in range(6)] == [
         (" the", "text"), ("\\xe2", "part"), ("A", "text"), ("  ", "text"), ("<s>", "control"), ("<5>", "control")
     ]  # fmt: skip
-
-
-def test_lists_of_pieces_and_pieces_of_words_are_read(tmp_path: Path) -> None:
     unigram = {"type": "Unigram", "vocab": [["<unk>", 0.0], ["▁a", -1.5]]}
     assert texts(tmp_path, unigram, {"type": "Metaspace", "replacement": "▁"}).of(1) == (" a", "text")
     words = {"type": "WordPiece", "vocab": {"play": 0, "##ing": 1}}
