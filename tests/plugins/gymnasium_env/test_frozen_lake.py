@@ -78,6 +78,7 @@ def test_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
     seed = next(seed for seed in range(99) if draw_map(seed, 4, 0.8)[0][1] == "H")
     step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
     assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
+    assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
 
 
 def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself(begun, answer) -> None:
@@ -88,8 +89,3 @@ def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself(begun,
     assert set(landed) == {"at 0 1", "at 1 0", "at 0 0"}
     assert abs(landed["at 0 1"] / 600 - 0.7) < 0.06
     assert abs(landed["at 1 0"] / 600 - 0.15) < 0.05
-
-
-def test_an_episode_without_a_legal_action_is_no_success(begun, answer) -> None:
-    """None would leave it out of the share of successes."""
-    assert answer(begun(FrozenLake), "fly").success is False

@@ -2,56 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import asdict
+from typing import ClassVar
 
 import pytest
-from agent_r1_miniwiki.plugin import register_tasks
 from agent_r1_miniwiki.source import MiniWiki
 from agent_r1_miniwiki.world import World
 from pydantic import ValidationError
 
 from agent_r1_core.errors import TaskError
+from agent_r1_core.testing import TaskSourceContract
 from agent_r1_core.trajectory import Task
+
+
+class TestMiniwiki(TaskSourceContract):
+    component = MiniWiki
+    config: ClassVar = {"size": 20}
 
 
 def source(**options: object) -> MiniWiki:
     return MiniWiki(MiniWiki.Config(**options))
 
 
-def test_the_spec_points_at_the_source() -> None:
-    (spec,) = register_tasks()
-    assert (spec.name, spec.target) == ("miniwiki", "agent_r1_miniwiki.source:MiniWiki")
-
-
-def test_the_same_configuration_gives_the_same_tasks_and_they_are_json() -> None:
-    first, again = source(size=300).load(), source(size=300).load()
-    assert [asdict(task) for task in first] == [asdict(task) for task in again]
-    assert json.loads(json.dumps([dict(task.metadata) for task in first]))
-
-
-def test_ids_are_unique_and_every_task_has_one_answer() -> None:
-    tasks = source(size=2000, hops=(1, 2, 3), kinds=("compositional", "bridge", "comparison")).load()
-    assert len({task.id for task in tasks}) == len(tasks) == 2000
-    assert all(len(task.answers) == 1 for task in tasks)
-
-
-def test_by_default_questions_have_two_hops_and_none_is_a_comparison() -> None:
-    tasks = source().load()
-    assert {task.metadata["hops"] for task in tasks} == {2}
-    assert {task.metadata["kind"] for task in tasks} == {"compositional", "bridge"}
-
-
-def test_forms_of_question_are_drawn_evenly() -> None:
+def test_tasks_are_drawn_evenly_and_the_same_again() -> None:
+    few, many = source(size=50).load(), source(size=300).load()
+    assert [asdict(task) for task in few] == [asdict(task) for task in many[:50]]
+    assert {(task.metadata["hops"], task.metadata["kind"]) for task in many} == {(2, "compositional"), (2, "bridge")}
     counts = Counter(tuple(task.metadata["chain"]) for task in source(split="eval", size=200).load())
     assert len(counts) == 19
     assert max(counts.values()) - min(counts.values()) <= 1
-
-
-def test_a_smaller_size_is_a_prefix_of_a_larger_one() -> None:
-    few, many = source(size=50).load(), source(size=150).load()
-    assert [task.id for task in few] == [task.id for task in many[:50]]
+    every = source(size=2000, hops=(1, 2, 3), kinds=("compositional", "bridge", "comparison")).load()
+    assert len({task.id for task in every}) == 2000
+    assert all(len(task.answers) == 1 for task in every)
 
 
 def test_the_corpus_holds_every_passage_that_a_task_needs_once() -> None:
@@ -86,13 +69,9 @@ def test_too_many_questions_are_refused_with_the_number_that_there_is() -> None:
         source(worlds=1, size=5000).load()
 
 
-def test_wrong_options_are_refused() -> None:
+def test_wrong_and_idle_options_are_refused() -> None:
     for options in ({"hops": (4,)}, {"hops": ()}, {"kinds": ("riddle",)}, {"world_size": 3}, {"colour": 1}):
         with pytest.raises(ValidationError):
             source(**options)
-
-
-def test_comparison_without_two_hops_is_reported_as_idle() -> None:
-    config = MiniWiki.Config(hops=(1,), kinds=("compositional", "comparison"))
-    assert "kinds" in MiniWiki.idle_options(config)
+    assert "kinds" in MiniWiki.idle_options(MiniWiki.Config(hops=(1,), kinds=("compositional", "comparison")))
     assert not MiniWiki.idle_options(MiniWiki.Config())

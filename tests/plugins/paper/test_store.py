@@ -29,7 +29,10 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
         store.open(matrix("table3", overrides=("training.steps=9",)), resume=True)
 
 
-def test_a_row_does_not_answer_for_the_others(matrix: Make, store: Store) -> None:
+def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> None:
+    one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
+    with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
+        _ = one.configs
     too_few = "training.steps=2"
     store.open(matrix("table3", overrides=(too_few,), rows=("grpo",)), resume=False)
     with pytest.raises(ConfigError, match=r"training\.critic_warmup .*miniwiki-ppo.* is 2 and must be below"):
@@ -47,15 +50,6 @@ def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) ->
         store.open(matrix("table3"), resume=True)
 
 
-def test_a_folder_of_something_else_is_left_alone(matrix: Make, store: Store) -> None:
-    store.path.mkdir()
-    (store.path / "thesis.txt").write_text("mine")
-    for resume in (False, True):
-        with pytest.raises(RunError, match=r"exists and is no folder of agent-r1 reproduce; name another folder"):
-            store.open(matrix("table3"), resume=resume)
-    assert [path.name for path in store.path.iterdir()] == ["thesis.txt"]
-
-
 def test_a_damaged_record_is_named(matrix: Make, store: Store) -> None:
     small = matrix("table4")
     store.open(small, resume=False)
@@ -64,10 +58,13 @@ def test_a_damaged_record_is_named(matrix: Make, store: Store) -> None:
         store.record(small.cells()[0])
 
 
-def test_recipes_must_report_a_set_for_every_column(matrix: Make) -> None:
-    one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
-    with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
-        _ = one.configs
+def test_a_folder_of_something_else_is_left_alone(matrix: Make, store: Store) -> None:
+    store.path.mkdir()
+    (store.path / "thesis.txt").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"exists and is no folder of agent-r1 reproduce; name another folder"):
+            store.open(matrix("table3"), resume=resume)
+    assert [path.name for path in store.path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_table_may_have_changes_of_its_own_that_give_way_to_those_of_the_user() -> None:

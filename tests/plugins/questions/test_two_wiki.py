@@ -11,7 +11,7 @@ from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 
 from agent_r1_core import Passage, TaskError
 
-ORIGINAL = {
+ORIGINAL: dict[str, Any] = {
     "_id": "8813f87c",
     "type": "compositional",
     "question": "Which country is the director of Karimo from?",
@@ -27,21 +27,10 @@ ORIGINAL = {
     "evidences_id": [["Q1", "director", "Q2"], ["Q2", "country of citizenship", "Q3"]],
     "answer_id": "Q3",
 }
-COLUMNS = {
+COLUMNS = {key: ORIGINAL[key] for key in ("type", "question", "evidences", "answer")} | {
     "id": "8813f87c",
-    "type": "compositional",
-    "question": ORIGINAL["question"],
-    "context": {
-        "title": ["Karimo (film)", "Vesano", "Boru"],
-        "sentences": [
-            ["Karimo is a film.", "It was directed by Vesano."],
-            ["Vesano is from Tavelo."],
-            ["Boru is a river."],
-        ],
-    },
+    "context": dict(zip(("title", "sentences"), zip(*ORIGINAL["context"], strict=True), strict=True)),
     "supporting_facts": {"title": ["Karimo (film)", "Vesano"], "sent_id": [1, 0]},
-    "evidences": ORIGINAL["evidences"],
-    "answer": "Tavelo",
 }
 ALIASES = [
     {"Q_id": "Q3", "aliases": ["Tavelia", "Tavelo"], "demonyms": ["Tavelian"]},

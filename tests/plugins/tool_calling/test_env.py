@@ -14,12 +14,24 @@ from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, CallRecord, Step, Task, ToolCall, ToolResult, tool
 from agent_r1_core.contracts.env import EnvServices
+from agent_r1_core.testing import ToolEnvContract
 
 
 @tool
 def lookup(name: str) -> str:
     """Look a name up."""
     return f"{name} was born in Tavelo."
+
+
+class TestToolCalling(ToolEnvContract):
+    component = ToolCalling
+    tools = (lookup(),)
+    tool_format = Hermes()
+    actions = (
+        '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>',
+        "Hm.",
+        "<answer>Tavelo</answer>",
+    )
 
 
 async def call_tools(calls: Sequence[ToolCall]) -> list[ToolResult]:
@@ -93,39 +105,41 @@ def test_the_default_prompt_tells_how_to_call_and_answer():
     assert user == {"role": "user", "content": "Where?"}
 
 
-@pytest.mark.parametrize(
-    ("options", "prompt", "roles"),
-    [
-        ({"system_prompt": ""}, "Where?", ["user"]),
-        ({"system_prompt": "Be brief."}, [{"role": "user", "content": "Where?"}], ["system", "user"]),
-    ],
-)
-def test_the_recipe_may_set_the_prompt(options, prompt, roles):
-    assert [message["role"] for message in opening(make(**options), prompt)] == roles
-
-
-def test_the_tasks_own_system_message_is_kept():
-    task = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Where?"}]
+def test_the_recipe_may_set_the_prompt_and_the_tasks_own_is_kept():
+    asked = {"role": "user", "content": "Where?"}
+    assert opening(make(system_prompt="")) == [asked]
+    assert opening(make(system_prompt="Be brief."), [asked]) == [{"role": "system", "content": "Be brief."}, asked]
+    task = [{"role": "system", "content": "You are kind."}, asked]
     system, user = opening(make(system_prompt="Be brief."), task)
     assert system == {"role": "system", "content": "Be brief.\n\nYou are kind."}
     assert user["content"] == "Where?"
+    system, _ = opening(make(tools=False))
+    assert "tool" not in system["content"]
 
 
-def test_a_call_brings_its_result():
+def test_a_call_brings_its_result_which_may_be_cut():
     made = step(make(), f"I look. {CALL}")
     assert made.observation.messages == [{"role": "tool", "name": "lookup", "content": "Tavelo. " * 3}]
     assert made.calls == [CallRecord("lookup", {"name": "Karimo"})]
     assert not made.terminated
+    cut = step(make(max_tool_characters=6), CALL)
+    assert cut.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
+    unknown = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
+    assert (unknown.calls[0].error, unknown.errors) == ("Error: there is no tool fly.", [])
 
 
-def test_long_results_are_cut_with_a_marker():
-    made = step(make(max_tool_characters=6), CALL)
-    assert made.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
-
-
-def test_an_answer_ends_the_episode():
-    made = step(make(), "<answer>Tavelo</answer>")
-    assert (made.terminated, made.answer, made.errors) == (True, "Tavelo", [])
+@pytest.mark.parametrize(
+    ("style", "text", "answer"),
+    [
+        ("tags", "<answer>Tavelo</answer>", "Tavelo"),
+        ("boxed", "So \\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        ("plain", "<think>hm</think> Tavelo", "Tavelo"),
+        ("plain", f"I look. {CALL}", None),
+    ],
+)
+def test_an_answer_ends_the_episode(style, text, answer):
+    made = step(make(answer=style), text)
+    assert (made.terminated, made.answer, made.errors) == (answer is not None, answer, [])
 
 
 @pytest.mark.parametrize(
@@ -144,12 +158,6 @@ def test_malformed_actions_go_on_with_an_error(text, sentence):
     assert made.errors
 
 
-def test_an_unknown_tool_is_noted_at_its_call():
-    made = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
-    assert made.calls[0].error == "Error: there is no tool fly."
-    assert made.errors == []
-
-
 def test_neither_call_nor_answer_is_an_error():
     made = step(make(), "Hm.")
     (message,) = made.observation.messages
@@ -165,16 +173,6 @@ def test_a_cut_reply_is_no_answer(style):
     assert "cut off" in made.observation.messages[0]["content"]
 
 
-def test_a_plain_reply_is_the_answer():
-    made = step(make(answer="plain"), "<think>hm</think> Tavelo")
-    assert (made.terminated, made.answer) == (True, "Tavelo")
-    assert not step(make(answer="plain"), f"I look. {CALL}").terminated
-
-
-def test_boxed_answers():
-    assert step(make(answer="boxed"), "So \\boxed{\\frac{1}{2}}").answer == "\\frac{1}{2}"
-
-
 def test_search_tags_reach_the_only_tool():
     made = step(make(SearchTags()), "<search>Karimo</search>")
     assert made.calls[0].arguments == {"name": "Karimo"}
@@ -187,11 +185,6 @@ def test_an_action_of_nothing_but_errors_is_not_answered_at_any_length():
     assert len(made.errors) == 5000
     texts = [message["content"] for message in made.observation.messages]
     assert texts[2:] == ["Error: 4998 more errors are not shown."]
-
-
-def test_without_tools_the_prompt_is_about_the_answer_alone():
-    system, _ = opening(make(tools=False))
-    assert "tool" not in system["content"]
 
 
 def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():

@@ -30,23 +30,17 @@ def test_several_calls_keep_their_order(hermes):
     calls = [ToolCall("a", {"x": 1}), ToolCall("b", {"y": 2}), ToolCall("a", {"x": 3})]
     parsed = hermes.parse("\n".join(hermes.render_call(call) for call in calls))
     assert (parsed.calls, parsed.errors) == (calls, [])
-
-
-def test_arguments_may_be_json_in_a_string(hermes):
     parsed = hermes.parse('<tool_call>{"name": "a", "arguments": "{\\"x\\": 1}"}</tool_call>')
-    assert parsed.calls == [ToolCall("a", {"x": 1})]
+    assert parsed.calls == [ToolCall("a", {"x": 1})], "arguments may be JSON in a string"
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("<tool_call>{not json}</tool_call>", "not valid JSON"),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
-        ("<tool_call>[1]</tool_call>", "names no tool"),
         ('<tool_call>{"arguments": {}}</tool_call>', "names no tool"),
         ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "names no tool"),
         ('<tool_call>{"name": "a"}</tool_call>', "call of a has no arguments object"),
-        ('<tool_call>{"name": "a", "arguments": [1]}</tool_call>', "no arguments object"),
         ('<tool_call>{"name": "a", "arguments": "x"}</tool_call>', "no arguments object"),
         ('<tool_call>{"name": "a", "arguments": {}}', "not closed"),
         ('{"name": "a", "arguments": {}}</tool_call>', "not opened"),
@@ -75,8 +69,5 @@ def test_the_prompt_tells_how_to_call_and_to_answer(hermes):
     prompt = hermes.system_prompt([SEARCH], "Answer in tags.")
     assert "<tool_call>" in prompt
     assert prompt.endswith("Answer in tags.")
-    assert hermes.system_prompt([], "Answer in tags.") == "Answer in tags."
-
-
-def test_described_tools_name_every_tool(hermes):
     assert '"name": "wiki_search"' in hermes.describe_tools([SEARCH])
+    assert hermes.system_prompt([], "Answer in tags.") == "Answer in tags."

@@ -12,7 +12,11 @@ import pytest
 from agent_r1_trackio.tracker import Trackio
 
 from agent_r1_core import ComponentLoadError, RunInfo
-from agent_r1_core.testing import make_trajectory
+from agent_r1_core.testing import TrackerContract, make_trajectory
+
+
+class TestTrackio(TrackerContract):
+    component = Trackio
 
 
 def tracker(run: Path, resumed_at: int | None = None, **options: Any) -> Trackio:
@@ -92,7 +96,4 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ComponentLoadError, match=r"agent-r1\[trackio\]"):
         tracker(tmp_path)
     assert "agent-r1[trackio]" in str(Trackio.unavailable(Trackio.Config()))
-
-
-def test_closing_without_opening_does_nothing() -> None:
-    Trackio().close()
+    Trackio().close()  # though it has not opened

@@ -49,14 +49,11 @@ def test_options_that_cannot_be_are_refused(folder, options, changed, words):
         start(EngineModel(**{"folder": folder(), "dtype": "float32", **changed}), **options)
 
 
-def test_a_model_without_kernels_is_refused_at_the_start(tmp_path):
-    with pytest.raises(EngineError, match="head_dim=8"):
-        start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
-
-
-def test_a_folder_without_weights_is_refused(tmp_path):
+def test_a_model_that_cannot_be_served_is_refused_at_the_start(tmp_path):
     with pytest.raises(EngineError, match="no safetensors file"):
         start(EngineModel(str(tmp_path), "float32"))
+    with pytest.raises(EngineError, match="head_dim=8"):
+        start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
 
 
 def test_options_that_depend_on_each_other():

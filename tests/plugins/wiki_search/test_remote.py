@@ -139,7 +139,6 @@ def test_a_service_that_still_loads_is_waited_for(connect, service: Scripted) ->
     [
         ((404, b"<html>"), r"what answers at http://\S+ is no search service; correct the option url"),
         ((200, {"status": "ready"}), "is no search service"),
-        ((200, ["ready"]), "is no search service"),
         ((503, {"status": "stopping", "index": "1", "facts": FACTS}), "is stopping; try again"),
         ((403, {"error": "this service answers to localhost"}), "refuses: this service answers to localhost"),
         ((502, b""), r"does not answer \(status 502\); start it with"),
@@ -159,7 +158,7 @@ def test_a_service_that_is_not_there_is_one_sentence() -> None:
         RemoteSearcher(url, retries=1)
 
 
-@pytest.mark.parametrize("failure", [None, (503, {"error": "busy"}), (502, b""), (504, b"")])
+@pytest.mark.parametrize("failure", [None, (503, {"error": "busy"}), (502, b"")])
 def test_a_search_that_failed_on_the_way_is_repeated(connect, service: Scripted, failure: Reply | None) -> None:
     searcher, call = connect(retries=2), Call()
     service.script += [failure, failure]
@@ -228,10 +227,7 @@ def test_what_another_index_answers_is_withheld_until_the_first_is_back(
     [
         {"results": [], "index": "1"},
         {"results": [[{"title": "a"}]], "index": "1"},
-        {"results": None, "index": "1"},
-        {"index": "1"},
         [],
-        b"<html>",
         b"\xff",
         b"[" * 200_000,
     ],
@@ -261,12 +257,9 @@ def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> Non
     assert titles(searcher.search(["b", "c"], 1)) == [["b"], ["c"]]
     searcher.search(["a"], 2)
     assert [request["queries"] for request in service.requests] == [["a", "b"], ["c"], ["a"]]
-
-
-def test_without_a_cache_everything_is_asked(connect, service: Scripted) -> None:
-    searcher = connect(cache=0)
-    assert searcher.search(["a"], 1) == searcher.search(["a"], 1)
-    assert len(service.requests) == 2
+    forgetful = connect(cache=0)
+    assert forgetful.search(["a"], 1) == forgetful.search(["a"], 1)
+    assert len(service.requests) == 5
 
 
 def test_text_that_is_no_unicode_reaches_the_service(connect, service: Scripted) -> None:
