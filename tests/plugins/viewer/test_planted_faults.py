@@ -42,11 +42,6 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     ),
     "plugins/agent_r1_viewer/gate.py": (
         Fault("names-that-begin-like-ours", SERVER, "other_names", "not _OURS.fullmatch(", "not _OURS.match("),
-        Fault("sending-allowed", SERVER, "nothing_can_be_sent", '("GET", "HEAD")', '("GET", "HEAD", "POST")'),
-        Fault("refusals-without-headers", SERVER, "other_names",
-              "(refused or self._app)(scope, receive, send_with_headers)",
-              "(refused or self._app)(scope, receive, send if refused else send_with_headers)"),
-        Fault("no-policy", SERVER, "the_policy", '"content-security-policy": policy,', ""),
         Fault("no-token", GATE, "lacks", "_refusal(scope) or self._stranger(scope)", "_refusal(scope)"),
         Fault("token-of-another-port", GATE, "lacks",
               'cookies.get(cookie_name(headers["host"]), "")', 'next(iter(cookies.values()), "")'),
@@ -55,11 +50,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         Fault("any-page-changes-remarks", GATE, "own_page",
               'headers.getlist("origin") == [f"http://{hosts[0]}"]', 'headers.get("origin", "").startswith("http://")'),
     ),
-    "plugins/agent_r1_viewer/front_page.py": (
-        Fault("data-to-anywhere", SERVER, "the_policy", "connect-src 'self'", "connect-src *"),
-    ),
     "plugins/agent_r1_viewer/app.py": (
-        Fault("source-as-static-files", SERVER, "policy", "StaticFiles(STATIC)", "StaticFiles(STATIC.parent)"),
         Fault("every-search-at-once", GATE, "nobody_reads",
               "asyncio.Semaphore(THREADS)", "asyncio.Semaphore(100 * THREADS)"),
     ),
@@ -100,27 +91,6 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "plugins/agent_r1_viewer/exported_page.py": (
         Fault("exported-connects", EXPORT, "nothing_of_a_run", "img-src data:; ", "img-src data:; connect-src *; "),
         Fault("address-ends-the-script", EXPORT, "for_a_notebook", '.replace("<", "\\\\u003c")', ""),
-    ),
-    "plugins/agent_r1_viewer/carried.py": (
-        Fault("exported-names-folders", EXPORT, "holds_the_answers", '"folders": []', '"folders": listed["folders"]'),
-    ),
-    "plugins/agent_r1_viewer/notebook/inline.py": (
-        Fault("frame-of-the-same-origin", NOTEBOOK, "frame",
-              'sandbox="allow-scripts"', 'sandbox="allow-scripts allow-same-origin"'),
-    ),
-    "plugins/agent_r1_viewer/episode_answer.py": (
-        Fault("numbers-of-the-segment-before", SERVER, "every_token",
-              "joined = slice(before + start, before + min(start + most, len(found.ids)))",
-              "joined = slice(start, min(start + most, len(found.ids)))"),
-        Fault("versions-of-given-tokens", SERVER, "every_token",
-              "[version if sampled else None for version, sampled in zip(versions, segment.mask, strict=True)]",
-              "[versions[-1] for _ in versions]"),
-    ),
-    "plugins/agent_r1_viewer/reading/episode_rows.py": (
-        Fault("baseline-in-the-group", EPISODES, "groups_are_cut", "        if baseline:\n", "        if False:\n"),
-    ),
-    "plugins/agent_r1_viewer/reading/episode.py": (
-        Fault("advantages-of-another-row", EPISODES, "one_episode", "batch.slice(row - start, 1)", "batch.slice(0, 1)"),
     ),
     "agent_r1_core/runs/state.py": (
         Fault("killed-is-training", STATE, "killed", "        if held:\n", "        if True:\n"),

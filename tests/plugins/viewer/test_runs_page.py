@@ -46,7 +46,7 @@ def test_every_run_is_listed_with_what_its_files_say(page: Any, recorded: Path) 
     assert [float(one) for one in said] == pytest.approx([lines[at]["reward/mean"] for at in (0, -1)], rel=2e-3)
 
 
-def test_it_sorts_and_filters_and_keeps_both_in_the_address(open_page: Open, recorded: Path) -> None:
+def test_it_sorts_filters_and_chooses_and_keeps_that_in_the_address(open_page: Open, recorded: Path) -> None:
     page = open_page()
     scores = {name: best_exact_match(recorded / name) for name in ("grpo", "ppo", "summary")}
     page.get_by_role("button", name="best score").click()
@@ -59,41 +59,31 @@ def test_it_sorts_and_filters_and_keeps_both_in_the_address(open_page: Open, rec
     page.reload()
     page.wait_for_selector("tbody tr.link")
     assert rows(page) == ["grpo", "summary"]
-    page.get_by_label("State").select_option("training")
-    assert rows(page) == []
-    assert page.get_by_role("status").inner_text() == "0 of 3 runs"
-
-
-def test_keys_lead_through_the_list_and_choose_runs_to_compare(page: Any, recorded: Path) -> None:
-    page.get_by_role("button", name="name").click()
-    compare = page.get_by_role("button", name="Compare", exact=True)
-    assert compare.is_disabled()
+    page.get_by_role("searchbox").fill("")
     page.locator("h1").click()
     for key in "jxjx":
         page.keyboard.press(key)
-    assert page.get_by_role("button", name="Compare 2").is_enabled()
     page.keyboard.press("c")
     page.wait_for_selector(".chart canvas")
     assert page.url.endswith("#/compare?runs=grpo%2Cppo")
-    page.locator("[data-part=configuration] > summary").click()
-    differences = page.locator("[data-part=configuration] table").first
-    found = {row.split("\t")[0]: row.split("\t")[1:] for row in differences.inner_text().splitlines()[1:]}
-    assert found["algorithm.name"] == ["grpo", "ppo"]
-    assert "training.steps" not in found
 
 
-def test_tags_and_a_note_are_written_on_a_runs_page_and_found_in_the_list(
+def test_runs_appear_with_tags_notes_and_problems_and_every_word_is_text(
     open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
 ) -> None:
-    for name in ("grpo", "ppo"):
-        shutil.copytree(recorded / name, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
-    page = open_page("#/runs/grpo", at=show(tmp_path))
+    home = tmp_path / "runs"
+    home.mkdir()
+    page = open_page(at=show(home))
+    assert "agent-r1 train makes one" in page.locator(".empty").inner_text()
+    shutil.copytree(recorded / "grpo", tmp_path / "whole", ignore=shutil.ignore_patterns("checkpoints"))
+    hostile = (tmp_path / "whole").rename(home / "<img src=x onerror=alert(1)>")
+    page.locator("tbody a").click()
     page.wait_for_selector(".chart canvas")
     page.locator("h1").click()
     page.keyboard.press("t")
     page.get_by_label("Tags").fill("paper, <b>bold")
     page.get_by_label("Note").fill("It forgets\nislands.")
-    with (tmp_path / "grpo" / "health.jsonl").open("a") as file:
+    with (hostile / "health.jsonl").open("a") as file:
         file.write("{}\n")  # news leave alone what is being written
     expect(page.locator("[data-part=head] .problem").first).to_be_visible()
     assert page.get_by_label("Tags").input_value() == "paper, <b>bold"
@@ -101,23 +91,11 @@ def test_tags_and_a_note_are_written_on_a_runs_page_and_found_in_the_list(
     remark = page.locator("[data-part=remark]")
     expect(remark.locator(".badge")).to_have_text(["paper", "<b>bold"])
     expect(remark.locator("pre")).to_have_text("It forgets\nislands.")
+    (hostile / "config.yaml").write_text("}{")
     page.evaluate("location.hash = '#/'")
     page.wait_for_selector("tbody tr.link")
     expect(page.locator("tr.note .remark")).to_have_text("paper<b>boldIt forgets islands.")
+    expect(page.locator("tbody")).to_contain_text("config.yaml is damaged")
     page.get_by_role("searchbox").fill("ISLANDS paper")
-    assert rows(page) == ["grpo"]
-
-
-def test_runs_appear_and_one_that_cannot_be_read_shows_its_sentence_and_a_hostile_name_is_text(
-    open_page: Open, show: Callable[[Path], str], tmp_path: Path, recorded: Path
-) -> None:
-    page = open_page(at=show(tmp_path))
-    assert "agent-r1 train makes one" in page.locator(".empty").inner_text()
-    hostile = tmp_path / "<img src=x onerror=alert(1)>"
-    hostile.mkdir()
-    (hostile / "config.yaml").write_text("}{")
-    shutil.copy(recorded / "ppo" / "run.json", hostile)
-    text = page.locator("tbody")
-    expect(text).to_contain_text("<img src=x onerror=alert(1)>")
-    expect(text).to_contain_text("config.yaml is damaged")
+    assert rows(page) == [hostile.name]
     assert page.locator("tbody img[src]").count() == 0

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
-from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.testing.trajectories import make_trajectory
 
 Open = Callable[..., Any]
 Arrive = Callable[[Any, str], None]
@@ -118,20 +114,6 @@ def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path,
     page.keyboard.press("j")
     arrive(page, "episode 1 of step_000003")
     assert page.evaluate("location.hash") == "#/runs/planted/evaluations/step_000003/episodes/1?set=sea&view=tokens"
-
-
-def test_more_than_20000_tokens_come_on_demand(open_page: Open, planted: Path, tmp_path: Path, serve: Any) -> None:
-    run = shutil.copytree(planted, tmp_path / "planted")
-    turns = [([7] * 5, [8] * 5), ([33] * 19_990, [40] * 20), ([50] * 400, [60] * 100)]
-    write_trajectories(run / "trajectories/step_000003.parquet", 3, [make_trajectory(turns, new_segment_at={1})])
-    with serve(run) as address:
-        page = open_page("#/runs/planted/steps/3/episodes/0?view=tokens", at=address)
-        tokens = page.locator(".tokens .token")
-        assert tokens.count() == 20_000
-        page.get_by_role("button", name="show 520 more of 520 tokens").click()
-        page.locator(".segment[data-segment='1'] .token[data-i='20509']").wait_for(state="attached")
-        sampled = tokens.evaluate_all("all => all.map((one) => Number(one.classList.contains('sampled')))")
-        assert sampled == rows_of(run, 3)[0]["mask"]
 
 
 PLAIN = "all => all.map((one) => getComputedStyle(one).backgroundColor === 'rgba(0, 0, 0, 0)')"
