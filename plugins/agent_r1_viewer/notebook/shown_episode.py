@@ -12,8 +12,7 @@ from agent_r1_core.runs.reading.ranges import ranges
 from agent_r1_core.terminal import shown
 from agent_r1_viewer.notebook.inline import Inline, ids_of
 from agent_r1_viewer.reading.episode import read_episode
-from agent_r1_viewer.reading.episode_rows import read_rows
-from agent_r1_viewer.reading.group_rows import read_groups
+from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
 
 if TYPE_CHECKING:
     from agent_r1_core.runs.run_reader import RunReader

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from agent_r1_gymnasium.sokoban import Sokoban
-from agent_r1_gymnasium.sokoban_level import STEPS, Level, draw_level
+from agent_r1_gymnasium.sokoban import STEPS, Level, Sokoban, draw_level
 from pydantic import ValidationError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_r1_viewer import line_stream
+from agent_r1_viewer import app as app_module
 from agent_r1_viewer.answers import Answers
 from agent_r1_viewer.app import THREADS, build
 from agent_r1_viewer.live import Live
@@ -55,7 +55,7 @@ def test_only_the_viewers_own_page_can_change_a_remark(home: Path) -> None:
 
 def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of forty, those whose turn it is hold a part; the others begin when these have ended."""
-    monkeypatch.setattr(line_stream, "UNREAD", 0.05)
+    monkeypatch.setattr(app_module, "UNREAD", 0.05)
     answers = Answers(FoundRuns([home]))
     app = build(answers, Live(answers.runs), TOKEN)
     held = most = ended = 0

@@ -51,16 +51,14 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
               'headers.getlist("origin") == [f"http://{hosts[0]}"]', 'headers.get("origin", "").startswith("http://")'),
     ),
     "plugins/agent_r1_viewer/app.py": (
+        Fault("unread-searches-stay", GATE, "nobody_reads",
+              "async with asyncio.timeout(UNREAD):", "async with asyncio.timeout(None):"),
         Fault("every-search-at-once", GATE, "nobody_reads",
               "asyncio.Semaphore(THREADS)", "asyncio.Semaphore(100 * THREADS)"),
     ),
     "plugins/agent_r1_viewer/view_command.py": (
         Fault("token-on-the-command-line", VIEW, "command_line",
               "webbrowser.open(Path(page.name).absolute().as_uri())", "webbrowser.open(address)"),
-    ),
-    "plugins/agent_r1_viewer/line_stream.py": (
-        Fault("unread-searches-stay", GATE, "nobody_reads",
-              "async with asyncio.timeout(UNREAD):", "async with asyncio.timeout(None):"),
     ),
     "plugins/agent_r1_viewer/remarks.py": (
         Fault("remarks-in-the-run", GATE, "beside",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from agent_r1_wiki_search.answer_cache import AnswerCache
+from agent_r1_wiki_search.remote import AnswerCache
 from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage

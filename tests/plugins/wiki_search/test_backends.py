@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from agent_r1_wiki_search import backends, packages
 from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.excerpt import make_excerpt
 from agent_r1_wiki_search.plans import Plan, parts_of
-from agent_r1_wiki_search.tool import WikiSearch
+from agent_r1_wiki_search.tool import WikiSearch, make_excerpt
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 

@@ -16,8 +16,7 @@ import numpy
 import pytest
 from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.building import Source, build_index, file_source
-from agent_r1_wiki_search.dense_part import DensePart
-from agent_r1_wiki_search.embeddings import read_embeddings
+from agent_r1_wiki_search.dense_part import DensePart, read_embeddings
 from agent_r1_wiki_search.encoder import Encoder
 from agent_r1_wiki_search.folder import SearchOptions, open_folder
 from agent_r1_wiki_search.hybrid import HybridSearcher
@@ -126,12 +125,12 @@ def test_what_is_no_encoder_is_one_sentence_and_a_path_is_not_looked_up_on_the_h
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from agent_r1_wiki_search import embeddings
+from agent_r1_wiki_search import dense_part
 from agent_r1_core import Work
 from agent_r1_wiki_search.building import build_index, file_source
 from agent_r1_wiki_search.plans import Plan, parts_of
 
-embeddings._BLOCK = 8
+dense_part._BLOCK = 8
 corpus = Path(sys.argv[1])
 
 advance = Work.advance

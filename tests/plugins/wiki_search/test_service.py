@@ -10,8 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from agent_r1_wiki_search.service.complaints import EXAMPLE
-from agent_r1_wiki_search.service.messages import index_identity
+from agent_r1_wiki_search.service.messages import EXAMPLE, index_identity
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
-from agent_r1_viewer.reading.episode_rows import read_rows
+from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
 from agent_r1_viewer.reading.episode_search import MOST_HITS, End, Filters, Hit, search
-from agent_r1_viewer.reading.group_rows import read_groups
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories, write_trajectories
