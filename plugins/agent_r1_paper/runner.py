@@ -102,7 +102,7 @@ _TAIL = 4096
 
 
 class CellProcess:
-    """Executes commands, each in a process that does not outlive this one; meanwhile `look` gets its log's last line."""
+    """Executes commands in processes that do not outlive this one; meanwhile `look` gets their log's last line."""
 
     def __init__(self, look: Callable[[str], None]) -> None:
         self._look = look

@@ -92,7 +92,7 @@ UNREAD = 20.0
 
 
 class LineStream(StreamingResponse):
-    """Lines of JSON as they are found. Few are sent at a time, the others hold nothing yet; one that nobody reads ends."""
+    """Lines of JSON as they are found. Few are sent at a time, others hold nothing yet; one that nobody reads ends."""
 
     def __init__(self, parts: Generator[str], turns: asyncio.Semaphore, headers: Mapping[str, str]) -> None:
         now = {**headers, "content-encoding": "identity"}  # compressed, lines would wait for others
