@@ -1,4 +1,4 @@
-"""The environment `tool_calling`, without a model."""
+"""The environment `tool_calling`, without a model, and how it finds answers in an action."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_r1_tool_calling.answers import INSTRUCTIONS
+from agent_r1_tool_calling.answers import INSTRUCTIONS, find_answer
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
@@ -192,3 +192,41 @@ def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
     assert [call.error for call in made.calls] == [None, None]
     assert made.errors == ["5 calls at once are too many; only the first 2 were run"]
     assert "only the first 2 were run" in made.observation.messages[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer> Tavelo\n</answer>", "Tavelo"),
+        ("<answer>one</answer> no, <answer>two</answer>", "two"),
+        ("<answer>one <answer>two</answer>", "two"),
+        ("<answer>cut", None),
+        ("<think><answer>one</answer></think>", None),
+        ("Tavelo", None),
+    ],
+)
+def test_tags(text, answer):
+    assert find_answer(text, "tags") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("\\boxed{\\frac{1}{2}} is it", "\\frac{1}{2}"),
+        ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
+        ("\\boxed{1} then \\boxed{2", "1"),
+        ("\\boxed{a \\boxed{b}", "b"),
+        ("{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
+        ("} \\\\boxed{1}", "1"),
+        ("\\boxed{1 \\} {2}", None),
+        ("\\boxed{" * 50_000 + "1}", "1"),
+        ("42", None),
+    ],
+)
+def test_boxed(text, answer):
+    assert find_answer(text, "boxed") == answer
+
+
+@pytest.mark.parametrize(("text", "answer"), [(" Tavelo\n", "Tavelo"), ("<think>hm</think>42", "42"), (" ", None)])
+def test_plain(text, answer):
+    assert find_answer(text, "plain") == answer

@@ -1,8 +1,11 @@
+"""The tracker `trackio` writes into the run and asks no server."""
+
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import socket
 import sqlite3
 import sys
 from pathlib import Path
@@ -97,3 +100,15 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
         tracker(tmp_path)
     assert "agent-r1[trackio]" in str(Trackio.unavailable(Trackio.Config()))
     Trackio().close()  # though it has not opened
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt to reach a server fails the test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("trackio")
+
+    def refuse(*arguments: Any, **_: Any) -> None:
+        raise AssertionError(f"trackio reached for the network: {arguments[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)

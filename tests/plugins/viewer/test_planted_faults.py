@@ -15,11 +15,8 @@ from planting import Runner, check_noticed, copied, plant, runner
 pytestmark = pytest.mark.slow
 
 TESTS = ("tests/plugins/viewer", "tests/core/runs")
-SERVER, LIVE, GATE, EXPORT, NOTEBOOK, VIEW = (
-    f"tests/plugins/viewer/test_{name}.py" for name in ("server", "live", "gate", "export", "notebook", "view")
-)
-EPISODES, MATRIX = (
-    f"tests/plugins/viewer/reading/test_{name}.py" for name in ("reading_episodes", "evaluation_matrix")
+SERVER, GATE, EXPORT, VIEW, READING = (
+    f"tests/plugins/viewer/test_{name}.py" for name in ("server", "gate", "export", "view", "reading")
 )
 STATE, FOUND = "tests/core/runs/test_state.py", "tests/core/runs/reading/test_found_runs.py"
 
@@ -38,7 +35,7 @@ class Fault:
 
 FAULTS: dict[str, tuple[Fault, ...]] = {
     "plugins/agent_r1_viewer/serving.py": (
-        Fault("every-machine", LIVE, "taken_port", '"127.0.0.1"', '"0.0.0.0"'),
+        Fault("every-machine", VIEW, "taken_port", '"127.0.0.1"', '"0.0.0.0"'),
     ),
     "plugins/agent_r1_viewer/gate.py": (
         Fault("names-that-begin-like-ours", SERVER, "other_names", "not _OURS.fullmatch(", "not _OURS.match("),
@@ -77,7 +74,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     ),
     "plugins/agent_r1_viewer/reading/evaluation_matrix.py": (
         Fault("questions-through-links", SERVER, "beside_it_only", "        check(episodes_file(path, result))\n", ""),
-        Fault("failed-ones-are-wrong-answers", MATRIX, "several_samples",
+        Fault("failed-ones-are-wrong-answers", READING, "several_samples",
               ' if one.get("status") != EndStatus.FAILED]', "]"),
     ),
     "plugins/agent_r1_viewer/reading/episode_search.py": (

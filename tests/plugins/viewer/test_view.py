@@ -1,17 +1,165 @@
-"""`agent-r1 view` from the command line, but for serving: other commands know nothing of it."""
+"""`agent-r1 view`: it opens a page, serves this machine alone, and open pages hear what changes."""
 
 from __future__ import annotations
 
 import html
+import http.client
+import json
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from agent_r1_viewer.serving import PORT, Viewer, listen
 from agent_r1_viewer.view_command import _opened, view
+from asking import TOKEN
 
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
+from agent_r1_core.testing.recorded_run import evaluate, record, record_step
+
+
+class Events:
+    """The news about some runs, as a page hears them."""
+
+    def __init__(
+        self, port: int, query: str = "", headers: Mapping[str, str] = MappingProxyType({}), token: str = TOKEN
+    ) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection.request("GET", f"/api/live{query}", headers={**_cookie(port, token), **headers})
+        self._lines = self._connection.getresponse()
+        assert self._lines.getheader("content-type") == "text/event-stream; charset=utf-8"
+        assert [self._lines.readline() for _ in range(2)] == [b"event: watching\n", b"data: {}\n"]
+
+    def until(self, run: str, *parts: str) -> None:
+        """Wait for changes, in any order."""
+        missing = set(parts)
+        while missing:
+            heard = self.next()
+            if heard["run"] == run:
+                missing.discard(heard["what"])
+
+    def end(self) -> bytes:
+        """Wait for the end of all news."""
+        return self._lines.read()
+
+    def next(self) -> Any:
+        """The next change."""
+        for line in iter(self._lines.readline, b""):
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        raise AssertionError("the news have ended")
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Path], int]]:
+    """`serve(folder)` is the port of a viewer."""
+    with ExitStack() as stack:
+
+        def start(folder: Path) -> int:
+            ready, opened = threading.Event(), listen(None)
+            viewer = Viewer(FoundRuns([folder]), TOKEN, ready.set)
+            thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]}, daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, viewer, "should_exit", True)
+            assert ready.wait(60)
+            return int(opened.getsockname()[1])
+
+        yield start
+
+
+def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable[[Path], int]) -> None:
+    path = record(tmp_path, steps=1)
+    record(tmp_path, "other", steps=1)
+    port = serve(tmp_path)
+    known = _position(port)
+    page, elsewhere = (Events(port, f"?since={known}&run={run}") for run in ("small", "other"))
+    with Run.resume(path) as run:
+        run.append_event(1, "resumed", "it goes on")
+        page.until("small", "events", "state")
+        record_step(run, 2)
+        page.until("small", "metrics", "episodes")
+        evaluate(run, 2, 0.5)
+        page.until("small", "evaluations")
+    page.until("small", "state")  # nobody holds it, and it has no end
+    record(tmp_path, "third", steps=1)
+    assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
+
+
+def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
+    tmp_path: Path, serve: Callable[[Path], int]
+) -> None:
+    path = record(tmp_path, steps=1)
+    port = serve(tmp_path)
+    before = Events(port)
+    assert before.next() == {"run": "", "what": "runs"}  # it did not say what it knows
+    known = _position(port)
+    _append(path / "metrics.jsonl", '{"step": 2, "reward/mean": 0.5}\n')
+    before.until("small", "metrics")
+    for page in (Events(port, f"?run=small&since={known}"), Events(port, headers={"last-event-id": known})):
+        assert page.next() == {"run": "small", "what": "metrics"}
+    now = Events(port, f"?run=small&since={_position(port)}")
+    _append(path / "health.jsonl", "{}\n")
+    assert now.next() == {"run": "small", "what": "events"}
+    assert Events(port, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
+
+
+def _cookie(port: int, token: str = TOKEN) -> dict[str, str]:
+    return {"cookie": f"agent-r1-{port}={token}"}
+
+
+def _append(file: Path, line: str) -> None:
+    with file.open("a") as opened:
+        opened.write(line)
+
+
+def _position(port: int) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/api/runs", headers=_cookie(port))
+    return str(connection.getresponse().getheader("news"))
+
+
+def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
+    record(tmp_path, steps=1)
+    code = "from agent_r1_cli.main import main; main()"
+    command = [sys.executable, "-c", code, "view", tmp_path / "small", "--no-open"]
+    with listen(None):  # so that the first port is in use
+        viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert viewer.stdout is not None
+        said = viewer.stdout.readline()
+    address = urlsplit(said.split()[-1])
+    port, token = address.port or 0, address.query.removeprefix("token=")
+    assert said == f"1 run at http://127.0.0.1:{port}/?token={token}#/runs/small\n"
+    assert len(token) == 32
+    page = Events(port, token=token)
+    viewer.send_signal(signal.SIGINT)
+    page.end()
+    rest, narration = viewer.communicate(timeout=60)
+    assert (viewer.returncode, rest) == (0, "")
+    assert narration == (f"port {PORT} is in use, so this viewer has port {port}; --port chooses one\nCtrl-C ends it\n")
+
+
+def test_a_taken_port_is_passed_over_unless_it_was_asked_for() -> None:
+    with listen(None) as first:
+        first.listen()
+        taken = first.getsockname()[1]
+        with listen(None) as second:
+            assert second.getsockname()[1] != taken
+        with pytest.raises(RunError, match=f"port {taken} cannot be used"):
+            listen(taken)
+        assert first.getsockname()[0] == "127.0.0.1"
+        assert (first.family, first.proto) == (socket.AF_INET, socket.IPPROTO_TCP)  # so asyncio sends at once
 
 
 class TestView(CommandContract):

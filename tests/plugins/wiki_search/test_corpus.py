@@ -1,15 +1,53 @@
-"""Corpora in the forms that data sets come in."""
+"""Corpora in the forms that data sets come in, and the cache of answers."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_r1_wiki_search.corpus import stream_corpus
+from agent_r1_wiki_search.remote import AnswerCache
+from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage, TaskError
+
+
+def hits(count: int) -> list[Hit]:
+    return [Hit(Passage(str(number), ""), 1.0) for number in range(count)]
+
+
+def test_what_was_used_last_stays_and_is_known_by_query_and_number_of_passages() -> None:
+    cache = AnswerCache(5)
+    for _ in range(5):  # what is put again counts once
+        cache.put("a", 2, hits(2))
+    cache.put("b", 2, hits(2))
+    assert cache.get("a", 2) == hits(2)
+    assert cache.get("a", 3) is None
+    cache.put("c", 2, hits(2))
+    assert [cache.get(query, 2) for query in "abc"] == [hits(2), None, hits(2)]
+    cache.put("large", 6, hits(6))
+    assert [cache.get("large", 6), cache.get("c", 2)] == [None, hits(2)], "what is too large drops nothing"
+    cache.put("empty", 2, [])
+    assert cache.get("empty", 2) == []
+    nothing = AnswerCache(0)
+    nothing.put("a", 1, [])
+    assert nothing.get("a", 1) is None
+
+
+def test_threads_share_it() -> None:
+    cache, queries = AnswerCache(20), [f"{name} {number}" for name in "abcd" for number in range(7)]
+
+    def use(query: str) -> str:
+        cache.put(query, 1, [Hit(Passage(query, ""), 1.0)])
+        found = cache.get(query, 1)
+        return found[0].passage.title if found else query
+
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(use, queries * 70)) == queries * 70
+    assert sum(cache.get(query, 1) is not None for query in queries) == 20
 
 
 def write(folder: Path, content: Any) -> str:

@@ -1,12 +1,19 @@
-"""Sokoban: its moves and rewards, and that every level can be solved."""
+"""The worlds with named actions keep the contract of environments; Sokoban and the two-armed bandit in particular."""
 
 from __future__ import annotations
 
 import random
+import statistics
+from typing import ClassVar
 
 import pytest
+from agent_r1_gymnasium.bandit import Bandit
+from agent_r1_gymnasium.env import Gymnasium
+from agent_r1_gymnasium.frozen_lake import FrozenLake
 from agent_r1_gymnasium.sokoban import STEPS, Level, Sokoban, draw_level
 from pydantic import ValidationError
+
+from agent_r1_core.testing import ToolEnvContract, make_task
 
 
 def read(text: str) -> Level:
@@ -75,3 +82,72 @@ def test_the_last_box_solves_the_room(begun, answer) -> None:
 def test_more_boxes_than_the_room_takes_are_refused() -> None:
     with pytest.raises(ValidationError, match="has no room for 4 boxes"):
         Sokoban.Config(size=5, boxes=4)
+
+
+def pays(begun, answer, arm: str, **options) -> list[float]:
+    return [answer(begun(Bandit, luck=luck, **options), arm).reward for luck in range(400)]
+
+
+def test_the_safe_arm_always_pays_little_and_the_risky_one_rarely_much(begun, answer) -> None:
+    assert set(pays(begun, answer, "phoenix")) == {0.1}
+    risky = pays(begun, answer, "dragon")
+    assert set(risky) == {0.0, 1.0}
+    assert statistics.fmean(risky) == pytest.approx(0.25, abs=0.07)
+
+
+def test_the_names_can_be_exchanged(begun, answer) -> None:
+    assert set(pays(begun, answer, "dragon", reverse=True)) == {0.1}
+
+
+def test_success_is_the_arm_that_pays_more_on_average_and_not_luck(begun, answer) -> None:
+    for luck in range(20):
+        assert answer(begun(Bandit, luck=luck), "dragon").success is True
+        assert answer(begun(Bandit, luck=luck), "phoenix").success is False
+        assert answer(begun(Bandit, luck=luck, risky_chance=0.05), "phoenix").success is True
+    with pytest.raises(ValidationError, match="pays the same"):
+        Bandit.Config(safe_pay=0.25)
+
+
+def test_both_orders_of_the_names_occur_and_pulls_end_the_episode(begun, answer) -> None:
+    said = {begun(Bandit, seed=seed, rules="").first.messages[0]["content"] for seed in range(20)}
+    assert said == {"Pull phoenix or dragon.", "Pull dragon or phoenix."}
+    env = begun(Bandit, pulls=2)
+    first = answer(env, "phoenix")
+    assert first.observation.messages[0]["content"] == "It pays 0.1. Pull again."
+    assert (first.terminated, answer(env, "phoenix").terminated) == (False, True)
+
+
+DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
+SOLUTION = tuple(f"<answer>{name}</answer>" for name in ("up", "left", "left", "down", "right"))
+
+
+class TestGymnasium(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2}, "max_steps": 6}
+    actions = (DOWN, "Hm.", *["<answer>up</answer>"] * 5)
+
+
+class TestGymnasiumWithObservations(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "Blackjack-v1", "text": "observation"}
+    actions = ("<answer>1</answer>",) * 12
+
+
+class TestFrozenLake(ToolEnvContract):
+    component = FrozenLake
+    config: ClassVar = {"success_rate": 1.0, "frozen": 1.0}
+    task = make_task()
+    actions = (DOWN, DOWN, "Hm.", DOWN, RIGHT, RIGHT, RIGHT)
+
+
+class TestSokoban(ToolEnvContract):
+    component = Sokoban
+    config: ClassVar = {"size": 5, "walls": 0.0, "pulls": 1}
+    task = make_task(seed=3)
+    actions = ("Hm.", *SOLUTION)
+
+
+class TestBandit(ToolEnvContract):
+    component = Bandit
+    config: ClassVar = {"pulls": 3}
+    actions = ("<answer>dragon</answer>", "Hm.", "<answer>phoenix</answer>", "<answer>dragon</answer>")
