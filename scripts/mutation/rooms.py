@@ -96,6 +96,7 @@ ROOMS = (
         ),
         (
             "tests/plugins/viewer/test_server.py",
+            "tests/plugins/viewer/test_gate.py",
             "tests/plugins/viewer/test_export.py",
             "tests/plugins/viewer/test_notebook.py",
             "tests/plugins/viewer/test_reading.py",

@@ -38,7 +38,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         Fault("every-machine", VIEW, "taken_port", '"127.0.0.1"', '"0.0.0.0"'),
     ),
     "plugins/agent_r1_viewer/gate.py": (
-        Fault("names-that-begin-like-ours", SERVER, "other_names", "not _OURS.fullmatch(", "not _OURS.match("),
+        Fault("names-that-begin-like-ours", GATE, "other_names", "not _OURS.fullmatch(", "not _OURS.match("),
         Fault("no-token", GATE, "lacks", "_refusal(scope) or self._stranger(scope)", "_refusal(scope)"),
         Fault("token-of-another-port", GATE, "lacks",
               'cookies.get(cookie_name(headers["host"]), "")', 'next(iter(cookies.values()), "")'),
