@@ -161,20 +161,10 @@ def test_em_with_format_pays_a_right_answer_only_in_the_right_form() -> None:
 
 
 def test_a_valid_call_pays_once_per_episode() -> None:
-    paris, failed = call("Paris"), call("Oslo", error="time-out")
-    ordered = [
-        CallRecord("wiki_search", {"query": "a b", "k": 1}),
-        CallRecord("wiki_search", {"k": 1, "query": "a\n b"}),
-    ]
-    notes: list[list[Noted]] = [
-        [paris],
-        [call("paris ")],
-        [paris, call("Rome")],
-        [failed],
-        [call("Oslo")],
-        [BROKEN],
-        [],
-    ]
+    ordered = [CallRecord("search", {"query": "a b", "k": 1}), CallRecord("search", {"k": 1, "query": "a\n b"})]
+    paris, oslo = call("Paris"), call("Oslo")
+    first: list[list[Noted]] = [[paris], [call("paris ")], [paris, call("Rome")]]
+    notes = [*first, [call("Oslo", error="time-out")], [oslo], [BROKEN], []]
     trajectory = episode(*notes, *([one] for one in ordered))
     reward = ValidToolCall()
     assert [reward.score_turn(turn, trajectory) for turn in trajectory.turns] == [1, 0, 1, 0, 1, 0, 0, 1, 0]
@@ -187,6 +177,7 @@ FOUND = "Mira\nMira is a film. The director is Tavelo.\n\nOther\nNothing here."
 def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -> list[float]:
     """The score of each turn of an episode whose searches showed these results; the last one ends it."""
     trajectory = make_trajectory([((1,), (2,)) for _ in results], task=make_task(metadata={"path": path}))
+    trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
     for turn, result in zip(trajectory.turns, results, strict=True):
         turn.calls = [CallRecord("wiki_search", {"query": query})]
         if turn.index + 1 < len(results):
@@ -198,6 +189,10 @@ def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -
 def test_a_supporting_passage_pays_once_and_also_in_the_last_turn() -> None:
     assert search(FOUND, FOUND, "<information>Tavelo\nTavelo is a person.</information>") == [0.5, 0.0, 0.5]
     assert search("No passage found.", "Tavelo\nTavelo is a person.\n\n" + FOUND) == [0.0, 1.0]
+    assert search("The director is Tavelo.") == [0.0], "one stood in the prompt, one is only mentioned"
+    for path in (None, [], "Mira"):
+        with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
+            search(FOUND, path=path)
 
 
 def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
@@ -231,30 +226,11 @@ def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> 
     assert SupportingTitles().score_turn(third, trajectory) == 0.0
 
 
-def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
-    trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
-    trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
-    trajectory.closing = [{"role": "tool", "content": "The director is Tavelo."}]
-    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.0
-    trajectory.closing = [{"role": "tool", "content": FOUND}]
-    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.5
-
-
-@pytest.mark.parametrize("path", [None, [], "Mira"])
-def test_a_task_without_supporting_passages_cannot_be_scored(path: Any) -> None:
-    with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
-        search(FOUND, path=path)
-
-
 @pytest.mark.parametrize(("sampled", "score"), [(1, 0.0), (6, 0.0), (7, -0.25), (10, -1.0), (11, -1.0)])
 def test_the_penalty_for_length_falls_in_a_line_over_its_cache(sampled: int, score: float) -> None:
     """Sampled tokens of all turns count, and none of the environment's."""
     config = Overlong.Config(max_tokens=10, cache=4)
     turns = [(tuple(range(50)), (7,)), (tuple(range(50)), (7,) * (sampled - 1))][: 1 + (sampled > 1)]
     assert Overlong(config).score(make_trajectory(turns)) == pytest.approx(score)
-
-
-def test_a_cache_above_the_maximum_is_refused() -> None:
-    assert Overlong(Overlong.Config(max_tokens=4, cache=4)).score(episode()) == -0.25
     with pytest.raises(ValidationError, match="cache is 5, more than max_tokens, 4; lower it"):
         Overlong.Config(max_tokens=4, cache=5)

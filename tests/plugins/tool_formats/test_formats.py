@@ -93,12 +93,11 @@ def test_a_search_calls_the_one_tool_by_its_first_text_argument():
     parsed = form.parse("Let me see. <search> Karimo </search>")
     assert parsed.calls == [ToolCall("wiki_search", {"text": "Karimo"})]
     assert form.parse(form.render_call(parsed.calls[0])).calls == parsed.calls
-
-
-def test_options_choose_tool_and_argument():
     form = SearchTags(SearchTags.Config(tool="calculator", argument="expression"))
     form.bind([WIKI, SUMS])
     assert form.parse("<search>1+1</search>").calls == [ToolCall("calculator", {"expression": "1+1"})]
+    assert "<search>" in form.system_prompt([WIKI], "Answer.")
+    assert form.system_prompt([], "Answer.") == "Answer."
 
 
 @pytest.mark.parametrize(
@@ -132,17 +131,8 @@ def test_a_malformed_search_is_one_error(text, sentence):
 
 def test_results_come_as_information_from_the_user():
     results = [ToolResult("wiki_search", "Karimo was born."), ToolResult("wiki_search", "Error: no.", error=True)]
-    assert SearchTags().results(results) == [
-        {
-            "role": "user",
-            "content": "<information>Karimo was born.</information>\n<information>Error: no.</information>",
-        }
-    ]
-
-
-def test_the_prompt_tells_how_to_search():
-    assert "<search>" in SearchTags().system_prompt([WIKI], "Answer.")
-    assert SearchTags().system_prompt([], "Answer.") == "Answer."
+    shown = "<information>Karimo was born.</information>\n<information>Error: no.</information>"
+    assert SearchTags().results(results) == [{"role": "user", "content": shown}]
 
 
 class TestHermes(ToolFormatContract):

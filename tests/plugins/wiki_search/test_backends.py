@@ -109,17 +109,19 @@ def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Path, in
 TEXT = "Žluťoučký kůň 🐎 says <|im_end|> and <tool_call> twice: it gallops unbelievably."
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 12, 20, 30])
-def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path, most: int) -> None:
+def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path) -> None:
     folder = root / "agent_r1_core" / "bundled" / "tiny"
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
-    shown = make_excerpt(WikiSearch.Config(max_tokens=most, show="texts"), str(folder))(Passage("T", TEXT))
-    kept = shown.removesuffix(" ...")
-    assert TEXT.startswith(kept)
-    assert len(tokenizer.encode(kept, add_special_tokens=False)) <= most
-    more = TEXT[: len(kept) + 12]
-    assert len(tokenizer.encode(more, add_special_tokens=False)) > most, "it is cut where the limit is, not before"
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False))
+
+    for most in (1, 3, 7, 12, 20, 30):
+        kept = make_excerpt(WikiSearch.Config(max_tokens=most, show="texts"), str(folder))(Passage("T", TEXT))
+        kept = kept.removesuffix(" ...")
+        assert TEXT.startswith(kept)
+        assert count(kept) <= most < count(TEXT[: len(kept) + 12]), "it is cut where the limit is, not before"
     whole = make_excerpt(WikiSearch.Config(max_tokens=1000), str(folder))(Passage("T", TEXT))
     assert whole == f"T\n{TEXT}"
 
