@@ -44,24 +44,6 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(found), "a page for others names no folders"
 
 
-def test_damage_costs_its_own_part_only(tmp_path: Path) -> None:
-    """Some rows are as no training writes them: with more tokens than their mask tells of."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder = record(tmp_path)
-    for file in ("trajectories/step_000001", "evaluations/step_000003"):
-        table = pq.read_table(folder / f"{file}.parquet")
-        masks = [[] if row in (1, 4) else mask for row, mask in enumerate(table.column("mask").to_pylist())]
-        spoilt = table.set_column(table.schema.get_field_index("mask"), "mask", pa.array(masks, pa.list_(pa.int8())))
-        pq.write_table(spoilt, folder / f"{file}.parquet")
-    exported = export([tmp_path], "1,2")
-    found = answers_in(exported.html)
-    assert (exported.steps, exported.episodes, exported.evaluated) == ([1, 2], 6 + 8, 2 + 1)
-    assert [row for row in range(8) if f"runs/small/steps/1/episodes/{row}" in found] == [0, 2, 3, 5, 6, 7]
-    assert found["runs/small/evaluations"]["rows"] == [[0, 0], [1, None]]
-
-
 def test_nothing_of_a_run_stands_in_the_page_itself(tmp_path: Path) -> None:
     record(tmp_path, "run", steps=1).rename(tmp_path / "<script> #?")
     html = export([tmp_path]).html

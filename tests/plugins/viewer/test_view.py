@@ -105,23 +105,19 @@ def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
     before = Events(port)
     assert before.next() == {"run": "", "what": "runs"}  # it did not say what it knows
     known = _position(port)
-    _append(path / "metrics.jsonl", '{"step": 2, "reward/mean": 0.5}\n')
+    with (path / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 2, "reward/mean": 0.5}\n')
     before.until("small", "metrics")
     for page in (Events(port, f"?run=small&since={known}"), Events(port, headers={"last-event-id": known})):
         assert page.next() == {"run": "small", "what": "metrics"}
     now = Events(port, f"?run=small&since={_position(port)}")
-    _append(path / "health.jsonl", "{}\n")
+    (path / "health.jsonl").write_text("{}\n")
     assert now.next() == {"run": "small", "what": "events"}
     assert Events(port, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
 
 
 def _cookie(port: int, token: str = TOKEN) -> dict[str, str]:
     return {"cookie": f"agent-r1-{port}={token}"}
-
-
-def _append(file: Path, line: str) -> None:
-    with file.open("a") as opened:
-        opened.write(line)
 
 
 def _position(port: int) -> str:

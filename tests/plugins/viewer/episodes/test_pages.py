@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -47,27 +46,6 @@ def test_dropped_episodes_are_apart_and_begin_with_why(open_planted: Open, arriv
     assert first == "The episode failed and was dropped; nothing was trained on it: the tool 'sextant' was lost at sea"
     page.keyboard.press("t")
     assert page.locator(".legend button[data-key=advantage]").is_disabled()
-
-
-def test_a_step_that_is_recorded_becomes_the_next_one_and_may_be_played_again(
-    open_page: Open, planted: Path, tmp_path: Path, serve: Any, arrive: Arrive
-) -> None:
-    run = tmp_path / "planted"
-    shutil.copytree(planted, run)
-    with serve(run) as address:
-        page = open_page("#/runs/planted/steps/3", at=address)
-        onward = page.get_by_role("link", name="next")
-        assert onward.count() == 0
-        shutil.copy(run / "trajectories/step_000002.parquet", run / "trajectories/step_000004.parquet")
-        onward.wait_for()
-        onward.click()
-        arrive(page, "step 4")
-        assert len(cells(page)) == 2
-        # A run that was resumed has played the step again.
-        again = shutil.copy(run / "trajectories/step_000003.parquet", run / "trajectories/again")
-        again.replace(run / "trajectories/step_000004.parquet")
-        page.get_by_text("4 groups").wait_for()
-        assert len(cells(page)) == 4
 
 
 def test_samples_of_a_group_are_side_by_side_and_part_where_the_actions_do(open_planted: Open) -> None:
@@ -164,11 +142,6 @@ def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: 
     assert page.evaluate("location.hash") == "#/runs/planted/search?text=AND+DIG"
     page.get_by_role("link", name="step 2, episode 1").click()
     arrive(page, "episode 1 of step 2")
-
-
-def test_an_address_holds_a_search(open_planted: Open) -> None:
-    page = open_planted("search?text=Hispaniola&turns_low=3&tool_error=no&low=1.75&status=terminated")
-    assert hits(page) == [f"step 2, episode {one}" for one in (0, 3, 4, 5)]
 
 
 @pytest.mark.parametrize(
