@@ -140,7 +140,6 @@ class Gymnasium(World):
         return {str(number): number for number in range(int(space.start), int(space.start + space.n))}
 
     def close(self) -> None:
-        """Close the environment."""
         env, self._env = self._env, None
         if env is not None:
             env.close()

@@ -151,7 +151,6 @@ class Sokoban(World):
         self._level: Level
 
     def begin(self, seed: int) -> None:
-        """Draw the level."""
         config = self.config
         self._level = draw_level(random.Random(seed), config.size, config.boxes, config.walls, config.pulls)
         self._outcome = Outcome(success=False)
@@ -165,9 +164,7 @@ class Sokoban(World):
         return Outcome(reward, terminated=level.solved, success=level.solved)
 
     def show(self) -> str:
-        """The room."""
         return str(self._level)
 
     def actions(self) -> Mapping[str, int]:
-        """The four directions."""
         return ACTIONS

@@ -113,7 +113,6 @@ class World(ToolEnv):
         raise TypeError(f"world {type(self).__name__} defines no move(action); add one")
 
     def show(self) -> str:
-        """The state as text."""
         raise TypeError(f"world {type(self).__name__} defines no show(); add one")
 
     def actions(self) -> Mapping[str, int]:

@@ -46,7 +46,6 @@ class Line:
         return None if average is None else average.mean - self.row.paper[AVERAGE]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return {
             "row": self.row.name,
             "title": self.row.title,

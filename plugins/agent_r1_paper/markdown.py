@@ -9,7 +9,6 @@ from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 
 
 def markdown(report: Report) -> str:
-    """The whole report."""
     matrix, (header, *lines) = report.matrix, table(report)
     changed = f", with {' '.join(matrix.overrides)}" if matrix.overrides else ""
     parts = [

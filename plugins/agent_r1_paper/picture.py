@@ -13,7 +13,6 @@ _OURS, _PAPER = "#2a6f97", "#b8b8b8"
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 

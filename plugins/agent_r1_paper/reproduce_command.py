@@ -26,7 +26,6 @@ def _tables() -> list[Offer]:
 
 
 def _scales() -> list[Offer]:
-    """For `--scale`."""
     return [(scale.name, scale.about) for scale in SCALES.values()]
 
 

@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_rewards() -> Iterable[RewardSpec]:
-    """The rewards of this plugin."""
     return [
         RewardSpec(
             "exact_match",

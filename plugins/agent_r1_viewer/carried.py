@@ -66,7 +66,6 @@ class Carried:
             self.episodes += sum(self._add_whole("episode", run=name, step=step, row=row) for row in rows)
 
     def runs(self, names: Sequence[str]) -> None:
-        """The list of runs."""
         listed = self._ask("runs")
         kept = [{**run, "path": run["name"]} for run in listed["runs"] if run["id"] in names]
         self._put("runs", {**listed, "runs": kept, "folders": []})

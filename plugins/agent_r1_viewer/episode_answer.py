@@ -64,7 +64,6 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
 
 
 def task_answer(task: Task) -> dict[str, Any]:
-    """A task."""
     prompt = shortened(task.prompt) if isinstance(task.prompt, str) else messages(task.prompt)
     about = {"id": task.id, "prompt": prompt, "answers": shortened(list(task.answers))}
     return about | {"seed": None if task.seed is None else str(task.seed)}

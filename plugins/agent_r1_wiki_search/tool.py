@@ -81,7 +81,6 @@ class WikiSearch(Tool):
         return None if self._searcher is None else self._searcher.facts()
 
     def close(self) -> None:
-        """Release the index."""
         if self._searcher is not None:
             self._searcher.close()
             self._searcher = None

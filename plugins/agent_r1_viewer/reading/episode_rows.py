@@ -190,7 +190,6 @@ class GroupRow:
     baseline: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self)
 
 

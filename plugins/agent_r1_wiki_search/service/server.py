@@ -144,7 +144,6 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(lambda: self._start(self._drain()))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
         await super().startup(sockets)
         self._answering.set()
 

@@ -48,7 +48,6 @@ class Counters:
         self._latency.observe(seconds)
 
     def error(self) -> None:
-        """The searcher raised."""
         self._errors.inc()
 
     def batch(self, queries: int, seconds: float) -> None:
