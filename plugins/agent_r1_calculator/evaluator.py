@@ -58,6 +58,10 @@ class _Parenthesis:
 def tokenize(expression: str, several: frozenset[str]) -> list[Token]:
     """The tokens, ending with an `end` token; `several` names the functions with several arguments.
 
+    It reads `^`, `×`, `÷`, `·`, `−`, `²`, `√`, `π`, currency signs and thousands separators. In the call of a function
+    with several arguments a comma separates them, with or without a space (`max(100,200)`); a call that mixes both,
+    such as `max(1,234, 2,500)`, is refused, since its meaning is unclear.
+
     Raises:
         ToolError: a character or a comma is not understood.
     """

@@ -24,7 +24,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "numeric_match",
-            "agent_r1_rewards.numbers:NumericMatch",
+            "agent_r1_rewards.answers:NumericMatch",
             "1 when the answer is the accepted number, however it is written",
         ),
         RewardSpec(
@@ -39,7 +39,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "overlong",
-            "agent_r1_rewards.length:Overlong",
+            "agent_r1_rewards.form:Overlong",
             "DAPO's penalty, 0 to -1, for sampling more tokens than planned",
         ),
         RewardSpec(
@@ -49,7 +49,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "supporting_titles",
-            "agent_r1_rewards.titles:SupportingTitles",
+            "agent_r1_rewards.calls:SupportingTitles",
             "Process reward: share of the supporting passages that the turn's results show for the first time",
         ),
     ]

@@ -44,9 +44,8 @@ class Live:
     listens from there on misses nothing and is told nothing twice.
     """
 
-    def __init__(self, runs: OpenedRuns, seconds: float = SECONDS) -> None:
+    def __init__(self, runs: OpenedRuns) -> None:
         self._runs = runs
-        self._seconds = seconds
         self._pages: dict[asyncio.Queue[str | None], frozenset[str]] = {}
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
@@ -113,7 +112,7 @@ class Live:
                 await self._look(set().union(*self._pages.values()) if all(self._pages.values()) else None)
                 took = time.monotonic() - begun
                 self._looked.set()
-                await asyncio.sleep(max(self._seconds, _REST * took))
+                await asyncio.sleep(max(SECONDS, _REST * took))
         finally:
             self._task = None
             self._looked.set()  # whoever waits for a look that failed hears nothing, and is not kept

@@ -19,7 +19,7 @@ from agent_r1_wiki_search.searcher import Hit
 
 
 class AnswerCache:
-    """Safe to use from several threads."""
+    """The answers to past queries; those used last stay. Safe to use from several threads."""
 
     def __init__(self, passages: int) -> None:
         """`passages` bounds what all answers hold together; an empty answer counts as one. 0: keep nothing."""

@@ -11,9 +11,8 @@ import bm25s
 import pytest
 import Stemmer
 from agent_r1_miniwiki.grammar import COMPARISONS, RELATIONS, SENTENCES, chains
-from agent_r1_miniwiki.names import split_of
 from agent_r1_miniwiki.source import MiniWiki
-from agent_r1_miniwiki.world import World
+from agent_r1_miniwiki.world import World, split_of
 from pydantic import ValidationError
 
 from agent_r1_core.errors import TaskError

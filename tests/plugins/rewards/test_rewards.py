@@ -3,12 +3,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from agent_r1_rewards.answers import F1, ExactMatch
-from agent_r1_rewards.calls import ValidToolCall
-from agent_r1_rewards.form import ExactMatchWithFormat, Format
-from agent_r1_rewards.length import Overlong
-from agent_r1_rewards.numbers import NumericMatch, read_number
-from agent_r1_rewards.titles import SupportingTitles
+from agent_r1_rewards.answers import F1, ExactMatch, NumericMatch, read_number
+from agent_r1_rewards.calls import SupportingTitles, ValidToolCall
+from agent_r1_rewards.form import ExactMatchWithFormat, Format, Overlong
 from pydantic import ValidationError
 
 from agent_r1_core import CallRecord, EndStatus, Trajectory
