@@ -1,7 +1,7 @@
 """The rewards `format` and `em_with_format`: whether what the policy wrote has the agreed form; and `overlong`.
 
-The first two read what the environment recorded in each turn: `calls` (those that it could read) and `errors` (those that it
-could not). If it recorded neither, only the answer counts.
+The first two read what the environment recorded in each turn: `calls` (those that it could read) and `errors` (those
+that it could not). If it recorded neither, only the answer counts.
 """
 
 from __future__ import annotations
