@@ -208,16 +208,12 @@ def test_thinking_is_read_on_where_the_recipe_says_so() -> None:
 def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:
     special = TOKENIZER.encode("<tool_call>")
     assert len(special) == 1
-
-    def calls(cue: Any) -> str:
-        return "<tool_call>"
-
-    summed = episode(Summary(Summary.Config(turns=1)), calls)
+    summed = episode(Summary(Summary.Config(turns=1)), lambda cue: "<tool_call>")
     assert summed.segments[0].ids.count(special[0]) == 2, "the action and the summary"
     start = summed.turns[2].start
     assert special[0] not in summed.segments[1].ids[:start]
     assert "<tool_call>" in read(summed, 2)
-    windowed = episode(Window(Window.Config(turns=1)), calls)
+    windowed = episode(Window(Window.Config(turns=1)), lambda cue: "<tool_call>")
     begun = windowed.segments[1]
     assert begun.ids[: windowed.turns[2].start].count(special[0]) == 1
     assert sum(begun.mask) == windowed.turns[2].tokens
