@@ -127,7 +127,8 @@ def build_app(service: Service, names: Collection[str]) -> FastAPI:
     async def search(request: Request) -> Response:
         """The passages that match each query best."""
         asked = await _read(request)
-        _check_ready(service)
+        if service.state is not State.READY:
+            raise unavailable(REASONS[service.state], close=service.state is State.STOPPING)
         try:
             results = await service.search(asked.queries, asked.top_k)
         except QueueFull:
@@ -161,11 +162,6 @@ async def _read(request: Request) -> SearchRequest:
         raise HTTPException(422, complaint(error)) from None
     except ClientDisconnect:
         raise HTTPException(400, "the request ended before its body did; send it again") from None
-
-
-def _check_ready(service: Service) -> None:
-    if service.state is not State.READY:
-        raise unavailable(REASONS[service.state], close=service.state is State.STOPPING)
 
 
 async def _refuse(request: Request, error: Any) -> Response:
