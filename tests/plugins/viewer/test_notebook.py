@@ -75,6 +75,15 @@ def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) 
     assert repr(show(small)).startswith("small, step 3, group 0")
 
 
+def test_a_sample_keeps_its_number_where_another_was_dropped(tmp_path: Path) -> None:
+    run = Run.open(record(tmp_path, steps=1))
+    kept = [one for one in run.read_trajectories(1) if one.id != "a1/1"]
+    write_trajectories(run.trajectory_file(1), 1, kept)
+    assert repr(show(run, step=1, sample=2)).startswith("small, step 1, group 0 (0 to 1), sample 2 (0, 2)")
+    with pytest.raises(RunError, match=r"^group 0 of step 1 has no sample 1; it has 0, 2$"):
+        show(run, step=1, sample=1)
+
+
 def test_an_episode_of_an_evaluation_is_named_by_it_and_its_set(small: Run, tmp_path: Path) -> None:
     text = repr(show(small, evaluation="step_000003", sample=1))
     assert text.splitlines()[:3] == [
