@@ -14,6 +14,20 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.testing import ContextContract
 
 
+class TestAppend(ContextContract):
+    component = Append
+
+
+class TestWindow(ContextContract):
+    component = Window
+    config = MappingProxyType({"turns": 3})
+
+
+class TestSummary(ContextContract):
+    component = Summary
+    config = MappingProxyType({"turns": 4, "summary_tokens": 40})
+
+
 def test_everything_is_the_default() -> None:
     assert load_config("default").config.context.name == "append"
 
@@ -44,17 +58,3 @@ def test_what_can_work_is_complete() -> None:
     config = load_config("default", ["context={name: summary, turns: 4, summary_tokens: 511}"]).config
     assert config.context.model_dump()["max_tokens"] is None
     assert config.context.config.summary_tokens == 511
-
-
-class TestAppend(ContextContract):
-    component = Append
-
-
-class TestWindow(ContextContract):
-    component = Window
-    config = MappingProxyType({"turns": 3})
-
-
-class TestSummary(ContextContract):
-    component = Summary
-    config = MappingProxyType({"turns": 4, "summary_tokens": 40})

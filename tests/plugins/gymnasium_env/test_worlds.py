@@ -16,6 +16,41 @@ from pydantic import ValidationError
 
 from agent_r1_core.testing import ToolEnvContract, make_task
 
+DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
+SOLUTION = tuple(f"<answer>{name}</answer>" for name in ("up", "left", "left", "down", "right"))
+
+
+class TestGymnasium(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2}, "max_steps": 6}
+    actions = (DOWN, "Hm.", *["<answer>up</answer>"] * 5)
+
+
+class TestGymnasiumWithObservations(ToolEnvContract):
+    component = Gymnasium
+    config: ClassVar = {"id": "Blackjack-v1", "text": "observation"}
+    actions = ("<answer>1</answer>",) * 12
+
+
+class TestFrozenLake(ToolEnvContract):
+    component = FrozenLake
+    config: ClassVar = {"success_rate": 1.0, "frozen": 1.0}
+    task = make_task()
+    actions = (DOWN, DOWN, "Hm.", DOWN, RIGHT, RIGHT, RIGHT)
+
+
+class TestSokoban(ToolEnvContract):
+    component = Sokoban
+    config: ClassVar = {"size": 5, "walls": 0.0, "pulls": 1}
+    task = make_task(seed=3)
+    actions = ("Hm.", *SOLUTION)
+
+
+class TestBandit(ToolEnvContract):
+    component = Bandit
+    config: ClassVar = {"pulls": 3}
+    actions = ("<answer>dragon</answer>", "Hm.", "<answer>phoenix</answer>", "<answer>dragon</answer>")
+
 
 def read(text: str) -> Level:
     """The level that a picture shows."""
@@ -116,42 +151,6 @@ def test_both_orders_of_the_names_occur_and_pulls_end_the_episode(begun, answer)
     first = answer(env, "phoenix")
     assert first.observation.messages[0]["content"] == "It pays 0.1. Pull again."
     assert (first.terminated, answer(env, "phoenix").terminated) == (False, True)
-
-
-DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
-SOLUTION = tuple(f"<answer>{name}</answer>" for name in ("up", "left", "left", "down", "right"))
-
-
-class TestGymnasium(ToolEnvContract):
-    component = Gymnasium
-    config: ClassVar = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2}, "max_steps": 6}
-    actions = (DOWN, "Hm.", *["<answer>up</answer>"] * 5)
-
-
-class TestGymnasiumWithObservations(ToolEnvContract):
-    component = Gymnasium
-    config: ClassVar = {"id": "Blackjack-v1", "text": "observation"}
-    actions = ("<answer>1</answer>",) * 12
-
-
-class TestFrozenLake(ToolEnvContract):
-    component = FrozenLake
-    config: ClassVar = {"success_rate": 1.0, "frozen": 1.0}
-    task = make_task()
-    actions = (DOWN, DOWN, "Hm.", DOWN, RIGHT, RIGHT, RIGHT)
-
-
-class TestSokoban(ToolEnvContract):
-    component = Sokoban
-    config: ClassVar = {"size": 5, "walls": 0.0, "pulls": 1}
-    task = make_task(seed=3)
-    actions = ("Hm.", *SOLUTION)
-
-
-class TestBandit(ToolEnvContract):
-    component = Bandit
-    config: ClassVar = {"pulls": 3}
-    actions = ("<answer>dragon</answer>", "Hm.", "<answer>phoenix</answer>", "<answer>dragon</answer>")
 
 
 def text_of(observation) -> str:

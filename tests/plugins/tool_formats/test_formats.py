@@ -12,6 +12,24 @@ from agent_r1_core import ToolCall, ToolResult
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import ToolFormatContract
 
+
+class TestHermes(ToolFormatContract):
+    component = Hermes
+    malformed = (
+        "<tool_call>{}</tool_call>",
+        "<tool_call>",
+        "<tool_call>search</tool_call>",
+        "<tool_call>\n{]\n</tool_call>",
+        '<tool_call>{"name": "search"',
+        "<tool_call>[]</tool_call>",
+    )
+
+
+class TestSearchTags(ToolFormatContract):
+    component = SearchTags
+    malformed = ("<search></search>", "<search>Agent", "<search>", "<search> </search>", "</search>")
+
+
 SEARCH = {
     "type": "function",
     "function": {"name": "wiki_search", "description": "Search.", "parameters": {"type": "object", "properties": {}}},
@@ -133,20 +151,3 @@ def test_results_come_as_information_from_the_user():
     results = [ToolResult("wiki_search", "Karimo was born."), ToolResult("wiki_search", "Error: no.", error=True)]
     shown = "<information>Karimo was born.</information>\n<information>Error: no.</information>"
     assert SearchTags().results(results) == [{"role": "user", "content": shown}]
-
-
-class TestHermes(ToolFormatContract):
-    component = Hermes
-    malformed = (
-        "<tool_call>{}</tool_call>",
-        "<tool_call>",
-        "<tool_call>search</tool_call>",
-        "<tool_call>\n{]\n</tool_call>",
-        '<tool_call>{"name": "search"',
-        "<tool_call>[]</tool_call>",
-    )
-
-
-class TestSearchTags(ToolFormatContract):
-    component = SearchTags
-    malformed = ("<search></search>", "<search>Agent", "<search>", "<search> </search>", "</search>")
