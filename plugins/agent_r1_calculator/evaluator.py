@@ -50,7 +50,7 @@ class Token:
 @dataclass
 class _Parenthesis:
     separates: bool
-    """Whether its commas separate arguments."""
+    """Its commas separate arguments."""
     spaced: bool = False
     grouped: bool = False
 

@@ -17,7 +17,7 @@ def can_draw() -> bool:
 
 
 def draw(report: Report, path: Path) -> None:
-    """Bars of every row with 95 % intervals, one panel per column; the paper's number stands behind ours in grey."""
+    """Bars of every row with 95 % intervals, one panel per column; the paper's number is behind ours in grey."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -123,7 +123,7 @@ _COMPRESSED = 2000
 
 
 def build(answers: Answers, live: Live, token: str) -> ASGIApp:
-    """The application, for whoever has the token; `live` tells about the same runs."""
+    """The application, for those who have the token; `live` has the news about the same runs."""
     for module in _NEEDED:
         import_module(module)
     page = hastened(front_page())
@@ -174,7 +174,7 @@ def build(answers: Answers, live: Live, token: str) -> ASGIApp:
 
 async def _begin(answers: Answers, live: Live) -> None:
     """Read what the list of runs says before somebody asks."""
-    with contextlib.suppress(Exception):  # whoever asks for it is told
+    with contextlib.suppress(Exception):  # the answer itself will say it
         await live.begin()
         await asyncio.to_thread(answers.answer, ["runs"], {})
 

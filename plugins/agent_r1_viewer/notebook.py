@@ -65,7 +65,7 @@ def ids_of(runs: tuple[Path, ...]) -> list[str]:
 
 
 _CHART, _LEGEND, _AROUND = 250, 40, 90
-"""Pixels of a row of charts, of the names of several runs, and of what stands above and below."""
+"""Pixels of a row of charts, of the names of several runs, and of what is above and below."""
 _PER_ROW = 2
 _WIDTH = 40
 """Columns of a curve in text."""
@@ -216,7 +216,7 @@ def _inline(run: RunReader, where: str, episode: Trajectory, place: str, mean: f
 
 
 def _lines(episode: Trajectory, mean: float | None) -> Iterator[str]:
-    """What came of it, and the conversation; what the policy sampled stands in [[ ]]; `mean` is that of its group."""
+    """What came of it, and the conversation; what the policy sampled is in [[ ]]; `mean` is that of its group."""
     gold = f", of {' | '.join(_cut(str(one)) for one in episode.task.answers)}" if episode.task.answers else ""
     answer = "none" if episode.answer is None else episode.answer
     beside = "" if mean is None else f" (of the group: {mean:.3g})"

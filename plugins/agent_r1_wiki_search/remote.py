@@ -105,7 +105,7 @@ class RemoteSearcher:
         Args:
             queries: what to look for.
             top_k: hits per query.
-            call: its deadline; it is told what it took.
+            call: its deadline; what it took is written there.
 
         Raises:
             Unavailable: the service does not answer in time, or answers for another index.

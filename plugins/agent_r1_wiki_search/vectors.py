@@ -130,7 +130,7 @@ class Structure:
             )
 
     def describe(self, count: int, dimension: int) -> tuple[str, dict[str, Any]]:
-        """FAISS's description of an index of so many vectors, and what stands in the manifest.
+        """FAISS's description of an index of so many vectors, and what the manifest says of it.
 
         Raises:
             ConfigError: the vectors are too few.
