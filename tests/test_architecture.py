@@ -74,7 +74,7 @@ OWN_FILES = {
     "agent_r1_cli/new_command.py": "the templates of this package",
     "plugins/agent_r1_viewer/exported_page.py": "the page of this package",
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
-    "plugins/agent_r1_viewer/static_files.py": "the page of this package",
+    "plugins/agent_r1_viewer/app.py": "the page of this package",
     "agent_r1_core/runs/files.py": "the folder that is being written, to flush it",
     "plugins/agent_r1_transformers/cache.py": "/proc",
     "plugins/agent_r1_wiki_search/backends.py": "a lock in the user's cache",

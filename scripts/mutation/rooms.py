@@ -96,9 +96,10 @@ ROOMS = (
         ),
         (
             "tests/plugins/viewer/test_server.py",
+            "tests/plugins/viewer/test_gate.py",
             "tests/plugins/viewer/test_export.py",
             "tests/plugins/viewer/test_notebook.py",
-            "tests/plugins/viewer/reading",
+            "tests/plugins/viewer/test_reading.py",
             "tests/core/runs/reading",
             "tests/core/runs/test_state.py",
             "tests/core/runs/test_trajectory_file.py",

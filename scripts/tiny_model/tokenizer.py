@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_r1_miniwiki.grammar import COMPARISONS, NOUN_PHRASES, RELATIONS, SENTENCES
-from agent_r1_miniwiki.names import SYLLABLES
+from agent_r1_miniwiki.world import SYLLABLES
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode

@@ -14,7 +14,7 @@ from agent_r1_core.runs.evaluation_file import damaged_file, episodes_file, read
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus
-from agent_r1_viewer.reading.group_rows import LONGEST
+from agent_r1_viewer.reading.episode_rows import LONGEST
 
 _LARGEST = sys.float_info.max
 Key = tuple[str, str]

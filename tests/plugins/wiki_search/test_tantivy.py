@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +62,10 @@ def test_several_queries_scores_facts_and_nothing_found(tmp_path: Path) -> None:
     assert [hit.passage for hit in bands] == [PASSAGES[3], PASSAGES[2]]
     assert bands[0].score > bands[1].score > 0
     assert nothing == signs == []
+    assert titles(found, "bands") == [], "stems match only where asked for"
+    assert titles(searcher(tmp_path / "stems", stemmer=True), "nights") == ["Alû"]
+    twins = [Passage(f"{name} town", "A quiet place.") for name in ("Cy", "Ab", "Bo")]
+    assert titles(searcher(tmp_path / "twins", twins), "town", 3) == ["Cy town", "Ab town", "Bo town"]
     facts = {"passages": 5, "corpus": "here", "hash": corpus_hash(PASSAGES), "backend": "tantivy"}
     assert found.facts() == facts
 
@@ -90,30 +93,6 @@ def _links(snapshot: Path, blobs: Path) -> Path:
         (link := snapshot / file.relative_to(blobs)).parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(file)
     return snapshot
-
-
-def test_stems_match_only_where_asked_for(tmp_path: Path) -> None:
-    assert titles(searcher(tmp_path / "plain"), "bands") == []
-    assert titles(searcher(tmp_path / "stems", stemmer=True), "nights") == ["Alû"]
-
-
-def test_equal_scores_keep_the_order_of_the_corpus(tmp_path: Path) -> None:
-    twins = [Passage(f"{name} town", "A quiet place.") for name in ("Cy", "Ab", "Bo")]
-    assert titles(searcher(tmp_path / "index", twins), "town", 3) == ["Cy town", "Ab town", "Bo town"]
-
-
-def test_threads_search_at_once(tmp_path: Path) -> None:
-    found, wrong = searcher(tmp_path / "index"), []
-
-    def search(passage: Passage) -> None:
-        wrong.extend(passage for _ in range(100) if titles(found, passage.text) != [passage.title])
-
-    threads = [threading.Thread(target=search, args=[passage]) for passage in PASSAGES]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 @pytest.mark.real_data
