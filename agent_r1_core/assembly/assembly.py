@@ -28,6 +28,7 @@ from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.score import ScoreFn
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
@@ -53,6 +54,8 @@ class Assembly:
     trackers: list[Tracker]
     examples: Examples | None
     """What stands before every task."""
+    scores: Sequence[ScoreFn] = ()
+    """What evaluations measure besides the scores that every evaluation has."""
     _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
@@ -197,6 +200,7 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
+        scores=[resolved.make("score", block) for block in config.scores],
         _selection=selection,
         _learner=learner,
         _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,

@@ -75,7 +75,7 @@ def _set_name(name: str) -> str:
     return name
 
 
-_NO_SET_NAMES = ("train", "eval", "reward", "status")
+_NO_SET_NAMES = ("train", "eval", "reward", "score", "status")
 """Names with another meaning in metrics and commands."""
 
 
@@ -200,6 +200,8 @@ class RunConfig(Section):
     """What the policy reads when an episode grows long."""
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
+    scores: tuple[ComponentBlock, ...] = ()
+    """What evaluations report besides the scores that every evaluation has."""
     algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")
     engine: EngineBlock = EngineBlock(name="transformers")
     training: TrainingConfig = TrainingConfig()

@@ -72,7 +72,8 @@ class Arm:
     @cached_property
     def scores(self) -> dict[str, Score]:
         """Every score that its episodes may have."""
-        return scores_of([episode for file in self.files for episode in file.episodes if not episode.failed])
+        declared = {name: one for file in self.files for name, one in file.recorded.declared.items()}
+        return scores_of([one for file in self.files for one in file.episodes if not one.failed], declared)
 
     @cached_property
     def score_names(self) -> list[str]:

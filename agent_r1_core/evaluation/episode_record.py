@@ -60,6 +60,8 @@ class EpisodeRecord:
     """Tool calls that were answered with an error; None: recorded by a version that did not count them."""
     tool_failures: dict[str, int] = field(default_factory=dict)
     """How many of them have the same tool and text, as `tool: text`, in which `#` stands for each number."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Those of the recipe's `scores` that the episode has."""
 
     @property
     def failed(self) -> bool:

@@ -102,6 +102,7 @@ async def evaluate_sets(
             conditions=prepared[name].conditions,
             provenance=prepared[name].provenance,
             asked=one.tasks,
+            scores=assembly.scores,
             set_name=name if isinstance(config.tasks.eval, dict) else "",
             on_episode=on_episode,
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.scores import estimates, finished_tasks, lost_tasks
@@ -64,6 +65,8 @@ class EvaluationResult:
     """The results by set if there are several; the other fields are then means and sums over the sets."""
     choosing_set: str | None = None
     """The set that chooses checkpoints; it is in no mean."""
+    declared: dict[str, DeclaredScore] = field(default_factory=dict)
+    """The recipe's `scores` by name, as their plugins declare them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `evaluations/*.json` and `--json`."""
@@ -153,6 +156,7 @@ def report(
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
+    declared: Mapping[str, DeclaredScore] | None = None,
 ) -> EvaluationResult:
     """Score episodes.
 
@@ -163,6 +167,7 @@ def report(
         tools: How the tools describe themselves, to state.
         conditions: What else a reader must know; that many tool calls failed is added.
         provenance: What the scores rest on, to state.
+        declared: The scores of the recipe.
 
     Raises:
         ValueError: no episode finished.
@@ -171,7 +176,7 @@ def report(
     if not tasks:
         raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
     scored, lost = [episode for task in tasks for episode in task], lost_tasks(episodes)
-    metrics = estimates(tasks, scores_of(scored), samples, lost)
+    metrics = estimates(tasks, scores_of(scored, declared), samples, lost)
     return EvaluationResult(
         n=len(tasks),
         samples=samples,
@@ -186,6 +191,7 @@ def report(
         conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored)])),
         provenance=dict(provenance or {}),
         breakdowns=breakdowns(tasks, lost),
+        declared=dict(declared or {}),
     )
 
 

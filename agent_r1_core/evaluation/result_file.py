@@ -95,6 +95,7 @@ def _again(recorded: EvaluationResult, episodes: list[EpisodeRecord]) -> Evaluat
         tools=recorded.tools,
         conditions=recorded.conditions,
         provenance=recorded.provenance,
+        declared=recorded.declared,
     )
 
 

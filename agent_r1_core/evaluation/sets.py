@@ -39,6 +39,7 @@ def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = Non
         metrics=metrics,
         scorers={name: text for result in reported.values() for name, text in result.scorers.items()},
         sampling=first.sampling,
+        declared=first.declared,
         statuses=dict(statuses),
         asked=sum(result.asked or result.n for result in reported.values()),
         failures=Failures.together((one.failures, sum(one.statuses.values())) for one in reported.values()),
