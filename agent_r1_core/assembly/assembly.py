@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
-    from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+    from agent_r1_core.runs.evaluation_file import EvaluationTasks
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from agent_r1_core.health.monitors import MONITORS
 if TYPE_CHECKING:
     from agent_r1_core.config.models import RunConfig
     from agent_r1_core.contracts.algorithm import Algorithm
-    from agent_r1_core.health.monitor import Need
+    from agent_r1_core.health.rule import Need
 
 
 def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[str, str]:

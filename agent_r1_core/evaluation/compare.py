@@ -65,7 +65,6 @@ class Comparison:
     """What a reader must know: questions that are left out, policies that were evaluated differently."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self)
 
 

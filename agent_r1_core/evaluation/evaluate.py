@@ -35,7 +35,6 @@ class Evaluation:
 
     @property
     def trajectories(self) -> list[Trajectory]:
-        """The episodes of all sets."""
         return [trajectory for episodes in self.sets.values() for trajectory in episodes]
 
     def rows(self) -> list[dict[str, Any]]:

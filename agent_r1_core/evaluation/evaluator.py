@@ -16,7 +16,7 @@ from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
-from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.evaluation.report import combine
 from agent_r1_core.runs.run import Run
 from agent_r1_core.work import working
 
@@ -195,7 +195,6 @@ async def _stated(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepar
 
 
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
-    """What the plan asks of a set."""
     tasks, tools = assembly.sets[name].tasks, assembly.rollouts.tools(name)
     conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(tasks)]
     if plan.baseline is None:
@@ -230,7 +229,6 @@ async def _with_passages(
 
 
 async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
-    """Write the evaluation in the run of the policy, or in a new one."""
     result = {
         **evaluation.result.to_json(),
         "model": assembly.config.model.name,

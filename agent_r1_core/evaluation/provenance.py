@@ -17,7 +17,7 @@ from agent_r1_core.runs.trajectory_file import task_key
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.model_source import ModelSource
-    from agent_r1_core.runs.policy import RunPolicy
+    from agent_r1_core.runs.checkpoint import RunPolicy
     from agent_r1_core.trajectory import Task
 
 TOO_HIGH = "the scores are likely too high"

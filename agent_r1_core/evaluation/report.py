@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.evaluation.scores import estimates, finished_tasks, lost_tasks
+from agent_r1_core.evaluation.intervals import Estimate, estimates, finished_tasks, lost_tasks, mean_over_sets
 from agent_r1_core.metrics import scorers as metric
 from agent_r1_core.metrics.declared import EVALUATION
 from agent_r1_core.metrics.scorers import SCORERS, scores_of
@@ -69,7 +68,6 @@ class EvaluationResult:
     """The recipe's `scores` by name, as their plugins declare them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for `evaluations/*.json` and `--json`."""
         return asdict(self)
 
     @classmethod
@@ -245,3 +243,40 @@ def _parts(tasks: Sequence[Sequence[EpisodeRecord]], key: str) -> dict[str, list
     for value, task in sorted(zip(values, tasks, strict=True), key=lambda pair: (pair[0] is None, pair[0] or 0)):
         parts.setdefault(UNKNOWN if value is None else str(value), []).append(task)
     return parts
+
+
+def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
+    """Combine the results of several sets.
+
+    Every set has the same weight, however many tasks it has. A score that only some sets have is the mean over those.
+
+    Args:
+        sets: The results by set.
+        choosing_set: The set that chooses checkpoints; it is in no mean.
+
+    Raises:
+        ValueError: there is no set to report.
+    """
+    reported = {name: result for name, result in sets.items() if name != choosing_set}
+    if not reported:
+        raise ValueError("there is no evaluation set to report; name one besides the set that chooses checkpoints")
+    metrics: dict[str, Estimate] = {}
+    for name in dict.fromkeys(name for result in reported.values() for name in result.metrics):
+        metrics[name] = mean_over_sets([one.metrics[name] for one in reported.values() if name in one.metrics])
+    first = next(iter(reported.values()))
+    statuses: Counter[str] = Counter()
+    for result in reported.values():
+        statuses.update(result.statuses)
+    return EvaluationResult(
+        n=sum(result.n for result in reported.values()),
+        samples=first.samples,
+        metrics=metrics,
+        scorers={name: text for result in reported.values() for name, text in result.scorers.items()},
+        sampling=first.sampling,
+        declared=first.declared,
+        statuses=dict(statuses),
+        asked=sum(result.asked or result.n for result in reported.values()),
+        failures=Failures.together((one.failures, sum(one.statuses.values())) for one in reported.values()),
+        sets=dict(sets),
+        choosing_set=choosing_set,
+    )

@@ -51,14 +51,12 @@ class Catalogue:
         return metric
 
     def get(self, name: str) -> Metric | None:
-        """The metric of that name, or None."""
         if name in self._declared:
             return self._declared[name]
         family = next((metric for pattern, metric in self._families if pattern.fullmatch(name)), None)
         return family and Metric(name, family.meaning, unit=family.unit, better=family.better)
 
     def undeclared(self, names: Iterable[str]) -> list[str]:
-        """The names that are not declared."""
         return [name for name in names if name not in self]
 
     @cached_property

@@ -122,7 +122,6 @@ class Score(Metric):
 
     @classmethod
     def member(cls, family: Metric, name: str, measure: Measure, bounds: Bounds) -> Self:
-        """A member of a family of scores."""
         return cls(family.of(name), family.meaning, measure, bounds, unit=family.unit, better=family.better)
 
 

@@ -50,7 +50,6 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Tally:
-        """Count an episode."""
         turns = trajectory.steps
         summaries = [turn for turn in trajectory.turns if turn.purpose == "summary"]
         runs, distinct = _runs(trajectory)
@@ -81,7 +80,6 @@ class Tally(NamedTuple):
 
 @singledispatch
 def tally(trajectory: Trajectory) -> Tally:
-    """The tally of an episode."""
     return Tally.of(trajectory)
 
 

@@ -14,7 +14,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,6 @@ class Checkpoint:
 
         Args:
             under: the beginning of the names of the files to read, such as `policy/`.
-
-        Raises:
-            RunError: a file is there and cannot be read.
         """
         chosen = {name: checksum for name, checksum in self.checksums.items() if name.startswith(under)}
         return damage_of(self.path, chosen, f"step {self.step}")
@@ -94,11 +91,7 @@ def write_state(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def inspect(path: Path) -> Checkpoint | str:
-    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off.
-
-    Raises:
-        RunError: a file is there and cannot be read.
-    """
+    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
     try:
         record = read_json(path / STATE)
         own = record.pop(_OWN)
@@ -140,3 +133,29 @@ def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
 
 def _checksum_of_state(state: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(state, sort_keys=True).encode())
+
+
+@dataclass(frozen=True)
+class RunPolicy:
+    """One policy of a run."""
+
+    folder: Path
+    """A plain Hugging Face folder."""
+    kind: str
+    """`best checkpoint`, `final policy`, `newest checkpoint` or `checkpoint`."""
+    step: int
+    """The training step after which it was written."""
+    chosen_by: str | None = None
+    """The metric that chose it; None if nothing was compared."""
+    among: int = 1
+    """How many checkpoints competed."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "folder": str(self.folder)}
+
+    def describe(self, run: Path) -> str:
+        """`best checkpoint of runs/default-1, step 20, chosen by eval/exact_match among 3`."""
+        choice = f", chosen by {self.chosen_by}" if self.chosen_by else ""
+        choice += f" among {self.among}" if self.among > 1 else ""
+        shown = run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
+        return f"{self.kind} of {shown}, step {self.step}{choice}"

@@ -42,9 +42,6 @@ def damage_of(folder: Path, checksums: Mapping[str, int], what: str) -> str | No
 
     Args:
         what: names them to whoever waits.
-
-    Raises:
-        RunError: a file is there and cannot be read.
     """
     with working(f"checking the files of {what}", len(checksums), unit="files") as work:
         for name, checksum in checksums.items():
@@ -88,9 +85,6 @@ def with_checksums(write: Callable[[Path], None]) -> Callable[[Path], None]:
 def damage_of_model(folder: Path) -> str | None:
     """What is wrong with the files of a run's final model; None: nothing is, or an agent-r1 wrote it that knew no
     checksums.
-
-    Raises:
-        RunError: a file is there and cannot be read.
     """
     try:
         record = read_json(folder / MODEL_CHECKSUMS)

@@ -1,7 +1,9 @@
 """`events.jsonl`: how a run began, what its user was told, and how it ended; one JSON object a line.
 
 It is a log in the order of time: steps that a resume repeats are in it as often as they happened, and nothing is ever
-taken out. A run that was killed has no end until a resume finds out.
+taken out. A run that was killed has no end until a resume finds out; until then `RunState` tells by the lock, which the
+kernel released. Runs of versions before have no events; of them the lock and the final policy tell as much as there is
+to know.
 """
 
 from __future__ import annotations
@@ -51,11 +53,7 @@ class EventsFile:
         self.path = path
 
     def append(self, event: Event) -> None:
-        """Add an event; it is on disk when this returns.
-
-        Raises:
-            RunError: writing fails.
-        """
+        """Add an event; it is on disk when this returns."""
         line = json.dumps(asdict(event), ensure_ascii=False, allow_nan=False)
         append_line(self.path, encodable(line) + "\n")
 
@@ -86,3 +84,44 @@ class EventsFile:
             return event
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise RunError(f"line {number} of {self.path} is not an event; delete the line") from error
+
+
+RunKind = Literal["training", "finished", "interrupted", "failed"]
+_KINDS: dict[str, RunKind] = {
+    "finished": "finished",
+    "stopped_early": "finished",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What has become of a run."""
+
+    kind: RunKind
+    sentence: str
+
+    @classmethod
+    def of(cls, path: Path, events: Sequence[Event], held: bool) -> RunState:
+        """The state of the run at `path`.
+
+        Args:
+            held: whether a process holds the run's lock.
+        """
+        last = turning_point(events)
+        if last is not None and last.event in ENDS:
+            return cls(_KINDS[last.event], last.text)
+        if last is None and (path / "model").is_dir():
+            return cls("finished", "its training has ended")
+        if last is None and _only_evaluated(path):
+            return cls("finished", "its evaluation is done; it trains nothing")
+        if held:
+            return cls("training", "it is training" if last is None else last.text)
+        killed = "its process was killed" if last is not None else "it was stopped before its last step"
+        return cls("interrupted", f"{killed}; continue with: agent-r1 train {path} --resume")
+
+
+def _only_evaluated(path: Path) -> bool:
+    """Whether `agent-r1 eval` made the run: a training records the tasks that it holds out before anything else."""
+    return not (path / "evaluation_tasks.json").exists() and any(path.glob("evaluations/*.json"))

@@ -32,15 +32,13 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
 from agent_r1_core.runs import directory
-from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
+from agent_r1_core.runs.checkpoints import CheckpointWriter
 from agent_r1_core.runs.checksums import with_checksums
-from agent_r1_core.runs.directory import checked_name
-from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.directory import ReplacedRun, checked_name
+from agent_r1_core.runs.evaluation_file import EvaluationTasks, remove_evaluation, write_evaluation
 from agent_r1_core.runs.events_file import Event, Kind
 from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
 from agent_r1_core.runs.lock import RunLock
-from agent_r1_core.runs.replaced import ReplacedRun
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
@@ -147,7 +145,6 @@ class Run(RunReader):
         directory.undo_killed(Path(path))
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Replace the saved configuration."""
         from agent_r1_core.config.yaml_text import dump
 
         self._writable()

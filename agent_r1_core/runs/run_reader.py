@@ -9,22 +9,17 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.health.alarm import Alarm
-from agent_r1_core.health.verdict import verdict
+from agent_r1_core.health.alarm import Alarm, verdict
 from agent_r1_core.opening import parse_json, read_text
-from agent_r1_core.runs.alarm_file import AlarmFile
-from agent_r1_core.runs.checkpoint import Checkpoint
+from agent_r1_core.runs.checkpoint import Checkpoint, RunPolicy
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
-from agent_r1_core.runs.events_file import Event, EventsFile
+from agent_r1_core.runs.directory import aside
+from agent_r1_core.runs.evaluation_file import EvaluationTasks, damaged_file, read_evaluation, trajectory_files
+from agent_r1_core.runs.events_file import Event, EventsFile, RunState
 from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
-from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
-from agent_r1_core.runs.policy import RunPolicy
-from agent_r1_core.runs.replaced import aside
-from agent_r1_core.runs.state import RunState
 from agent_r1_core.runs.trajectory_file import (
     read_advantages,
     read_task_keys,
@@ -49,7 +44,6 @@ class RunReader:
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
-        """Whether `path` is a run directory."""
         return is_run(Path(path))
 
     @property

@@ -6,24 +6,24 @@ A part that cannot be read is None, and `problem` says why; everything else is t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
-from agent_r1_core.opening import read_json
+from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs import lock
+from agent_r1_core.runs.evaluation_file import damaged_file
+from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.runs.marker import MARKER
-from agent_r1_core.runs.reading.config_sections import read_sections
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader
-from agent_r1_core.runs.state import RunState
 
 POINTS = 60
 """Of the small curve."""
@@ -259,3 +259,30 @@ def _at(config: Mapping[str, Any], *keys: str) -> Any:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+_SECTION = re.compile(r"(\w+):")
+
+
+def read_sections(path: Path, names: Collection[str]) -> dict[str, Any]:
+    """The sections with these names; those that are missing are left out.
+
+    Raises:
+        OSError: the file cannot be read.
+        RunError: it is damaged there.
+    """
+    from agent_r1_core.config.yaml_text import parse
+
+    kept, lines = True, []
+    try:
+        for line in read_text(path).split("\n"):
+            section = _SECTION.match(line)
+            if section is not None:
+                kept = section[1] in names
+            lines.append(line if kept else "")  # empty lines keep the numbers of the others
+        value = parse("\n".join(lines), str(path)).value
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise damaged_file(path) from error
+    if not isinstance(value, dict):
+        raise damaged_file(path)
+    return value

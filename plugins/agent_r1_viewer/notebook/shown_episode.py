@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.evaluation_file import trajectory_files
-from agent_r1_core.runs.reading.ranges import ranges
+from agent_r1_core.runs.reading.metrics_tail import ranges
 from agent_r1_core.terminal import shown
 from agent_r1_viewer.notebook.inline import Inline, ids_of
 from agent_r1_viewer.reading.episode import read_episode

@@ -15,9 +15,8 @@ from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.compare import compare, holm
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import wilson
-from agent_r1_core.evaluation.report import report
+from agent_r1_core.evaluation.report import combine, report
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus
 

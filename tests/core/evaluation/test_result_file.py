@@ -11,9 +11,8 @@ import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.evaluation.result_file import ResultFile, differences
-from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.runs.evaluation_file import read_episodes, read_evaluation, write_evaluation
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory

@@ -8,8 +8,7 @@ import pytest
 
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, Monitor, Rule, Spike
 from agent_r1_core.health.watch import Watched
 from agent_r1_core.metrics import declared as metric
 

@@ -9,11 +9,10 @@ import pytest
 from agent_r1_core.config import load_config
 from agent_r1_core.config.idle_monitors import idle_monitors
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.health.alarm import verdict
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.verdict import verdict
-from agent_r1_core.health.watch import Watch
-from agent_r1_core.runs.alarm_file import AlarmFile
+from agent_r1_core.health.watch import HealthConfig, Watch
+from agent_r1_core.runs.metrics_file import AlarmFile
 
 ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip"), ("kl_reference",)
 """Idle with one optimiser step on each rollout, and without a KL."""

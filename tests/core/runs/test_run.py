@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
 

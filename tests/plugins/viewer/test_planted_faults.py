@@ -136,7 +136,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "plugins/agent_r1_viewer/reading/episode.py": (
         Fault("advantages-of-another-row", EPISODES, "one_episode", "batch.slice(row - start, 1)", "batch.slice(0, 1)"),
     ),
-    "agent_r1_core/runs/state.py": (
+    "agent_r1_core/runs/events_file.py": (
         Fault("killed-is-training", STATE, "killed", "        if held:\n", "        if True:\n"),
     ),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.reading.config_sections import read_sections
+from agent_r1_core.runs.reading.summary import read_sections
 
 CONFIG = {
     "model": {"name": "tiny", "lora": None},
