@@ -127,14 +127,7 @@ def episode_records(
     asked: Mapping[str, Task] | None = None,
     set_name: str = "",
 ) -> list[EpisodeRecord]:
-    """The records of a rollout's episodes: those of the groups, then those that failed permanently.
-
-    Args:
-        groups: the episodes of each task.
-        dropped: episodes that failed permanently.
-        asked: by id, the tasks as their source gave them, before a baseline changed their prompts.
-        set_name: the evaluation set.
-    """
+    """The records of a rollout's episodes: those of the groups, then those that failed permanently."""
     everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
     return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
 

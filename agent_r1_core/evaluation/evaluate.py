@@ -61,19 +61,11 @@ async def evaluate_tasks(
     """Play episodes and score them.
 
     Args:
-        collect: Plays a rollout request: the method of a collector or of a run's rollouts.
-        tasks: The evaluation's tasks.
         split: The split whose tools and corpus the episodes use.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
-        greedy: Take the most likely token instead of sampling.
-        sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
-        tools: How the tools describe themselves, to state in the report.
-        conditions: What else a reader of the report must know.
-        provenance: What the scores rest on: corpus, checkpoint, held_out.
+        sampling: Settings to state in the report, as `tools`, `conditions` and `provenance` are.
         asked: The tasks as their source gave them, if `tasks` ask them in other words; the records keep these.
-        set_name: The name of the set, for the records; empty if it has none.
         scores: What to measure besides the scores that every evaluation has.
-        on_episode: Called as each episode ends.
 
     Raises:
         TaskError: there are no tasks, or none of their episodes finished.

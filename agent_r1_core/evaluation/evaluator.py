@@ -78,12 +78,6 @@ async def evaluate_sets(
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
 
-    Args:
-        assembly: holds the policy, the sets and `evaluation.greedy`.
-        listener: told how many episodes have ended.
-        prepared: by set, what to ask.
-        samples: episodes per task.
-
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
@@ -121,10 +115,6 @@ async def record_evaluation(
 ) -> Path:
     """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
     the file of the result, which is written last: all that it names is on disk.
-
-    Args:
-        name: of the evaluation.
-        step: the training step of a policy in training.
     """
     most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
     for set_name, trajectories in evaluation.sets.items() if most else ():

@@ -25,13 +25,7 @@ Tools = Mapping[str, Mapping[str, Any]]
 
 
 def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[str, str]:
-    """What the scores of a finished policy rest on.
-
-    Args:
-        model: the policy.
-        tasks: what is scored, as the task source gave it.
-        tools: how the tools describe themselves.
-    """
+    """What the scores of a finished policy rest on."""
     return {"corpus": corpus(tools), "checkpoint": _checkpoint(model, tasks), "held_out": _held_out(model, tasks)}
 
 

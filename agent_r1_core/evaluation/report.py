@@ -156,16 +156,7 @@ def report(
     provenance: Mapping[str, str] | None = None,
     declared: Mapping[str, DeclaredScore] | None = None,
 ) -> EvaluationResult:
-    """Score episodes.
-
-    Args:
-        episodes: All of them; failed ones are counted and not scored.
-        sampling: The sampling settings to state.
-        samples: Episodes asked for per task.
-        tools: How the tools describe themselves, to state.
-        conditions: What else a reader must know; that many tool calls failed is added.
-        provenance: What the scores rest on, to state.
-        declared: The scores of the recipe.
+    """Score episodes; all but `episodes` and `samples`, those asked for per task, is stated as it is given.
 
     Raises:
         ValueError: no episode finished.
@@ -220,11 +211,7 @@ UNKNOWN = "unknown"
 
 
 def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence[EpisodeRecord]] = ()) -> Breakdowns:
-    """The main scores of each part of the tasks; a key that no task has is left out.
-
-    Args:
-        lost: the tasks that have none but failed episodes.
-    """
+    """The main scores of each part of the tasks; a key that no task has is left out."""
     scores = scores_of([episode for task in tasks for episode in task])
     main = {name: score for name, score in scores.items() if score.main}
     found: Breakdowns = {}
@@ -246,13 +233,9 @@ def _parts(tasks: Sequence[Sequence[EpisodeRecord]], key: str) -> dict[str, list
 
 
 def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
-    """Combine the results of several sets.
+    """Combine the results of several sets, of which `choosing_set` is in no mean.
 
     Every set has the same weight, however many tasks it has. A score that only some sets have is the mean over those.
-
-    Args:
-        sets: The results by set.
-        choosing_set: The set that chooses checkpoints; it is in no mean.
 
     Raises:
         ValueError: there is no set to report.

@@ -65,12 +65,8 @@ _NAMED = 6
 
 
 def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
-    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw.
-
-    Args:
-        alarms: in the order of their steps; None: nobody watched.
-        steps: that the run has recorded.
-    """
+    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw; None: nobody
+    watched."""
     if not steps:
         return "health: not known, no step is recorded"
     if alarms is None:

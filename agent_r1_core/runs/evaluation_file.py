@@ -65,10 +65,6 @@ def remove_evaluation(path: Path) -> None:
 def trajectory_files(path: Path, result: Mapping[str, Any]) -> dict[str, str]:
     """By set, the names of the files with an evaluation's trajectories, which lie beside it; empty: it keeps none.
 
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
-
     Raises:
         RunError: the result names something else.
     """
@@ -109,10 +105,6 @@ def read_evaluation(path: Path) -> dict[str, Any]:
 def episodes_file(path: Path, result: Mapping[str, Any]) -> Path:
     """Where the episodes of an evaluation are: beside it.
 
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
-
     Raises:
         RunError: it has none, or names something else.
     """
@@ -126,10 +118,6 @@ def episodes_file(path: Path, result: Mapping[str, Any]) -> Path:
 
 def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The episodes of an evaluation.
-
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
 
     Raises:
         RunError: it has none, or their file is missing, damaged or another evaluation's.

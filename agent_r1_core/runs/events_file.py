@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line, remove_torn_line
+from agent_r1_core.runs.files import append_line
 
 Start = Literal["started", "resumed"]
 End = Literal["finished", "stopped_early", "interrupted", "failed"]
@@ -71,10 +71,6 @@ class EventsFile:
             raise RunError(f"{self.path} cannot be read ({error.strerror}); make it readable and try again") from error
         return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
-    def remove_torn_line(self) -> None:
-        """Delete a last line that a kill cut off."""
-        remove_torn_line(self.path)
-
     def _parse(self, number: int, line: bytes) -> Event:
         try:
             found = parse_json(line)
@@ -104,11 +100,7 @@ class RunState:
 
     @classmethod
     def of(cls, path: Path, events: Sequence[Event], held: bool) -> RunState:
-        """The state of the run at `path`.
-
-        Args:
-            held: whether a process holds the run's lock.
-        """
+        """The state of the run at `path`."""
         last = turning_point(events)
         if last is not None and last.event in ENDS:
             return cls(_KINDS[last.event], last.text)

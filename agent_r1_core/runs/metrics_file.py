@@ -17,7 +17,7 @@ from typing import Any
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line, remove_torn_line, write_text
+from agent_r1_core.runs.files import append_line, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -62,10 +62,6 @@ class MetricsFile:
         """The step of the last line; -1 if there is none."""
         records = self.read()
         return int(records[-1]["step"]) if records else -1
-
-    def remove_torn_line(self) -> None:
-        """Delete a last line that a kill cut off."""
-        remove_torn_line(self.path)
 
     def truncate_after(self, step: int) -> None:
         """Delete the lines of later steps, and all but the last line of each step; sort the others."""

@@ -102,9 +102,6 @@ class RunReader:
     def health(self, steps: int | None = None) -> str:
         """The verdict on the run, one to three lines: healthy, or which alarms stand, since when; not known where
         nobody watched.
-
-        Args:
-            steps: that the run has recorded; counted if left out.
         """
         alarms = self.alarms() if self._alarms.path.is_file() else None
         return verdict(alarms, self.last_step() if steps is None else steps)
@@ -147,11 +144,7 @@ class RunReader:
         return sorted(int(match[1]) for match in found if match)
 
     def evaluation_trajectories_file(self, name: str, set_name: str = "") -> Path:
-        """Where the episodes of an evaluation are token by token, if they are kept.
-
-        Args:
-            set_name: the evaluation set; empty if there is one without a name.
-        """
+        """Where the episodes of an evaluation are token by token, if they are kept."""
         return self.path / "evaluations" / f"{name}{set_name and '.'}{set_name}.parquet"
 
     def read_evaluation_trajectories(self, name: str, set_name: str = "") -> list[Trajectory]:

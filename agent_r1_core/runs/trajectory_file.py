@@ -38,17 +38,10 @@ _ROWS, _TOKENS = 1024, 2**19
 def write_trajectories(
     path: Path, step: int | None, trajectories: Iterable[Trajectory], numbers: TokenNumbers | None = None
 ) -> None:
-    """Write the trajectories of `step`, whole or not at all.
-
-    Args:
-        path: The file; an existing one is replaced.
-        step: The training step, repeated in every row; None: an evaluation of a finished policy.
-        trajectories: Any number of them, read once.
-        numbers: What an update knew of their tokens.
+    """Write the trajectories of `step`, whole or not at all; None: of an evaluation of a finished policy.
 
     Raises:
-        RunError: writing fails (disk full, read-only).
-        ValueError: a trajectory has not as many numbers as ids.
+        ValueError: `numbers`, what an update knew of a trajectory's tokens, are not as many as its ids.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

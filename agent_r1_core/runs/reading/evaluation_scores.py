@@ -80,11 +80,7 @@ class RecordedEvaluations:
     """The evaluations of a run; files that did not change are not read again."""
 
     def __init__(self, folder: Path, check: Callable[[Path], object] = Path) -> None:
-        """Read nothing yet.
-
-        Args:
-            check: is called with every file before it is read, and raises a RunError if it must not be.
-        """
+        """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self._folder = folder
         self._check = check
         self._read: dict[Path, tuple[tuple[int, int], EvaluationScores | RunError]] = {}

@@ -38,11 +38,6 @@ class MetricsTail:
     """What stands before `_offset`."""
 
     def __init__(self, path: Path, only: Collection[str] | None = None) -> None:
-        """Read nothing yet.
-
-        Args:
-            only: the metrics to keep; None: all.
-        """
         self._file = MetricsFile(path)
         self._only = only
         self._taken_back = 0

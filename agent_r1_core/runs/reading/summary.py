@@ -91,11 +91,7 @@ class SummaryReader:
     """Keeps what it has read of a run's metrics, evaluations and configuration."""
 
     def __init__(self, run: RunReader, check: Callable[[Path], object] = Path) -> None:
-        """Read nothing yet.
-
-        Args:
-            check: is called with every file before it is read, and raises a RunError if it must not be.
-        """
+        """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self.run = run
         self.metrics = MetricsTail(run.path / "metrics.jsonl", only=(metric.REWARD_MEAN, metric.TIME_STEP))
         self.evaluations = RecordedEvaluations(run.path / "evaluations", check)
