@@ -55,8 +55,8 @@ class EpisodeRecord:
     """Metadata of the task: passages to combine, question type, name of the source among several."""
     set: str = ""
     """The evaluation set; empty if there is one without a name."""
-    tool_errors: int | None = None
-    """Tool calls that were answered with an error; None: recorded by a version that did not count them."""
+    tool_errors: int = 0
+    """Tool calls that were answered with an error."""
     tool_failures: dict[str, int] = field(default_factory=dict)
     """How many of them have the same tool and text, as `tool: text`, in which `#` stands for each number."""
     scores: dict[str, float] = field(default_factory=dict)
@@ -172,13 +172,8 @@ def new_lines(turn: Turn, trajectory: Trajectory) -> set[str]:
     """
     earlier = [other.observation for other in trajectory.turns if 0 < other.index <= turn.index]
     seen = {line for messages in earlier for line in _lines(messages)}
-    return _lines(_after(turn, trajectory)) - _written(turn) - seen
-
-
-def _after(turn: Turn, trajectory: Trajectory) -> list[Message]:
-    """What followed a turn's action."""
     following = [other.observation for other in trajectory.turns if other.index == turn.index + 1]
-    return following[0] if following else trajectory.closing
+    return _lines(following[0] if following else trajectory.closing) - _written(turn) - seen
 
 
 def _lines(messages: Iterable[Message]) -> set[str]:
@@ -198,12 +193,6 @@ def _written(turn: Turn) -> set[str]:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
-        yield from _texts_of((*value.keys(), *value.values()))
-    elif isinstance(value, list):
-        yield from _texts_of(value)
-
-
-def _texts_of(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        yield from _texts(value)
+    elif isinstance(value, dict | list):
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _texts(inner)

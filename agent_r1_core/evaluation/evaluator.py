@@ -143,7 +143,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
     )
     try:
         await assembly.start()
-        prepared = {name: await _stated(plan, assembly, name) for name in assembly.evaluation}
+        prepared = {name: await _prepared(plan, assembly, name) for name in assembly.evaluation}
         evaluation = await evaluate_sets(assembly, listener, prepared, plan.samples)
         return evaluation, await _record(plan, assembly, evaluation)
     finally:
@@ -178,27 +178,23 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
 
 
-async def _stated(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
-    """What the plan asks of a set, with what its scores rest on."""
-    prepared = await _prepared(plan, assembly, name)
-    return replace(prepared, provenance=provenance(assembly.model, assembly.sets[name].tasks, prepared.tools))
-
-
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
-    tasks, tools = assembly.sets[name].tasks, assembly.rollouts.tools(name)
+    """What the plan asks of a set, with what its scores rest on."""
+    tasks, asked, tools = assembly.sets[name].tasks, assembly.sets[name].tasks, assembly.rollouts.tools(name)
+    if plan.baseline is not None:
+        baseline = BASELINES[plan.baseline]
+        if baseline.searches:
+            asked, tools = await _with_passages(baseline, plan.resolved, assembly, name)
+        else:
+            asked = [baseline.ask(task) for task in tasks]
     conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(tasks)]
-    if plan.baseline is None:
-        return Prepared(tasks, tools, conditions)
-    baseline = BASELINES[plan.baseline]
-    if baseline.searches:
-        return await _with_passages(baseline, plan.resolved, assembly, name, conditions)
-    return Prepared([baseline.ask(task) for task in tasks], tools, conditions)
+    return Prepared(asked, tools, conditions, provenance(assembly.model, tasks, tools))
 
 
 async def _with_passages(
-    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str, conditions: Sequence[str]
-) -> Prepared:
-    """Each question with the passages that the recipe's search tool finds for its words."""
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str
+) -> tuple[list[Task], Mapping[str, dict[str, Any]]]:
+    """Each question with the passages that the recipe's search tool finds for its words, and what that tool says."""
     tools = make_tools(resolved, 1, in_process=True)
     await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
     try:
@@ -213,7 +209,7 @@ async def _with_passages(
             for task in tasks:
                 asked.append(baseline.ask(task, search))
                 work.advance()
-        return Prepared(asked, tools.describe(), conditions)
+        return asked, tools.describe()
     finally:
         await tools.close()
 

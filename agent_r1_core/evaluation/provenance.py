@@ -32,10 +32,12 @@ def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[
 def provenance_in_training(assembly: Assembly, name: str, step: int) -> dict[str, str]:
     """What the scores on an evaluation set rest on, of a policy that is still trained, after `step`."""
     tasks = assembly.sets[name].tasks
+    ids = {task.id for task in tasks}
+    alike = {task_key(task) for task in assembly.train.tasks if task.id in ids}
     return {
         "corpus": corpus(assembly.rollouts.tools(name)),
         "checkpoint": f"the policy in training, after step {step}; no score chose it",
-        "held_out": _shared(tasks, {task_key(task) for task in _alike(assembly, tasks)}, "tasks.train"),
+        "held_out": _shared(tasks, alike, "tasks.train"),
     }
 
 
@@ -76,21 +78,11 @@ def _held_out(model: ModelSource, tasks: Sequence[Task]) -> str:
 
 
 def _trained(run: Run, policy: RunPolicy) -> set[str]:
-    """The tasks that a policy was trained on.
-
-    Raises:
-        RunError: trajectories of a step are missing or damaged.
-    """
+    """The tasks that a policy was trained on; raises a RunError where trajectories of a step are missing or damaged."""
     steps = [step for step in run.trajectory_steps() if 1 <= step <= policy.step]
     if len(steps) < policy.step:
         raise RunError(f"{run.path} keeps the trajectories of {len(steps)} of {policy.step} steps")
     return {key for step in steps for key in run.read_task_keys(step)}
-
-
-def _alike(assembly: Assembly, tasks: Sequence[Task]) -> list[Task]:
-    """The training tasks that have the id of one of these."""
-    ids = {task.id for task in tasks}
-    return [task for task in assembly.train.tasks if task.id in ids]
 
 
 def _shared(tasks: Sequence[Task], trained: set[str], where: str) -> str:

@@ -72,7 +72,7 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_json` wrote; other keys are ignored, and one of before breakdowns has none.
+        """The result that `to_json` wrote; other keys are ignored.
 
         Raises:
             ValueError: it is malformed.
@@ -140,9 +140,7 @@ class EvaluationResult:
 
     def failure_lines(self, label: str = "") -> list[str]:
         """What failed and is in no score, a sentence for all sets and one for each; empty: nothing failed."""
-        counted = self.statuses.get(EndStatus.FAILED.value, 0)
-        failures = self.failures or (Failures(counted, sum(self.statuses.values()), "", counted) if counted else None)
-        own = [] if failures is None else [f"{label}{failures.sentence()}"]
+        own = [] if self.failures is None else [f"{label}{self.failures.sentence()}"]
         return own + [line for name, result in self.sets.items() for line in result.failure_lines(f"{name}: ")]
 
 
@@ -163,7 +161,8 @@ def report(
     """
     tasks = finished_tasks(episodes)
     if not tasks:
-        raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
+        why = (episodes[0].reason or "no reason given") if episodes else "there were no tasks"
+        raise ValueError(f"no episode of the evaluation finished: {why}")
     scored, lost = [episode for task in tasks for episode in task], lost_tasks(episodes)
     metrics = estimates(tasks, scores_of(scored, declared), samples, lost)
     return EvaluationResult(
@@ -186,17 +185,12 @@ def report(
 
 def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
     """A sentence if a notable share of the tool calls ended in errors, with the commonest one."""
-    counted = [episode for episode in episodes if episode.tool_errors is not None]
-    calls, errors = sum(one.tool_calls for one in counted), sum(one.tool_errors or 0 for one in counted)
+    calls, errors = sum(one.tool_calls for one in episodes), sum(one.tool_errors for one in episodes)
     if not errors or errors < NOTABLE_TOOL_ERRORS * calls:
         return []
-    failures: Counter[str] = sum((Counter(one.tool_failures) for one in counted), Counter())
+    failures: Counter[str] = sum((Counter(one.tool_failures) for one in episodes), Counter())
     commonest = [f"; {times} of them: {failure}" for failure, times in failures.most_common(1)]
     return [f"{errors} of {calls} tool calls ended in errors{''.join(commonest)}"]
-
-
-def _why(failed: Sequence[EpisodeRecord]) -> str:
-    return failed[0].reason or "no reason given" if failed else "there were no tasks"
 
 
 def _cell(scores: Mapping[str, Estimate], name: str) -> str:

@@ -216,7 +216,7 @@ TOOL_CALLS = Score("tool_calls", "tool calls of an episode", lambda one: float(o
 TOOL_ERRORS = Score(
     "tool_errors",
     "tool calls of an episode that were answered with an error",
-    lambda one: None if one.tool_errors is None else float(one.tool_errors),
+    lambda one: float(one.tool_errors),
     better="lower",
 )
 TOKENS = Score("tokens", "all tokens of an episode", lambda one: float(one.tokens), unit="tokens")

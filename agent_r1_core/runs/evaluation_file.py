@@ -2,8 +2,7 @@
 for each set a file of trajectories, `<name>.parquet` or `<name>.<set>.parquet`, with its first episodes.
 
 The JSON names the lines' file with its checksum, so that two files of different evaluations are never read as one. The
-other files are written first: a JSON file that exists is whole. Evaluations of versions before lack lines, or
-trajectories.
+other files are written first: a JSON file that exists is whole.
 """
 
 from __future__ import annotations

@@ -106,14 +106,10 @@ class RunState:
             return cls(_KINDS[last.event], last.text)
         if last is None and (path / "model").is_dir():
             return cls("finished", "its training has ended")
-        if last is None and _only_evaluated(path):
+        # A training records the tasks that it holds out before anything else.
+        if last is None and not (path / "evaluation_tasks.json").exists() and any(path.glob("evaluations/*.json")):
             return cls("finished", "its evaluation is done; it trains nothing")
         if held:
             return cls("training", "it is training" if last is None else last.text)
         killed = "its process was killed" if last is not None else "it was stopped before its last step"
         return cls("interrupted", f"{killed}; continue with: agent-r1 train {path} --resume")
-
-
-def _only_evaluated(path: Path) -> bool:
-    """Whether `agent-r1 eval` made the run: a training records the tasks that it holds out before anything else."""
-    return not (path / "evaluation_tasks.json").exists() and any(path.glob("evaluations/*.json"))

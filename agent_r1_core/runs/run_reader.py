@@ -20,12 +20,7 @@ from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
-from agent_r1_core.runs.trajectory_file import (
-    read_advantages,
-    read_task_keys,
-    read_token_numbers,
-    read_trajectories,
-)
+from agent_r1_core.runs.trajectory_file import read_advantages, read_task_keys, read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")

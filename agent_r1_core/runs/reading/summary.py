@@ -27,8 +27,6 @@ from agent_r1_core.runs.run_reader import RunReader
 
 POINTS = 60
 """Of the small curve."""
-_NUMBERED = re.compile(r"(?P<stem>.+)-\d+")
-"""The name of a run that was given none."""
 _NEEDED = ("algorithm", "checkpoint", "model", "training")
 _Part = TypeVar("_Part")
 
@@ -55,7 +53,6 @@ class RunSummary:
     sentence: str | None
     """The state in words."""
     recipe: str | None
-    """Of a run that does not say it, as far as the name tells."""
     algorithm: str | None
     model: str | None
     step: int | None
@@ -112,7 +109,8 @@ class SummaryReader:
         about = self._part(MARKER, self._about) or {}
         evaluations, damaged = self.evaluations.all()
         self.problems += [*filter(None, [self.metrics.problem]), *damaged]
-        if self.metrics.last_step is None and self._played():
+        unread = self.metrics.last_step is None and not (self.run.path / "metrics.jsonl").exists()
+        if unread and any(step > 1 for step in self.run.trajectory_steps()):
             self.problems.append(
                 f"run {self.run.path} has episodes of training, but no metrics.jsonl; restore it from a copy"
             )
@@ -123,7 +121,7 @@ class SummaryReader:
             path=self.run.path,
             state=None if state is None else str(state.kind),
             sentence=None if state is None else state.sentence,
-            recipe=_recipe(about, self.run.name),
+            recipe=_text(about.get("recipe")),
             algorithm=_text(_at(config, "algorithm", "name")),
             model=_text(_at(config, "model", "name")),
             step=self.metrics.last_step,
@@ -192,11 +190,6 @@ class SummaryReader:
         last = len(known) - 1
         return [known[round(place * last / (POINTS - 1))] for place in range(POINTS)]
 
-    def _played(self) -> bool:
-        """Whether the metrics are missing that belong to the episodes of its steps."""
-        missing = not (self.run.path / "metrics.jsonl").exists()
-        return missing and any(step > 1 for step in self.run.trajectory_steps())
-
     def _about(self) -> dict[str, Any]:
         try:
             about = read_json(self.run.path / MARKER)
@@ -220,13 +213,6 @@ def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScor
         ]
         best = [one for one in best if one.metric == best[-1].metric]
     return max(best, key=lambda one: one.score.mean) if best else None
-
-
-def _recipe(about: Mapping[str, Any], name: str) -> str | None:
-    if "recipe" in about:
-        return _text(about["recipe"])
-    numbered = _NUMBERED.fullmatch(name)  # runs of before do not say it
-    return numbered["stem"] if numbered else None
 
 
 def _created(about: Mapping[str, Any]) -> float | None:

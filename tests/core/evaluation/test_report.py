@@ -74,8 +74,6 @@ def test_failures_stand_beside_every_score_with_their_commonest_reason() -> None
     assert (plain["n"], plain["asked"], f1["n"], f1["asked"]) == (71, 100, 71, 100)
     assert plain["failures"] == {"episodes": 29, "of": 100, "reason": long[0].reason, "alike": 28, "at_least": False}
     assert EvaluationResult.from_json(plain) == result
-    old = {key: value for key, value in plain.items() if key not in ("asked", "failures", "breakdowns")}
-    assert EvaluationResult.from_json(old).failure_lines() == ["failed and not scored: 29 of 100 episodes"]
 
 
 def test_what_failed_only_in_part_or_has_no_such_score_is_no_lost_task() -> None:
@@ -204,14 +202,6 @@ def test_the_commonest_failure_of_a_tool_is_quoted_whatever_numbers_it_names() -
     assert scored([made], sampling=GREEDY).conditions == (
         "4 of 5 tool calls ended in errors; 3 of them: sql: Error: sql failed: made in thread #, used in ?[#m#",
     )
-
-
-def test_records_from_before_tool_errors_were_counted_have_no_such_score() -> None:
-    (record,) = episode_records([calling("a", 5)])
-    new = ("tool_errors", "tool_failures")
-    old = EpisodeRecord.from_json({key: value for key, value in record.to_json().items() if key not in new})
-    result = report([old], sampling=GREEDY)
-    assert (result.conditions, "tool_errors" in result.metrics) == ((), False)
 
 
 def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> None:
