@@ -60,8 +60,6 @@ def _facts(answer: dict[str, Any]) -> dict[str, str]:
         facts["scores"] = f"each {answer['scope']}, by {method}, from {low:g} to {high:g}"
         if answer["cap"] is not None:
             facts["scores"] += f", at most {answer['cap']:g} in an episode"
-    if answer["kind"] == "score":
-        facts["scores"] = f"each finished episode of an evaluation, by score(trajectory), bounds: {answer['bounds']}"
     if answer["kind"] == "tool" and answer["reward_range"] is not None:
         low, high = answer["reward_range"]
         facts["rewards"] = f"each call, from {low:g} to {high:g}"

@@ -88,8 +88,6 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
     }
     if record.kind == "reward":
         answer |= {"scope": loaded.cls.scope, "range": list(loaded.cls.range), "cap": loaded.cls.cap}  # type: ignore[attr-defined]
-    if record.kind == "score":
-        answer |= {"bounds": loaded.cls.declared.bounds}  # type: ignore[attr-defined]
     if record.kind == "env":
         answer |= {"uses_tools": loaded.cls.uses_tools()}  # type: ignore[attr-defined]
     if record.kind == "tool":

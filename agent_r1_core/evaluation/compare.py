@@ -20,7 +20,7 @@ from agent_r1_core.evaluation.paired import paired_difference
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import Values, by_task
-from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN, SCORE, SCORERS
+from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN, SCORERS
 from agent_r1_core.runs.failures import Failures
 
 
@@ -99,7 +99,7 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
         means={arm.name: arm.mean(score, keys).out_of(asked) for arm in arms},
         differences=[replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)],
         files={arm.name: [str(file.path) for file in arm.files] for arm in arms},
-        notes=notes + _other_scorers(arms, score) + _unlike(arms, score),
+        notes=notes + _other_scorers(arms, score) + _unlike(arms),
     )
 
 
@@ -192,7 +192,7 @@ def _other_scorers(arms: Sequence[Arm], score: str) -> list[str]:
     ]
 
 
-def _unlike(arms: Sequence[Arm], score: str) -> list[str]:
+def _unlike(arms: Sequence[Arm]) -> list[str]:
     """What was different in the evaluations, other than the policy."""
     notes = []
     for arm in arms:
@@ -201,8 +201,6 @@ def _unlike(arms: Sequence[Arm], score: str) -> list[str]:
             notes += [f"{arm.name}: {sentence}" for sentence in said]
     for what in ("greedy", "temperature", "samples", "max_turns", "max_tokens"):
         notes += _differing(what, arms, lambda result, what=what: str(result.sampling.get(what)))  # type: ignore[misc]
-    own = score.removeprefix(SCORE.of(""))
-    notes += _differing(f"meanings of {score}", arms, lambda result: str(result.declared.get(own)))
     return list(dict.fromkeys([*notes, *_differing("tools", arms, lambda result: _listed(result.tools))]))
 
 
