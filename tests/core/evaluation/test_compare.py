@@ -78,14 +78,6 @@ def test_equal_policies_do_not_differ_and_one_question_has_no_interval() -> None
     assert single.row() == ("a - b", "+1.000", "", "", "", "1")
 
 
-def test_questions_are_paired_by_their_id_in_whatever_order_they_were_recorded() -> None:
-    one, other = ([(f"q{i}", i < right) for i in range(30)] for right in (20, 12))
-    random.Random(1).shuffle(other)
-    arms = [Arm(name, [result([episode(*each) for each in asked])]) for name, asked in (("a", one), ("b", other))]
-    assert compare(arms).differences == compare([arm("a", first(20, 30)), arm("b", first(12, 30))]).differences
-    assert compare(arms).differences[0].p == 2 / 2**8, "the second wins no question"
-
-
 def test_several_pairs_are_corrected() -> None:
     found = compare([arm("a", first(90)), arm("b", first(80)), arm("c", first(78))])
     assert [(one.first, one.second) for one in found.differences] == [("a", "b"), ("a", "c"), ("b", "c")]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +12,6 @@ import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.files import write_folder
 from agent_r1_core.runs.run import Run
 
 
@@ -169,82 +165,6 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     assert list(damaged.values()) == [reason]
     checkpoints.discard_after(2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000002"]
-
-
-def in_a_child(work: Callable[[], None], die_at: int | None) -> int:
-    """Run `work` in a forked child; returns how many file-system events it saw, after dying by SIGKILL at one."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def hook(event: str, arguments: object) -> None:
-            nonlocal seen
-            if event == "open" or event.startswith(("os.", "shutil.")):
-                seen += 1
-                if seen == die_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(hook)
-        try:
-            work()
-            os.write(write, str(seen).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    assert (os.WIFSIGNALED(status) and die_at is not None) or text, "the child neither finished nor died as told"
-    return int(text or 0)
-
-
-def test_killed_at_any_of_twenty_random_moments_every_checkpoint_is_whole(tmp_path: Path) -> None:
-    values = {1: 0.9, 2: 0.5, 3: 0.1, 4: 0.2}
-
-    def train(folder: Path) -> Callable[[], None]:
-        def work() -> None:
-            checkpoints = Checkpoints(folder)
-            checkpoints.clean()
-            latest = checkpoints.latest()
-            for step in range(latest.step + 1 if latest else 1, 5):
-                checkpoints.save(step, writer(step), keep=1, metric="m", value=values[step])
-            checkpoints.prune(1)
-
-        return work
-
-    events = in_a_child(train(tmp_path / "whole"), None)
-    assert events > 100
-    for moment in random.Random(0).sample(range(1, events + 1), 20):
-        folder = tmp_path / f"killed-{moment}"
-        in_a_child(train(folder), moment)
-        for path in folder.glob("step_*"):
-            step = int(path.name.removeprefix("step_"))
-            assert (path / "policy" / "config.json").read_text() == str(step)
-            assert (path / "task_order.json").read_bytes() == bytes([step]) * 1000
-            assert step in steps(Checkpoints(folder))
-        in_a_child(train(folder), None)
-        assert sorted(path.name for path in folder.iterdir()) == ["best.json", "step_000001", "step_000004"]
-
-
-def test_killed_while_a_folder_is_replaced_one_version_survives(tmp_path: Path) -> None:
-    def replace(folder: Path) -> Callable[[], None]:
-        return lambda: write_folder(folder / "model", lambda inner: (inner / "weights").write_text("new") and None)
-
-    def prepared(name: str) -> Path:
-        (tmp_path / name / "model").mkdir(parents=True)
-        (tmp_path / name / "model" / "weights").write_text("old")
-        return tmp_path / name
-
-    events = in_a_child(replace(prepared("whole")), None)
-    seen = set()
-    for moment in range(1, events + 1):
-        folder = prepared(f"killed-{moment}")
-        in_a_child(replace(folder), moment)
-        Checkpoints(folder).clean()
-        assert [path.name for path in folder.iterdir()] == ["model"]
-        seen.add((folder / "model" / "weights").read_text())
-    assert seen == {"old", "new"}
 
 
 class Slow:
