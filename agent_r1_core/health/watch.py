@@ -56,7 +56,7 @@ else:
 
 
 _CALM = 5
-"""Values within bounds that end an alarm, at least: one that comes and goes is told seldom."""
+"""Values within bounds that end an alarm, at least: one that comes and goes is seldom reported."""
 
 
 @dataclass

@@ -46,7 +46,7 @@ class Tally(NamedTuple):
     cut_summaries: int
     empty_summaries: int
     env: dict[str, list[float]]
-    """The numbers that the environment told, in the order of the turns."""
+    """The environment's own numbers, in the order of the turns."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Tally:

@@ -1,10 +1,9 @@
 """Checkpoint: a folder with the policy, the trainer's state and its place in the tasks; `state.json` lists every file.
 
-To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
-them.
+`inspect` compares the sizes of its files alone; `damage` reads them, before a checkpoint is used.
 
-A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is an error,
-and nobody passes the checkpoint over or deletes it.
+A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is a
+RunError, and nobody passes the checkpoint over or deletes it.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Checkpoint:
 
     @property
     def task_order(self) -> Path:
-        """Where the run stands in its tasks."""
+        """The run's place in its tasks."""
         return self.path / TASK_ORDER
 
     def lock(self) -> FileLock | None:

@@ -107,7 +107,7 @@ def undo_killed(path: Path) -> None:
 
 
 def missing(path: Path) -> RunError:
-    """The error of a path where no run is, which leads to the one that stands aside there."""
+    """The error of a path without a run; it names the run that was moved aside there."""
     old = aside(path)
     if is_run(old):
         return RunError(

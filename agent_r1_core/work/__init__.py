@@ -1,4 +1,4 @@
-"""Long work: how far it is and how long it will still take, told to whoever shows it."""
+"""Long work: how far it is, how long it will still take, and who shows it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class WorkDisplay:
         """Work of which a line was printed, where lines stay."""
         self._said = 0.0
         """When the last line was."""
-        self._lock = threading.RLock()  # work is told of by several threads
+        self._lock = threading.RLock()  # several threads show their work
         self._stack = ExitStack()
 
     def __enter__(self) -> WorkDisplay:

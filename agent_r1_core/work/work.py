@@ -116,7 +116,7 @@ def working(what: str, total: float | None = None, *, done: float = 0, unit: str
 
 @contextmanager
 def watched_by(show: Show) -> Iterator[None]:
-    """Let `show` be told of all work in this process, whichever thread does it, while the context lasts."""
+    """Call `show` with all work of this process, whichever thread does it, while the context lasts."""
     with _lock:
         _watchers.append(show)
     try:

@@ -249,8 +249,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "kept-whatever-it-becomes",
         "agent_r1_core/evaluation/keeping.py",
-        "[line for line, why in told if why is None]",
-        "[line for line, why in told]",
+        "[line for line, why in compared if why is None]",
+        "[line for line, why in compared]",
         "no_text_can_show",
     ),
     Mutation(

@@ -35,7 +35,7 @@ class MetricsTail:
     _torn: bytes
     """The beginning of a line that is not whole yet."""
     _end: bytes
-    """What stands before `_offset`."""
+    """The bytes before `_offset`."""
 
     def __init__(self, path: Path, only: Collection[str] | None = None) -> None:
         self._file = MetricsFile(path)
@@ -70,7 +70,7 @@ class MetricsTail:
 
     @property
     def edition(self) -> str:
-        """Changes when anything but later steps does: whoever kept columns of another one reads all of them again."""
+        """Changes when anything but later steps does: columns of another edition are to be read again."""
         return f"{self._inode}-{self._taken_back}"
 
     @property
