@@ -61,6 +61,7 @@ _HOMES = {
     "RewardSpec": "specs",
     "ScoreFn": "contracts.score",
     "ScoreSpec": "specs",
+    "SiteSpec": "specs",
     "Run": "runs.run",
     "RunInfo": "contracts.tracker",
     "Sampling": "contracts.sampling",
