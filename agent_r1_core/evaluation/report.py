@@ -112,7 +112,7 @@ class EvaluationResult:
             (
                 f"{label}{key} {value}",
                 max(scores.values(), key=lambda one: one.n).count,
-                *(_cell(scores, name) for name in BREAKDOWN_COLUMNS),
+                *(str(scores[name]) if name in scores else "" for name in BREAKDOWN_COLUMNS),
             )
             for key, parts in self.breakdowns.items()
             if len(parts) > 1
@@ -191,10 +191,6 @@ def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
     failures: Counter[str] = sum((Counter(one.tool_failures) for one in episodes), Counter())
     commonest = [f"; {times} of them: {failure}" for failure, times in failures.most_common(1)]
     return [f"{errors} of {calls} tool calls ended in errors{''.join(commonest)}"]
-
-
-def _cell(scores: Mapping[str, Estimate], name: str) -> str:
-    return str(scores[name]) if name in scores else ""
 
 
 Breakdowns = dict[str, dict[str, dict[str, Estimate]]]

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from pydantic import TypeAdapter
+
 from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import parse_json, read_bytes
@@ -25,7 +27,6 @@ Kind = Literal[Start, End, "note"]
 
 STARTS: tuple[str, ...] = get_args(Start)
 ENDS: tuple[str, ...] = get_args(End)
-_KINDS: tuple[str, ...] = (*STARTS, *ENDS, "note")
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,14 @@ class EventsFile:
 
     def _parse(self, number: int, line: bytes) -> Event:
         try:
-            found = parse_json(line)
-            event = Event(float(found["time"]), int(found["step"]), found["event"], str(found["text"]))
-            if event.event not in _KINDS:
-                raise ValueError(event.event)
-            return event
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            return _EVENT.validate_python(parse_json(line))
+        except ValueError as error:
             raise RunError(f"line {number} of {self.path} is not an event; delete the line") from error
 
 
+_EVENT = TypeAdapter(Event)
 RunKind = Literal["training", "finished", "interrupted", "failed"]
-_KINDS: dict[str, RunKind] = {
+_KIND_OF_END: dict[str, RunKind] = {
     "finished": "finished",
     "stopped_early": "finished",
     "interrupted": "interrupted",
@@ -103,7 +101,7 @@ class RunState:
         """The state of the run at `path`."""
         last = turning_point(events)
         if last is not None and last.event in ENDS:
-            return cls(_KINDS[last.event], last.text)
+            return cls(_KIND_OF_END[last.event], last.text)
         if last is None and (path / "model").is_dir():
             return cls("finished", "its training has ended")
         # A training records the tasks that it holds out before anything else.

@@ -138,7 +138,7 @@ class AlarmFile:
     def _parse(self, number: int, line: bytes) -> Alarm:
         try:
             return Alarm.from_json(parse_json(line))
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise RunError(f"line {number} of {self.path} is not an alarm; delete the line") from error
 
 
