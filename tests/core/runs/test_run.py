@@ -129,12 +129,6 @@ def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> 
         begin(tmp_path, name)
 
 
-def test_one_process_cannot_write_a_run_twice_either(tmp_path: Path) -> None:
-    with begin(tmp_path) as run, pytest.raises(RunError, match="already open for writing in this process"):
-        Run.resume(run.path)
-    Run.resume(run.path).close()
-
-
 def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
     begin(tmp_path).close()
     run = Run.open(tmp_path / "first")
