@@ -58,8 +58,8 @@ _NAMED = 6
 
 
 def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
-    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw. They are None
-    where nobody watched."""
+    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw. None:
+    nobody watched."""
     if not steps:
         return "health: not known, no step is recorded"
     if alarms is None:
