@@ -13,6 +13,7 @@ from agent_r1_core.specs import (
     EngineSpec,
     EnvSpec,
     RewardSpec,
+    ScoreSpec,
     SiteSpec,
     TaskSpec,
     ToolFormatSpec,
@@ -43,6 +44,11 @@ def register_envs() -> Iterable[EnvSpec]:  # type: ignore[empty-body]
 @hookspec
 def register_rewards() -> Iterable[RewardSpec]:  # type: ignore[empty-body]
     """Process and outcome rewards."""
+
+
+@hookspec
+def register_scores() -> Iterable[ScoreSpec]:  # type: ignore[empty-body]
+    """Scores of evaluations."""
 
 
 @hookspec

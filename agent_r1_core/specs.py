@@ -50,6 +50,12 @@ class RewardSpec(ComponentSpec):
     kind = "reward"
 
 
+class ScoreSpec(ComponentSpec):
+    """Declares a ScoreFn."""
+
+    kind = "score"
+
+
 class AlgorithmSpec(ComponentSpec):
     """Declares an Algorithm."""
 

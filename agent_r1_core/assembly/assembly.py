@@ -37,10 +37,11 @@ from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.score import ScoreFn
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
-    from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+    from agent_r1_core.runs.evaluation_file import EvaluationTasks
 
 T = TypeVar("T")
 
@@ -60,6 +61,8 @@ class Assembly:
     trackers: list[Tracker]
     examples: Examples | None
     """Shown before every task."""
+    scores: Sequence[ScoreFn] = ()
+    """What evaluations measure besides the scores that every evaluation has."""
     _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
@@ -204,6 +207,7 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
+        scores=[resolved.make("score", block) for block in config.scores],
         _selection=selection,
         _learner=learner,
         _task_order=order,

@@ -19,7 +19,7 @@ from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
 from agent_r1_core.folders import cache_dir
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:

@@ -156,6 +156,7 @@ def _evaluation(setup: Setup) -> None:
         setup.idle(("recording", "evaluation_episodes"), "nothing is evaluated")
         if setup.config.tasks.eval is not None:
             setup.idle(("tasks", "eval"), "evaluation.every is 0, at_start and at_end are false")
+        setup.idle(("scores",), "nothing is evaluated")
     if best is None or not setup.user_set(("checkpoint", "best")):
         return
     if never:

@@ -25,7 +25,7 @@ from agent_r1_core.contracts.component import located
 from agent_r1_core.contracts.run_name import RUN_NAME
 from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
-from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import HealthConfig
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import EXACT_MATCH
 
@@ -75,7 +75,7 @@ def _set_name(name: str) -> str:
     return name
 
 
-_NO_SET_NAMES = ("train", "eval", "reward", "status")
+_NO_SET_NAMES = ("train", "eval", "reward", "score", "status")
 """Names with another meaning in metrics and commands."""
 
 
@@ -202,6 +202,8 @@ class RunConfig(Section):
     """What the policy reads when an episode grows long."""
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
+    scores: tuple[ComponentBlock, ...] = ()
+    """What evaluations report besides the scores that every evaluation has."""
     algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")
     engine: EngineBlock = EngineBlock(name="transformers")
     training: TrainingConfig = TrainingConfig()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
     from agent_r1_core.config.models import RunConfig
     from agent_r1_core.contracts.algorithm import Algorithm
-    from agent_r1_core.health.monitor import Need
+    from agent_r1_core.health.rule import Need
 
 _CORRECTION: Key = ("training", "staleness_correction")
 _CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
@@ -28,6 +29,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "tool": ("run",),
     "env": ("reset", "step"),
     "reward": (),
+    "score": ("score",),
     "algorithm": ("advantages", "loss"),
     "tasks": ("load",),
     "tracker": ("log",),
@@ -244,6 +246,11 @@ def _check_range(name: str, value: Any) -> list[str]:
     return []
 
 
+def _check_score(score: Any) -> list[str]:
+    declares = isinstance(getattr(score, "declared", None), DeclaredScore)
+    return [] if declares else ["declared is missing; write declared = DeclaredScore(meaning)"]
+
+
 def _check_algorithm(algorithm: Any) -> list[str]:
     roles = algorithm.roles()
     known = {"policy", "critic", "reference"}
@@ -265,6 +272,7 @@ def _check_tool_format(tool_format: Any) -> list[str]:
 _SPECIFIC = {
     "tool": _check_tool,
     "reward": _check_reward,
+    "score": _check_score,
     "algorithm": _check_algorithm,
     "tool_format": _check_tool_format,
 }

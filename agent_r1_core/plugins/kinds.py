@@ -1,4 +1,4 @@
-"""The eleven kinds of component, each with its hook, spec and base class; hints for names that are mistyped."""
+"""The twelve kinds of component, each with its hook, spec and base class; hints for names that are mistyped."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ _ALL = (
     Kind("tool", "tools", "register_tools", specs.ToolSpec, "tool:Tool"),
     Kind("env", "environments", "register_envs", specs.EnvSpec, "env:ToolEnv"),
     Kind("reward", "rewards", "register_rewards", specs.RewardSpec, "reward:RewardFn"),
+    Kind("score", "scores", "register_scores", specs.ScoreSpec, "score:ScoreFn"),
     Kind("algorithm", "algorithms", "register_algorithms", specs.AlgorithmSpec, "algorithm:Algorithm"),
     Kind("tasks", "task sources", "register_tasks", specs.TaskSpec, "tasks:TaskSource"),
     Kind("tracker", "trackers", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),

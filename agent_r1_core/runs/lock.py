@@ -80,7 +80,7 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 _MOMENTS = 20
 _MOMENT = 0.01
-"""How often, and after how many seconds each, a lock is tried again: whoever asks `is_held` has it for an instant."""
+"""How often, and after how many seconds each, a lock is tried again: `is_held` takes it for an instant."""
 
 
 class RunLock(FileLock):

@@ -20,6 +20,7 @@ _HOMES = {
     "random_group": "trajectories",
     "random_trajectory": "trajectories",
     "RewardContract": "contracts.reward",
+    "ScoreContract": "contracts.score",
     "ScriptedPolicy": "scripted",
     "TaskSourceContract": "contracts.tasks",
     "tiny_batch": "batch",

@@ -19,7 +19,7 @@ from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.opening import DOCUMENT, read_bytes
 from agent_r1_core.runs.checksums import damage_of_model
 from agent_r1_core.runs.events_file import turning_point
-from agent_r1_core.runs.reading.ranges import ranges
+from agent_r1_core.runs.reading.metrics_tail import ranges
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.runs.evaluation_file import trajectory_files
 from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
 from agent_r1_core.runs.reading.found_runs import FoundRuns
-from agent_r1_core.runs.reading.ranges import ranges
-from agent_r1_core.terminal import span_text, sparkline
-from agent_r1_core.terminal import shown
+from agent_r1_core.runs.reading.metrics_tail import ranges
+from agent_r1_core.terminal import shown, span_text, sparkline
 from agent_r1_viewer.reading.episode import read_episode
 from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
 

@@ -20,8 +20,7 @@ from agent_r1_core.config import TrainingConfig, load_config
 from agent_r1_core.contracts.json_text import to_json
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.watch import Watch
+from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attacks.file_kinds import kinds, vouch
+from attacks.kills import SETTINGS
+from attacks.outcome import Outcome, Plan
 
 from agent_r1_core import train
 from agent_r1_core.config.yaml_text import dump, parse
 from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.evaluation.listener import Silence
-from attacks.file_kinds import kinds, vouch
-from attacks.kills import SETTINGS
-from attacks.outcome import Outcome, Plan
 
 _IN_OPEN = 0x20
 _LIBC = ctypes.CDLL(None, use_errno=True)

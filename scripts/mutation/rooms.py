@@ -36,7 +36,7 @@ class Room:
 
 _CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
 _ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
-_RECORDED = ("events_file", "state", "trajectory_file", "trajectory_row")
+_RECORDED = ("events_file", "trajectory_file", "trajectory_row")
 ROOMS = (
     Room(
         "losses",

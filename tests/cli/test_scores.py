@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_viewer.reading.evaluation_matrix import read_matrix
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
+from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import ScoreContract
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 Invoke = Callable[..., Any]
@@ -108,3 +111,32 @@ def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1: Invoke, m
     assert "runs/a has no score 'em'; compare by one that all have: exact_match, f1" in unknown.stderr
     shared = agent_r1("compare", "runs/a", "runs/b", "--common")
     assert "runs/a: 10 of 40 questions are left out: others lack them" in shared.stdout
+
+
+def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
+    agent_r1: Invoke, changed: Callable[..., list[str]], root: Path
+) -> None:
+    plugin = ["-p", root / "tests/fixtures/end_to_end/scores.py"]
+    page = agent_r1("plugins", "show", "half_turns", *plugin).stdout
+    assert "turns of two that were taken (share); lower is better" in page
+    training = ("training.steps", "training.tasks_per_step", "training.samples_per_task", "tasks.train.size")
+    done = agent_r1("eval", "default", *changed("scores=[half_turns, broken]", drop=training), *plugin)
+    assert done.exit_code == 0, done.stderr
+    assert "episodes lack the score broken, first " in done.stdout
+    again = json.loads(agent_r1("eval", "--rescore", "runs/small", "--json").stdout)
+    assert again["differs"] == []
+    assert again["declared"]["half_turns"]["bounds"] == "0 to 1"
+    assert 0 < again["metrics"]["score/half_turns"]["mean"] <= 1
+    assert "score/broken" not in again["metrics"]
+    compared = agent_r1("compare", "a=runs/small", "b=runs/small", "--score", "score/half_turns")
+    assert compared.exit_code == 0, compared.stderr
+    folder = Path("runs/small/evaluations")
+    matrix = read_matrix(folder, RecordedEvaluations(folder).all()[0], "score/half_turns")
+    assert "score/half_turns" in matrix.scores
+    assert [0 < cell <= 1 for (cell,) in matrix.cells if cell is not None] == [True] * 4
+
+
+class TestScore(ScoreContract):
+    plugin_file = "../fixtures/end_to_end/scores.py"
+    name = "half_turns"
+    cases = ((make_trajectory(texts=["I look.", "2"]), 1.0),)

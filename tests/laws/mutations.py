@@ -249,8 +249,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "kept-whatever-it-becomes",
         "agent_r1_core/evaluation/keeping.py",
-        "[line for line, why in told if why is None]",
-        "[line for line, why in told]",
+        "[line for line, why in compared if why is None]",
+        "[line for line, why in compared]",
         "no_text_can_show",
     ),
     Mutation(
@@ -1115,7 +1115,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "a-sum-of-large-numbers-is-infinite",
-        "agent_r1_core/metrics/means.py",
+        "agent_r1_core/metrics/rollouts.py",
         "math.fsum(value * SCALE for value in values)",
         "math.fsum(values)",
         "no_number_of_an_environment",
@@ -1348,7 +1348,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "failures-scored-as-wrong",
-        "agent_r1_core/evaluation/scores.py",
+        "agent_r1_core/evaluation/intervals.py",
         "        if not episode.failed:\n",
         "        if True:\n",
         "failed_episodes",
@@ -1372,7 +1372,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "the-set-that-chooses-in-the-mean",
-        "agent_r1_core/evaluation/sets.py",
+        "agent_r1_core/evaluation/report.py",
         " if name != choosing_set}",
         "}",
         "enters_no_mean",
@@ -1396,7 +1396,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "searched-for-by-the-policy-itself",
-        "agent_r1_core/evaluation/shown.py",
+        "agent_r1_core/evaluation/episode_record.py",
         " - _written(turn) - seen\n",
         " - seen\n",
         "a_policy_finds_nothing",
@@ -1478,7 +1478,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         13,
         "anything-under-the-name-of-an-old-run-is-deleted",
-        "agent_r1_core/runs/replaced.py",
+        "agent_r1_core/runs/directory.py",
         "if is_run(path) else None",
         "if path.is_dir() else None",
         "left_alone",

@@ -11,7 +11,7 @@ from agent_r1_arithmetic.source import Arithmetic
 from agent_r1_core.assembly.task_sets import TaskSet, describe_mixture, load_tasks, record, set_names, training_order
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 
 SETS = "tasks.eval={sums: {name: arithmetic, split: eval, size: 30}, wiki: {name: miniwiki, split: eval, size: 20}}"

@@ -87,7 +87,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         Fault("exported-connects", EXPORT, "nothing_of_a_run", "img-src data:; ", "img-src data:; connect-src *; "),
         Fault("address-ends-the-script", EXPORT, "for_a_notebook", '.replace("<", "\\\\u003c")', ""),
     ),
-    "agent_r1_core/runs/state.py": (
+    "agent_r1_core/runs/events_file.py": (
         Fault("killed-is-training", STATE, "killed", "        if held:\n", "        if True:\n"),
     ),
 }  # fmt: skip
