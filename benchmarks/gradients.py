@@ -118,7 +118,7 @@ def ours(algorithm: dict[str, Any], groups: list[Any], old: Path, new: Path) -> 
     from agent_r1_core.plugins import Registry
 
     policy, reference = Policy.load(old), Policy.load(old).freeze()
-    made = Registry.discover().create("algorithm", algorithm, "algorithm")
+    made = Registry.discover().create("algorithm", algorithm)
     learner = Learner(policy, made, TrainingConfig(epochs=2, old_logprobs="learner"), reference=reference)
     found: dict[str, Any] = {}
 

@@ -123,7 +123,7 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
     times, sampling = Times(), Sampling(max_new_tokens=options.new_tokens)
     engines: dict[str, Any] = {}
     for name in options.engines:
-        engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)}, "engine")
+        engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)})
         try:
             await engine.start(EngineModel(folder=str(options.model), dtype=options.dtype))
             engines[name] = engine

@@ -153,7 +153,7 @@ async def served(folder: Path, engine: str, dtype: str, device: str, max_episode
     Raises:
         AgentR1Error: the engine cannot run here.
     """
-    started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes}, "engine")
+    started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes})
     tokenizer = ChatTokenizer.from_folder(folder)
     await started.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
     try:
@@ -191,7 +191,7 @@ def random_groups(groups: int, size: int, tokens: int, prompt: int, vocabulary: 
 def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: bool = False, **settings: Any) -> Learner:
     """A GRPO learner of a model, with fields of TrainingConfig."""
     policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
-    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
+    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"})
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))
 
 
