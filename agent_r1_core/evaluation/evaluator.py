@@ -180,7 +180,8 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
 
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
     """What the plan asks of a set, with what its scores rest on."""
-    tasks, asked, tools = assembly.sets[name].tasks, assembly.sets[name].tasks, assembly.rollouts.tools(name)
+    asked = tasks = assembly.sets[name].tasks
+    tools: Mapping[str, dict[str, Any]] = assembly.rollouts.tools(name)
     if plan.baseline is not None:
         baseline = BASELINES[plan.baseline]
         if baseline.searches:

@@ -41,7 +41,7 @@ def naming(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_file(path: Path, write: Callable[[Path], None]) -> None:
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, then rename it to `path`."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     with naming(path):
@@ -93,7 +93,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")  # lone surrogates as JSON escapes
 
 
-def write_folder(path: Path, write: Callable[[Path], None]) -> None:
+def write_folder(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary folder, then rename it to `path`; an older version is deleted."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     with naming(path):
