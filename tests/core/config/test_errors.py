@@ -152,6 +152,7 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
         (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
         (["training.old_logprobs=engine"], "training.old_logprobs", "with training.epochs=1 and"),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
+        (["training.extra_rollouts=3"], "training.extra_rollouts", "the algorithm group never asks for more episodes"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
         ([*NO_EVALUATION, "evaluation.size=3"], "evaluation.size", "evaluation.every is 0"),
