@@ -120,24 +120,21 @@ def screen(columns: int, monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8
     return [line for line in lines if line][-4:]
 
 
-def test_a_terminal_shows_the_curve_of_the_reward_and_where_the_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    bar, *lines = screen(100, monkeypatch)
-    assert re.fullmatch(r"3/30 [━╸╺]{24} 2:42 left  rollout 12/128", bar)
-    assert lines == [
-        "reward 0.512 ▁█▃ 0.25 to 1",
-        "exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200  s/step 5.0",
-        "time  rollout 58 %  update 23 %  weights 2 %  evaluation 10 %  other 7 %  learner waits 77 %",
-    ]
+WIDE = [
+    "reward 0.512 ▁█▃ 0.25 to 1",
+    "exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200  s/step 5.0",
+    "time  rollout 58 %  update 23 %  weights 2 %  evaluation 10 %  other 7 %  learner waits 77 %",
+]
+NARROW = [WIDE[0], "exact match 0.500  turns 2.9  tokens 131", "time  rollout 58 %  update 23 %"]
 
 
-def test_a_narrow_terminal_shows_what_fits_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    bar, *lines = screen(40, monkeypatch)
-    assert re.fullmatch(r"3/30 [━╸╺]{9} 2:42 left  rollout 12/128", bar)
-    assert lines == [
-        "reward 0.512 ▁█▃ 0.25 to 1",
-        "exact match 0.500  turns 2.9  tokens 131",
-        "time  rollout 58 %  update 23 %",
-    ]
+@pytest.mark.parametrize(("columns", "bar", "lines"), [(100, 24, WIDE), (40, 9, NARROW)])
+def test_a_terminal_shows_the_reward_and_where_the_time_goes_as_far_as_it_fits_whole(
+    monkeypatch: pytest.MonkeyPatch, columns: int, bar: int, lines: list[str]
+) -> None:
+    first, *others = screen(columns, monkeypatch)
+    assert re.fullmatch(rf"3/30 [━╸╺]{{{bar}}} 2:42 left  rollout 12/128", first)
+    assert others == lines
 
 
 def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:

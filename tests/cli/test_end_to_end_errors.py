@@ -69,16 +69,6 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
 
-def test_several_mistakes_are_told_at_once(agent_r1: Invoke, changed: Changed) -> None:
-    done = agent_r1("train", "default", *changed("training.steps=0", "enigne.top_k=1", "tools=[nothing]"))
-    assert done.exit_code == 2
-    assert [line.partition(" (")[0] for line in done.stderr.splitlines()] == [
-        "error: tools[0].name",
-        "error: training.steps",
-        "error: enigne",
-    ]
-
-
 def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     agent_r1: Invoke, changed: Changed, tmp_path: Path
 ) -> None:

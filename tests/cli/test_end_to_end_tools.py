@@ -55,18 +55,6 @@ def test_a_bad_tool_is_an_observation_and_training_goes_on(
         assert line["tools/timeouts"] == (line["tools/calls"] if timeouts else 0)
 
 
-def test_ten_megabytes_are_cut_with_a_marker_and_the_good_tool_beside_them_is_heard(
-    succeed: Invoke, changed: Changed, root: Path
-) -> None:
-    bad = root / "tests/fixtures/end_to_end/bad_tools.py"
-    keys = changed("tools=[gigantic, garbled]", "env.format=always", "env.max_tool_characters=50", "training.steps=1")
-    succeed("train", *keys, "-p", bad)
-    answers = observations(Run.open("runs/small"))
-    assert answers[0].startswith("xxxx")
-    assert len(answers[0]) < 120
-    assert answers[1].startswith("caf")
-
-
 @pytest.mark.slow
 def test_a_run_that_died_in_a_tool_says_which_and_goes_on(succeed: Invoke, changed: Changed, root: Path) -> None:
     bad = root / "tests/fixtures/end_to_end/bad_tools.py"

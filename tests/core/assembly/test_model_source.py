@@ -72,11 +72,15 @@ def test_a_configuration_too_long_to_look_through_for_code_is_refused(tmp_path: 
 def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         run.append_metrics(4, {})
-        run.checkpoints.save(3, lambda folder: tiny_model_folder(folder / "policy") and None)
+        run.checkpoints.save(3, a_policy)
         run.write_model(lambda folder: tiny_model_folder(folder) and None)
     final, third = find_model(str(run.model)), find_model(str(run.checkpoints.at(3).policy))
     assert (final.run, final.describe()) == (run.path, f"final policy of {run.path}, step 4")
     assert third.describe() == f"checkpoint of {run.path}, step 3"
+
+
+def a_policy(folder: Path) -> None:
+    tiny_model_folder(folder / "policy")
 
 
 def flip_weights(policy: Path) -> None:
@@ -91,9 +95,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatc
     said: list[str] = []
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         for step, value in ((1, 0.5), (2, 0.9)):
-            run.checkpoints.save(
-                step, lambda folder: tiny_model_folder(folder / "policy") and None, metric="score", value=value
-            )
+            run.checkpoints.save(step, a_policy, metric="score", value=value)
     flip_weights(run.checkpoints.at(2).policy)
     found = find_model(str(run.path), said.append)
     assert found.describe() == f"best checkpoint of {run.path}, step 1, chosen by score among 2"
@@ -133,7 +135,7 @@ def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_p
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
 
         def save(step: int) -> None:
-            run.checkpoints.save(step, lambda folder: tiny_model_folder(folder / "policy") and None, keep=1)
+            run.checkpoints.save(step, a_policy, keep=1)
 
         save(1)
         found = find_model(str(run.path))

@@ -21,7 +21,7 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import ConfigError, EngineError
+from agent_r1_core.errors import EngineError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.update import UpdateStopped
@@ -185,8 +185,3 @@ def test_resampling_plays_further_tasks_until_the_bound(tmp_path: Path, keys: li
     assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2
     assert [line["rollout/groups_kept"] for line in run.metrics()] == [0.0, 0.0]
     assert [line["update/trajectories"] for line in run.metrics()] == [0.0, 0.0]
-
-
-def test_the_bound_is_refused_where_the_algorithm_never_asks(keys: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"training.extra_rollouts .* the algorithm grpo never asks for more"):
-        train("default", [*keys, "training.extra_rollouts=3"])
