@@ -14,7 +14,7 @@ from agent_r1_wiki_search.bm25 import Words, open_bm25
 from agent_r1_wiki_search.building import Source, build_index, file_source
 from agent_r1_wiki_search.corpus import corpus_hash, read_corpus
 from agent_r1_wiki_search.folder import open_folder
-from agent_r1_wiki_search.manifest import FILE
+from agent_r1_wiki_search.manifest import FILE as MANIFEST
 from agent_r1_wiki_search.searcher import Searcher
 from agent_r1_wiki_search.tantivy_part import TantivyPart
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
@@ -222,9 +222,9 @@ def test_an_index_in_a_cache_of_links_is_read_but_no_lock_is_made_through_a_link
     assert titles(open_folder(_links(tmp_path / "snapshot", tmp_path / "blobs"), "tantivy"), "capital of France") == [
         "France"
     ]
-    manifest = json.loads((tmp_path / "blobs" / FILE).read_text())
+    manifest = json.loads((tmp_path / "blobs" / MANIFEST).read_text())
     manifest["files"] = {name: facts for name, facts in manifest["files"].items() if not name.endswith(".lock")}
-    (tmp_path / "blobs" / FILE).write_text(json.dumps(manifest))
+    (tmp_path / "blobs" / MANIFEST).write_text(json.dumps(manifest))
     for name in (".tantivy-meta.lock", ".tantivy-writer.lock"):
         snapshot = _links(tmp_path / f"snapshot{name}", tmp_path / "blobs")
         (snapshot / "tantivy" / name).unlink()
