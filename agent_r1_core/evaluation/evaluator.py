@@ -194,7 +194,7 @@ async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prep
 
 async def _with_passages(
     baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str
-) -> tuple[list[Task], Mapping[str, dict[str, Any]]]:
+) -> tuple[list[Task], dict[str, dict[str, Any]]]:
     """Each question with the passages that the recipe's search tool finds for its words, and what that tool says."""
     tools = make_tools(resolved, 1, in_process=True)
     await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
