@@ -58,25 +58,17 @@ class SlyText(str):
         return 0
 
     def encode(self, *_: Any) -> Any:
-        """No bytes."""
         raise ValueError("no words")
 
     __str__ = __format__ = __repr__ = encode  # type: ignore[assignment]
 
 
 ERRORS: dict[str, type[BaseException]] = {
-    "ValueError": ValueError,
-    "ToolError": ToolError,
-    "RecursionError": RecursionError,
-    "MemoryError": MemoryError,
-    "TimeoutError": TimeoutError,
-    "StopIteration": StopIteration,
-    "SystemExit": SystemExit,
-    "KeyboardInterrupt": KeyboardInterrupt,
-    "CancelledError": asyncio.CancelledError,
-    "Rude": Rude,
-    "Mute": Mute,
-    "Deadly": Deadly,
+    one.__name__: one
+    for one in (
+        *(ValueError, ToolError, RecursionError, MemoryError, TimeoutError, StopIteration, SystemExit),
+        *(KeyboardInterrupt, asyncio.CancelledError, Rude, Mute, Deadly),
+    )
 }
 
 
@@ -167,7 +159,6 @@ class Picky(Tool):
         @field_validator("how")
         @classmethod
         def check(cls, how: str) -> str:
-            """Hang, or leave."""
             if how == "hangs when validated":
                 RELEASE.wait(PATIENCE)
             if how == "leaves when validated":
@@ -175,7 +166,6 @@ class Picky(Tool):
             return "late"
 
     def run(self, arguments: Any, context: ToolContext) -> Any:
-        """Answer with something that becomes text."""
         return SlowText()
 
 
@@ -183,7 +173,6 @@ class PickyAsync(Picky):
     """The same with an async run."""
 
     async def run(self, arguments: Any, context: ToolContext) -> Any:
-        """Answer with something that becomes text."""
         return SlowText()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
+import pytest
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 
@@ -32,6 +33,8 @@ from agent_r1_core.trajectory import Trajectory
 
 TOKENIZER = ChatTokenizer(tiny_tokenizer(), name="tiny")
 ROUND = 3
+T = TypeVar("T")
+BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
 
 
 class Recorder(Engine):
@@ -72,6 +75,15 @@ class Recorder(Engine):
     def _keep(self, request: Request, generation: Generation) -> Generation:
         self.heard.setdefault(request.episode, []).append((request, generation))
         return generation
+
+
+class Right(RewardFn):
+    """1 for the right answer."""
+
+    name = "right"
+
+    def score(self, trajectory: Trajectory) -> float:
+        return float(trajectory.answer == "Tavelo")
 
 
 class Stage:
@@ -121,17 +133,21 @@ class Stage:
         **more: Any,
     ) -> RolloutResult:
         """One rollout from start to end; `more` are fields of the RolloutRequest."""
+        return self.run(self.collector.collect(RolloutRequest(tasks, samples, round, **more), on_episode))
 
-        async def work() -> RolloutResult:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that needs the tools; they and the engine are closed after it."""
+
+        async def whole() -> T:
             await self.runner.start(ToolResources(""))
             try:
-                return await self.collector.collect(RolloutRequest(tasks, samples, round, **more), on_episode)
+                return await work
             finally:
                 self.collector.close()
                 await self.runner.close()
                 await self.engine.close()
 
-        return asyncio.run(work())
+        return asyncio.run(whole())
 
 
 def call(tool_name: str, /, **arguments: Any) -> str:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from contexts import CONTEXTS, MAX_TOKENS, NAMES, REGISTRY, every_context, make, noise
-from stage import TOKENIZER, Recorder, Stage, questions
-from test_law_01_what_was_sampled_is_trained import BOTH_MODES, assert_as_sampled, assert_trained_as_sampled
+from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, questions
+from test_law_01_what_was_sampled_is_trained import assert_as_sampled, assert_trained_as_sampled
 
-from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
+from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import Trajectory
 
 CONTROL = TOKENIZER.encode("<tool_call>")[0]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("law01"))
 
 
 def test_every_registered_strategy_is_under_the_laws() -> None:
@@ -29,7 +23,7 @@ def test_every_registered_strategy_is_under_the_laws() -> None:
 @every_context
 @BOTH_MODES
 def test_noise_is_trained_id_by_id(folder: Path, context: str, deterministic: bool) -> None:
-    result, recorder = noise(context, folder, deterministic=deterministic)
+    result, recorder = noise(context, folder / "model", deterministic=deterministic)
     trajectories = [one for group in result.groups for one in group.trajectories]
     assert len(trajectories) == 6
     for one in trajectories:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from bad_tools import lookup
-from stage import TOKENIZER, Stage, call, questions
+from stage import BOTH_MODES, TOKENIZER, Stage, call, questions
 
 from agent_r1_core import Task
 from agent_r1_core.learning.batch import Batch
@@ -24,7 +23,7 @@ def shown(task: Task, *said: str) -> Task:
     return Task(task.id, task.prompt, task.answers, demonstration=messages)
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
+@BOTH_MODES
 def test_a_demonstration_is_trained_as_if_it_had_been_sampled(deterministic: bool) -> None:
     policy, nobody = ScriptedPolicy(SAID, TOKENIZER), ScriptedPolicy(["no"], TOKENIZER)
     (task,) = questions(1)

@@ -10,20 +10,9 @@ import pytest
 from agent_r1_transformers.engine import TransformersEngine
 from bad_tools import lookup
 from small_run import REWARD, overrides
-from stage import TOKENIZER, Recorder, Stage, call, questions
+from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, call, questions
 
-from agent_r1_core import (
-    Action,
-    Engine,
-    Generation,
-    Observation,
-    Request,
-    Sampling,
-    Step,
-    Task,
-    ToolEnv,
-    train,
-)
+from agent_r1_core import Action, Engine, Generation, Observation, Request, Sampling, Step, Task, ToolEnv, train
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import EngineModel, context_digest
 from agent_r1_core.errors import DriftError
@@ -43,7 +32,6 @@ FORGETFUL_TEMPLATE = (
 )
 """Drops the thinking of every action that is no longer the last message, as reasoning models' templates do."""
 END = TOKENIZER.encode("<|im_end|>")
-BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
 
 
 class Speller(Engine):
@@ -55,7 +43,7 @@ class Speller(Engine):
         self._turns: dict[str, int] = {}
 
     async def start(self, model: EngineModel) -> None:
-        """Nothing to load."""
+        pass
 
     async def generate(self, request: Request) -> Generation:
         turn = self._turns.get(request.episode, 0)
@@ -183,18 +171,12 @@ class Forgetful(ToolEnv):
     """Shows the policy, instead of all that was said, what it said last."""
 
     def reset(self, task: Task) -> Observation:
-        """Ask."""
         return Observation([{"role": "user", "content": "Where was Name0 born?"}])
 
     def step(self, action: Action) -> Step:
-        """Begin anew with a summary."""
         summary = f"You said: {action.text} Go on."
         seen = Observation([{"role": "user", "content": summary}], new_context=True)
         return Step(seen, terminated="Tavelo" in action.text)
-
-    def tool_schemas(self) -> list[dict[str, Any]]:
-        """None."""
-        return []
 
 
 @BOTH_MODES

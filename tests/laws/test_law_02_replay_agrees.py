@@ -14,6 +14,7 @@ from agent_r1_vllm.engine import VllmEngine
 from contexts import every_context, noise
 from small_run import rewritten, run_once
 
+from agent_r1_core.config import load_config
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
@@ -80,6 +81,14 @@ async def gaps(
     return found
 
 
+def assert_equal(*updates: dict[str, float]) -> None:
+    """Engine and learner agreed before and after updates that moved the weights."""
+    for metrics in updates:
+        assert metrics["logprob_gap"] < 1e-4
+        assert metrics["prob_gap"] < 1e-4
+    assert updates[0]["update/grad_norm"] > 1e-3, "the weights did not move, so that the next round proves nothing"
+
+
 @pytest.mark.parametrize("tie", [True, False])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("passes", [1, 2])
@@ -87,10 +96,7 @@ def test_the_gap_is_nothing_before_and_after_an_update(
     tmp_path: Path, tie: bool, temperature: float, passes: int
 ) -> None:
     first, second = asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), temperature, passes))
-    for metrics in (first, second):
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
-    assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
+    assert_equal(first, second)
 
 
 @pytest.mark.parametrize("tie", [True, False])
@@ -99,17 +105,13 @@ def test_the_gap_is_nothing_where_the_weights_stand_twice(
 ) -> None:
     """As those of models of a real size do on a CPU, in an order of their own."""
     monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
-    for metrics in asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), 0.7, 2)):
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
+    assert_equal(*asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), 0.7, 2)))
 
 
 def test_the_gap_is_nothing_where_episodes_begin_alike(tmp_path: Path) -> None:
     """What they have in common is read once, and looked at once in a step."""
     first, second = asyncio.run(gaps(tiny_model_folder(tmp_path), 1.0, 1, samples=20, common=160))
-    for metrics in (first, second):
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
+    assert_equal(first, second)
 
 
 @every_context
@@ -123,21 +125,20 @@ def test_the_gap_is_nothing_where_the_context_is_rewritten(tmp_path: Path, conte
         policy.module.save_pretrained(folder)
         result, _ = noise(context, folder, seed=step)
         metrics = learner.update(result.groups, step).metrics
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
-        assert metrics["update/grad_norm"] > 1e-3, "the weights do not move, so that the next round proves nothing"
+        assert_equal(metrics)
         sampled = sum(turn.tokens for one in result.trajectories for turn in one.turns)
         assert metrics["update/action_tokens"] == sampled
 
 
 @every_context
 @pytest.mark.parametrize("parts", [1, 2])
-def test_what_a_run_records_of_a_token_stands_at_that_token(tmp_path: Path, context: str, parts: int) -> None:
+def test_what_a_run_records_of_a_token_stands_at_that_token(folder: Path, context: str, parts: int) -> None:
     """The learner's log-prob beside the engine's, in every segment, in the files of two steps. With several passes and
     mini-batches those are known that were computed before the policy moved."""
-    tiny_model_folder(tmp_path / "model")
     changed = {"training__epochs": parts, "training__minibatches": parts, "training__lr": 0.05}
-    run = run_once(tmp_path, "recorded", 2, **rewritten(context), **changed, training__skip_without_gradient="false")
+    run = run_once(
+        folder, f"{context}-{parts}", 2, **rewritten(context), **changed, training__skip_without_gradient="false"
+    )
     for step in (1, 2):
         told, segments = 0, []
         for one, numbers in zip(run.read_trajectories(step), run.read_token_numbers(step), strict=True):
@@ -161,10 +162,7 @@ def test_vllm_agrees_before_and_after_an_update(tmp_path: Path) -> None:
     """With tied embeddings, whose output half vLLM's own reload leaves as it was on a CPU."""
     folder = tiny_model_folder(tmp_path, hidden_size=64, num_attention_heads=2, num_key_value_heads=1)
     first, second = asyncio.run(gaps(folder, 0.7, 1, lambda: VllmEngine(VllmEngine.Config(kv_cache_memory=0.125))))
-    for metrics in (first, second):
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
-    assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
+    assert_equal(first, second)
 
 
 @pytest.mark.gpu
@@ -177,10 +175,7 @@ def test_engine_and_learner_agree_on_a_gpu(tmp_path: Path, gpu: str, engine: str
         options = VllmEngine.Config(kv_cache_memory=0.125, sleep_mode=gpu == "cuda")
         make = lambda: VllmEngine(options)
     first, second = asyncio.run(gaps(folder, 0.7, 1, make or TransformersEngine, gpu, samples=20, common=160))
-    for metrics in (first, second):
-        assert metrics["logprob_gap"] < 1e-4
-        assert metrics["prob_gap"] < 1e-4
-    assert first["update/grad_norm"] > 1e-3, "the weights did not move, so that the second round proves nothing"
+    assert_equal(first, second)
 
 
 def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
@@ -212,7 +207,5 @@ def test_a_gap_of_a_hundredth_is_a_loud_warning() -> None:
 
 @pytest.mark.parametrize("option", ["engine.top_p=0.9", "engine.top_k=20"])
 def test_sampling_from_another_distribution_than_the_trained_one_is_refused(option: str) -> None:
-    from agent_r1_core.config import load_config
-
     with pytest.raises(ConfigError, match=option.split("=")[0].split(".")[1]):
         load_config("default", [option])

@@ -12,14 +12,7 @@ from stage import Stage, questions
 
 from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.testing import (
-    ScriptedPolicy,
-    make_task,
-    make_trajectory,
-    random_group,
-    tiny_model,
-    tiny_model_folder,
-)
+from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -64,8 +57,8 @@ def test_credit_per_turn_counts_the_turns_that_earned_nothing_too() -> None:
 
 
 @every_context
-def test_rewards_stand_on_the_steps_of_a_rewritten_context_and_on_no_summary(tmp_path: Path, context: str) -> None:
-    result, _ = noise(context, tiny_model_folder(tmp_path))
+def test_rewards_stand_on_the_steps_of_a_rewritten_context_and_on_no_summary(folder: Path, context: str) -> None:
+    result, _ = noise(context, folder / "model")
     batch = Batch.from_groups(result.groups)
     for row, one in enumerate(batch.trajectories):
         assert one.reward > 0 or not any(turn.reward for turn in one.turns)
@@ -97,12 +90,10 @@ class Unfinished(ToolEnv):
     """A world that is content with an answer only in its second step."""
 
     def reset(self, task: Task) -> Observation:
-        """Begin."""
         self.steps = 0
         return Observation([{"role": "user", "content": "?"}])
 
     def step(self, action: Action) -> Step:
-        """Note the answer."""
         self.steps += 1
         again = Observation([{"role": "user", "content": "Go on."}])
         return Step(again, reward=0.25, terminated=self.steps == 2, answer="the right one")
@@ -115,7 +106,6 @@ class Right(RewardFn):
     range = (-1.0, 1.0)
 
     def score(self, trajectory: Trajectory) -> float:
-        """Score."""
         return -1.0 if trajectory.answer is None else float(trajectory.answer == "the right one")
 
 

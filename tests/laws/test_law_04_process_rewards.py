@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from algorithms import ALGORITHMS, NAMES, REWARDED
-from stage import Stage, call, questions
+from stage import Right, Stage, call, questions
 
 from agent_r1_core import RewardFn, Tool, ToolArguments, ToolContext, Trajectory, Turn
 from agent_r1_core.contracts.algorithm import Algorithm
@@ -24,13 +24,13 @@ TURNS = 5
 class Lookup(Tool):
     """Looks things up, and pays for each call."""
 
+    name = "lookup"
     reward_range = (0.0, 1.0)
 
     class Arguments(ToolArguments):
         name: str
 
     def run(self, arguments: Any, context: ToolContext) -> str:
-        """Pay."""
         context.reward(1.0)
         return f"{arguments.name} was born in Tavelo."
 
@@ -42,24 +42,7 @@ class Found(RewardFn):
     scope = "turn"
 
     def score_turn(self, turn: Turn, trajectory: Trajectory) -> float:
-        """Read the answers to the turn's action."""
         return float(any("Tavelo" in message["content"] for message in trajectory.closing))
-
-
-class Right(RewardFn):
-    """1 for the right answer."""
-
-    name = "right"
-
-    def score(self, trajectory: Trajectory) -> float:
-        """0 or 1."""
-        return float(trajectory.answer == "Tavelo")
-
-
-def lookup() -> Tool:
-    tool = Lookup()
-    tool.name = "lookup"
-    return tool
 
 
 CALL = call("lookup", name="Name0")
@@ -75,7 +58,7 @@ def last_tokens(batch: Batch, row: int) -> list[int]:
 def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: str) -> None:
     stage = Stage(
         ScriptedPolicy([CALL + CALL, "hm", CALL]),
-        [lookup()],
+        [Lookup()],
         env={"max_turns": 3},
         isolation={"lookup": isolation},
         tool_rewards={"lookup": ToolReward(0.25)},
@@ -91,13 +74,13 @@ def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: s
 
 
 def test_a_process_reward_sees_what_followed_the_action_also_in_the_last_turn() -> None:
-    stage = Stage(ScriptedPolicy([CALL, "hm", CALL]), [lookup()], env={"max_turns": 3}, rewards=[Found()])
+    stage = Stage(ScriptedPolicy([CALL, "hm", CALL]), [Lookup()], env={"max_turns": 3}, rewards=[Found()])
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert [turn.rewards["found"] for turn in one.turns] == [1.0, 0.0, 1.0]
 
 
 def test_what_answered_a_turn_is_the_next_ones_observation_and_stands_only_there() -> None:
-    stage = Stage(ScriptedPolicy([CALL, "<answer>Tavelo</answer>"]), [lookup()], rewards=[Found()])
+    stage = Stage(ScriptedPolicy([CALL, "<answer>Tavelo</answer>"]), [Lookup()], rewards=[Found()])
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert one.closing == []
     assert sum("Tavelo" in message["content"] for message in one.messages()) == 2  # the result, and the answer
@@ -116,7 +99,7 @@ def played(source: str, cap: float | None) -> list[Group]:
     if source == "reward":
         more = {"tool_rewards": {"lookup": ToolReward(0.0)}}
         rewards.append(WeightedReward(Found(), 0.5, cap=cap))
-    stage = Stage(ScriptedPolicy(policy), [lookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
+    stage = Stage(ScriptedPolicy(policy), [Lookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
     groups = stage.play(questions(2), samples=4).groups
     for group in groups:
         group.baseline = make_trajectory(reward=0.5, baseline=True)

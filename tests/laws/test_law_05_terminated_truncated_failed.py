@@ -14,11 +14,11 @@ import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from algorithms import ALGORITHMS
-from stage import Recorder, Stage, questions
+from stage import BOTH_MODES, Recorder, Stage, questions
 
 from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import EngineError
+from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
@@ -28,7 +28,6 @@ from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, ra
 from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
-BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
 END_OF = {"q0": "goal", "q1": "clock"}
 """How the worlds of the tasks end; the others go on until a budget of the run is spent."""
 
@@ -37,22 +36,16 @@ class World(ToolEnv):
     """A continuing world: it has a goal, or a clock from outside, or neither."""
 
     def reset(self, task: Task) -> Observation:
-        """Begin."""
         self.end = END_OF.get(task.id)
         self.steps = 0
         return Observation([{"role": "user", "content": str(task.prompt)}])
 
     def step(self, action: Action) -> Step:
-        """Two steps."""
         self.steps += 1
         seen = Observation([{"role": "user", "content": f"step {self.steps}"}])
         over = self.steps == 2
         reached = over and self.end == "goal"
         return Step(seen, terminated=reached, truncated=over and self.end == "clock", answer="x" if reached else None)
-
-    def tool_schemas(self) -> list[dict[str, Any]]:
-        """None."""
-        return []
 
 
 class Answered(RewardFn):
@@ -130,13 +123,11 @@ class Fragile(World):
     starts = 0
 
     def reset(self, task: Task) -> Observation:
-        """Begin, or break."""
         type(self).starts += 1
         self._break("reset")
         return super().reset(task)
 
     def step(self, action: Action) -> Step:
-        """Go on, or break."""
         self._break("step")
         return super().step(action)
 
@@ -279,8 +270,6 @@ def test_a_group_of_failures_alone_is_no_group() -> None:
 
 def test_a_wrong_template_is_not_played_again() -> None:
     """What no retry can mend ends the rollout at once, instead of dropping every episode in turn."""
-    from agent_r1_core.errors import ConfigError
-
     starts: list[str] = []
 
     class Misconfigured(World):

@@ -27,7 +27,7 @@ from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -193,9 +193,9 @@ def test_sharing_prefixes_leaves_it_alone(name: str) -> None:
 
 
 @every_context
-def test_rewritten_contexts_leave_it_alone(tmp_path: Path, context: str) -> None:
+def test_rewritten_contexts_leave_it_alone(folder: Path, context: str) -> None:
     """Segments of real rollouts: what they have in common is computed once; policy and critic."""
-    groups = noise(context, tiny_model_folder(tmp_path))[0].groups
+    groups = noise(context, folder / "model")[0].groups
     expected = gradient_of("ppo", groups, share_prefixes=False, max_tokens_per_microbatch=1)
     assert expected.norm() > 1e-4
     for tokens in (700, 100_000):

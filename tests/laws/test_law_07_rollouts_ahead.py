@@ -15,7 +15,6 @@ from small_run import run_once
 
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import tiny_model_folder
 
 CHANGED = {"deterministic": "false", "evaluation__every": 0, "evaluation__at_end": "false", "checkpoint__best": "null"}
 
@@ -38,18 +37,17 @@ def versions(run: Run, step: int) -> list[set[int]]:
     return list(found.values())
 
 
-def test_the_versions_of_a_group_are_at_most_so_far_apart_also_in_a_resumed_run(tmp_path: Path) -> None:
-    tiny_model_folder(tmp_path / "model")
+def test_the_versions_of_a_group_are_at_most_so_far_apart_also_in_a_resumed_run(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt, match=r"stopped after step [23] of 6"):
-        run_once(tmp_path, "ahead", 6, listener=Terminated(), training__max_staleness=1, **CHANGED)
-    ahead = run_once(tmp_path, "ahead", 6, resume=True, training__max_staleness=1, **CHANGED)
+        run_once(folder, "ahead", 6, listener=Terminated(), training__max_staleness=1, **CHANGED)
+    ahead = run_once(folder, "ahead", 6, resume=True, training__max_staleness=1, **CHANGED)
     assert [line["step"] for line in ahead.metrics()] == [1, 2, 3, 4, 5, 6]
     for step in range(1, 7):
         groups = versions(ahead, step)
         assert len(groups) == 2
         assert all(group <= {step - 2, step - 1} for group in groups), "older than allowed, or not yet there"
     assert max(line["rollout/staleness_max"] for line in ahead.metrics()) == 1.0
-    together = run_once(tmp_path, "together", 6, **CHANGED)
+    together = run_once(folder, "together", 6, **CHANGED)
     for step in range(1, 7):
         assert versions(together, step) == [{step - 1}] * 2
         played = [[one.task.id for one in run.read_trajectories(step)] for run in (ahead, together)]

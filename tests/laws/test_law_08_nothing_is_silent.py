@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import gguf
 import pytest
+import torch
+from gguf_file import tiny_llama, write_gguf
 
+from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.env import Action, EnvServices
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import ConfigError, UnknownComponent
+from agent_r1_core.errors import ConfigError, ModelError, UnknownComponent
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
@@ -20,15 +27,21 @@ from agent_r1_core.testing import make_trajectory, tiny_model
 from agent_r1_core.trajectory import Group, Task
 
 
-def test_an_unknown_key_is_an_error_that_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"training\.learning_rate.*override") as caught:
-        load_config("default", ["training.learning_rate=1"])
-    assert "lr" in str(caught.value)
-
-
-def test_an_unknown_option_of_a_component_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"algorithm\.clip_hihg.*clip_high"):
-        load_config("default", ["algorithm.clip_hihg=0.3"])
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("training.learning_rate=1", r"training\.learning_rate.*override.*lr"),
+        ("algorithm.clip_hihg=0.3", r"algorithm\.clip_hihg.*clip_high"),
+        ("training.critic_lr=1e-3", r"training\.critic_lr.*no effect"),
+        ("training.old_logprobs=engine", r"training\.old_logprobs.*no effect"),
+        ("algorithm.horizon=99", r"algorithm\.horizon.*no effect"),
+        ("health.kl_reference.threshold=0.1", r"health\.kl_reference.*no effect.*no reference"),
+    ],
+    ids=["unknown_key", "unknown_option", *(f"no_effect-{number}" for number in range(4))],
+)
+def test_an_override_that_nothing_would_follow_is_an_error(override: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        load_config("default", [override])
 
 
 def test_an_unknown_component_is_an_error() -> None:
@@ -36,15 +49,30 @@ def test_an_unknown_component_is_an_error() -> None:
         load_config("default", ["algorithm=grop"])
 
 
-def test_an_option_that_was_set_and_has_no_effect_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"training\.critic_lr.*no effect"):
-        load_config("default", ["training.critic_lr=1e-3"])
-    with pytest.raises(ConfigError, match=r"training\.old_logprobs.*no effect"):
-        load_config("default", ["training.old_logprobs=engine"])
-    with pytest.raises(ConfigError, match=r"algorithm\.horizon.*no effect"):
-        load_config("default", ["algorithm.horizon=99"])
-    with pytest.raises(ConfigError, match=r"health\.kl_reference.*no effect.*no reference"):
-        load_config("default", ["health.kl_reference.threshold=0.1"])
+@pytest.mark.parametrize(
+    ("change", "rule", "sentence"),
+    [
+        (
+            lambda writer: writer.add_tensor("rope_freqs.weight", torch.ones(4).numpy()),
+            "smollm",
+            r"27,108 numbers, .* LlamaForCausalLM .* has 27,104, so a part would be lost;",
+        ),
+        (
+            lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.YARN),
+            "smollm",
+            "scales positions by 'yarn', which transformers does not read",
+        ),
+        (lambda writer: None, "runes", r"cuts text by the rule 'runes' .* would read other tokens than it learned;"),
+    ],
+    ids=["tensor_without_a_place", "scaling_of_positions", "unknown_rule_of_cutting_text"],
+)
+def test_what_transformers_passes_over_in_a_gguf_is_an_error(
+    change: Callable[[Any], Any], rule: str, sentence: str, tmp_path: Path
+) -> None:
+    """Llama 3 scales its positions with a tensor of its own; without it the model would read short texts alone."""
+    file = write_gguf(tmp_path / "tiny.gguf", tiny_llama(), change, rule=rule)
+    with pytest.raises(ModelError, match=sentence):
+        find_model(str(file))
 
 
 def test_a_malformed_call_becomes_an_observation_for_the_model() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import bad_tools
 import pytest
 from bad_tools import RELEASE
-from stage import Stage, questions
+from stage import BOTH_MODES, Stage, questions
 
 from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
 from agent_r1_core.errors import UnknownComponent
@@ -19,42 +19,27 @@ from agent_r1_core.plugins import PluginStatus, Registry
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import Trajectory
 
-BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
-
-
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Hung threads end with their test."""
-    RELEASE.clear()
-    yield
-    RELEASE.set()
+pytestmark = pytest.mark.usefixtures("released")
 
 
 class Bad(ToolEnv):
     """A world that misbehaves in task q0."""
 
     def reset(self, task: Task) -> Any:
-        """Begin."""
         self.bad = task.id == "q0"
         return Observation([{"role": "user", "content": str(task.prompt)}])
 
     def step(self, action: Action) -> Any:
-        """Misbehave, or end."""
         return self.misbehave() if self.bad else Step(terminated=True, answer="Tavelo")
 
     def misbehave(self) -> Any:
         raise NotImplementedError
-
-    def tool_schemas(self) -> list[dict[str, Any]]:
-        """None."""
-        return []
 
 
 class BadAsync(Bad):
     """The same on the event loop."""
 
     async def step(self, action: Action) -> Any:
-        """Misbehave, or end."""
         value = super().step(action)
         return await value if asyncio.iscoroutine(value) else value
 
@@ -95,11 +80,7 @@ def test_whatever_an_environment_raises_fails_its_own_episode(base: type[Bad], k
 
 @pytest.mark.parametrize(
     ("base", "misbehave"),
-    [
-        (Bad, lambda self: RELEASE.wait()),
-        (BadAsync, lambda self: stubborn()),
-        (Bad, lambda self: stubborn()),
-    ],
+    [(Bad, lambda self: RELEASE.wait()), (BadAsync, lambda self: stubborn()), (Bad, lambda self: stubborn())],
     ids=["thread", "loop", "awaitable"],
 )
 def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Callable[[Any], Any]) -> None:
@@ -114,10 +95,7 @@ def test_a_hung_environment_fails_its_own_episode(base: type[Bad], misbehave: Ca
         (lambda: None, "returned NoneType; return Step"),
         (lambda: Step(reward=float("nan")), "gave the reward nan"),
         (lambda: Step(Observation([{"role": "tool"}])), "which is not a chat message"),
-        (
-            lambda: Step(Observation([{"role": "im_end", "content": ""}])),
-            "observed a message of the role 'im_end'; use",
-        ),
+        (lambda: Step(Observation([{"role": "im_end", "content": ""}])), "a message of the role 'im_end'; use"),
         (lambda: Step(Observation("no messages")), "which is no list of chat messages"),  # type: ignore[arg-type]
         (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
         (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ import bad_tools
 import pytest
 import torch
 from bad_tools import RELEASE
-from stage import ROUND, Stage, call, questions
+from stage import BOTH_MODES, ROUND, Stage, call, questions
 
 from agent_r1_core import Sampling
 from agent_r1_core.errors import EpisodeError
@@ -33,16 +33,8 @@ from agent_r1_core.trajectory import EndStatus, Trajectory
 FOR_EVER = 3 * bad_tools.PATIENCE
 """Seconds: a time-out that no sound test reaches."""
 ROOMY = {"max_turns": 9, "max_tokens": 9000}
-BOTH_MODES = pytest.mark.parametrize("deterministic", [False, True])
+pytestmark = pytest.mark.usefixtures("released")
 ISOLATION = pytest.mark.parametrize("isolation", ["thread", "process"])
-
-
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Hung threads end with their test."""
-    RELEASE.clear()
-    yield
-    RELEASE.set()
 
 
 def tools(*names: str) -> list[Any]:

@@ -19,16 +19,9 @@ from agent_r1_core.runs.trajectory_row import row_of
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import CallRecord
 
+pytestmark = pytest.mark.usefixtures("released")
 PATIENT = EnvConfig(timeout=2.0)
 SEEN = Observation([{"role": "user", "content": "Go on."}])
-
-
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Hung threads end with their test."""
-    RELEASE.clear()
-    yield
-    RELEASE.set()
 
 
 class World(ToolEnv):
@@ -39,12 +32,10 @@ class World(ToolEnv):
         self.bad = bad
 
     def reset(self, task: Task) -> Any:
-        """Begin."""
         self.task, self.turns = task, 0
         return Observation([{"role": "user", "content": str(task.prompt)}])
 
     def step(self, action: Action) -> Any:
-        """Answer badly, or end."""
         self.turns += 1
         return self.bad() if self.task.id == "q0" and self.turns == 1 else Step(terminated=True, answer="Tavelo")
 
@@ -53,7 +44,6 @@ class AsyncWorld(World):
     """The same on the event loop."""
 
     async def step(self, action: Action) -> Any:
-        """Answer badly, or end."""
         return super().step(action)
 
 

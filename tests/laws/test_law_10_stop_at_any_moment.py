@@ -27,7 +27,6 @@ from agent_r1_core.learning.state_folder import write_state
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import tiny_model_folder
 
 KILLS = 20
 STEPS = 16
@@ -36,13 +35,6 @@ SHARD = "shard-00001-of-00001.safetensors"
 
 BUNDLED = {"model__name": "tiny", "checkpoint": "{every: 1, keep: 1, best: null}", "training__importance_clip": 1.5}
 """The bundled model's file has another layout than those of checkpoints, and the clip makes the last bits count."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("law10")
-    tiny_model_folder(path / "model")
-    return path
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax", "rft"])

@@ -12,15 +12,8 @@ from stage import Stage, questions
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
+from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import Task
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("law11")
-    tiny_model_folder(path / "model")
-    return path
 
 
 def test_two_deterministic_runs_are_equal_bit_for_bit(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import string
 import subprocess
@@ -10,14 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from stage import Stage, call
 
-from agent_r1_core import Sampling
 from agent_r1_core.assembly.model_source import ModelSource
 from agent_r1_core.assembly.task_sets import load_tasks, record
-from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.config import ResolvedConfig, load_config
-from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext, ToolResources
-from agent_r1_core.contracts.tool_format import ToolCall
+from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext
 from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.compare import Difference, compare
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
@@ -26,13 +23,10 @@ from agent_r1_core.evaluation.provenance import provenance
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.metrics.scorers import exact_match_score, f1_score, substring_match_score
-from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.runs.evaluation_file import EvaluationTasks, write_evaluation
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
@@ -63,15 +57,13 @@ def test_exact_match_of_a_report_gives_nothing_for_a_substring(result: Evaluatio
     assert "official" in result.scorers["exact_match"]
 
 
-def test_every_score_has_its_n_and_an_interval(result: EvaluationResult) -> None:
+def test_every_score_has_its_n_and_an_interval_that_fits_it(result: EvaluationResult) -> None:
+    """Shares carry Wilson's, other scores a bootstrap over tasks."""
     for name, value in result.metrics.items():
         assert value.n == 200, name
         assert value.low is not None, name
         assert value.high is not None, name
         assert value.low <= value.mean <= value.high, name
-
-
-def test_shares_carry_wilson_and_other_scores_a_bootstrap_over_tasks(result: EvaluationResult) -> None:
     exact, shaped = result.metrics["exact_match"], result.metrics["reward/shaped"]
     assert exact.method == "wilson"
     assert (exact.low, exact.high) == pytest.approx((0.3203, 0.4540), abs=5e-5)
@@ -215,24 +207,7 @@ def test_no_tool_knows_the_answers() -> None:
             return "nothing"
 
     task = make_task("t", "Where?", ("Rome",), metadata={"path": ["Rome"]})
-    registry = Registry.discover()
-    tokenizer = ChatTokenizer(tiny_tokenizer())
-    tool_format = registry.create("tool_format", "hermes")
-    runner = ToolRunner({"spy": Spy()})
-    settings = RolloutSettings(
-        make_env=lambda services: registry.create("env", "tool_calling", services=services),
-        tools=runner,
-        tool_format=tool_format,
-        sampling=Sampling(max_new_tokens=200),
-    )
-    call = tool_format.render_call(ToolCall("spy", {"query": "x"}))
-    policy = ScriptedPolicy([call, "<answer>no idea</answer>"])
-
-    async def play() -> None:
-        await runner.start(ToolResources(""))
-        await Collector(policy, tokenizer, settings).collect(RolloutRequest([task]))
-
-    asyncio.run(play())
+    Stage(ScriptedPolicy([call("spy", query="x"), "<answer>no idea</answer>"]), [Spy()]).play([task])
     assert len(seen) == 1
     assert "Where?" in seen[0]
     assert "Rome" not in seen[0]

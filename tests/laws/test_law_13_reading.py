@@ -5,6 +5,7 @@ Every command of the app is tried on a run in which every kind of file that it o
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,25 +21,24 @@ from small_run import overrides
 
 from agent_r1_cli.main import build_app
 from agent_r1_core import opening, train
-from agent_r1_core.errors import NotOpened
+from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.errors import ModelError, NotOpened
 from agent_r1_core.runs.trajectory_file import read_task_keys, read_trajectories
-from agent_r1_core.testing import tiny_model_folder
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(folder: Path) -> Path:
     """A trained run with a file of every kind; nobody changes it."""
-    folder = tmp_path_factory.mktemp("run")
-    tiny_model_folder(folder / "model")
-    keys = {
-        "rewards": "[exact_match]",
-        "checkpoint": "{every: 1, keep: 1, best: eval/exact_match}",
-        "recording.evaluation_episodes": 2,
-        "run.name": "x",
-    }
-    given = overrides(folder, 2, **{key.replace(".", "__"): value for key, value in keys.items()})
+    given = overrides(
+        folder,
+        2,
+        rewards="[exact_match]",
+        checkpoint="{every: 1, keep: 1, best: eval/exact_match}",
+        recording__evaluation_episodes=2,
+        run__name="x",
+    )
     path = train("default", given).path
     (path / "calls_in_process.txt").touch()  # as a killed training leaves it
     return path
@@ -83,15 +83,10 @@ def test_kinds_of_files_are_those_of_a_real_run(run: Path) -> None:
     assert len(kinds(run)) > 30
 
 
-READERS: dict[str, Callable[[Path], Any]] = {
-    "opening.open_to_read": lambda path: opening.open_to_read(path, 2**30),
-    "opening.read_bytes": opening.read_bytes,
-    "opening.read_text": opening.read_text,
-    "opening.read_json": opening.read_json,
-}
-
-
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    "read",
+    [lambda path: opening.open_to_read(path, 2**30), opening.read_bytes, opening.read_text, opening.read_json],
+)
 def test_nothing_is_read_beyond_its_bound(read: Callable[[Path], Any], tmp_path: Path) -> None:
     DISGUISES["10 GiB without a block"](tmp_path / "file")
     with pytest.raises(NotOpened, match="it has 10737418240 bytes"):
@@ -119,3 +114,29 @@ def test_kilobytes_do_not_become_gigabytes(run: Path, read: Callable[[Path], Any
     with pytest.raises(NotOpened, match=r"it stands for [0-9,]+ bytes, and at most 536,870,912 are read"):
         read(path)
     assert pa.default_memory_pool().max_memory() - most < 2**27
+
+
+HUGE = 2**60
+START = b"GGUF" + struct.pack("<I", 3)
+KEY = struct.pack("<Q", 1) + b"k"
+TENSOR = struct.pack("<QcIQIQ", 1, b"t", 1, 16, 0, 0)
+HEADERS = {
+    "keys": START + struct.pack("<QQ", 0, HUGE),
+    "tensors": START + struct.pack("<QQ", HUGE, 0),
+    "a text": START + struct.pack("<QQQ", 0, 1, HUGE),
+    "an array": START + struct.pack("<QQ", 0, 1) + KEY + struct.pack("<IIQ", 9, 0, HUGE),
+    "an array of arrays": START + struct.pack("<QQ", 0, 1) + KEY + struct.pack("<IIQ", 9, 9, 1) * 2,
+    "dimensions": START + struct.pack("<QQ", 1, 0) + TENSOR[:9] + struct.pack("<I", 2**31),
+    "a tensor": START + struct.pack("<QQ", 1, 0) + TENSOR.replace(struct.pack("<Q", 16), struct.pack("<Q", HUGE)),
+    "an offset": START + struct.pack("<QQ", 1, 0) + TENSOR[:-8] + struct.pack("<Q", HUGE),
+    "bytes that tensors share": START + struct.pack("<QQ", 3, 0) + TENSOR * 3,
+}
+
+
+@pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
+def test_no_claim_of_a_header_is_believed(header: bytes, tmp_path: Path) -> None:
+    """It is held against the file before anything is read or made by its numbers."""
+    file = tmp_path / "hostile.gguf"
+    file.write_bytes(header + bytes(64))
+    with pytest.raises(ModelError, match=r"hostile\.gguf is (cut off or damaged|damaged|not opened), since its "):
+        find_model(str(file))
