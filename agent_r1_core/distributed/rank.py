@@ -21,7 +21,7 @@ from torch.distributed import TCPStore
 from agent_r1_core.assembly.components import make_learner
 from agent_r1_core.distributed.remote import here
 from agent_r1_core.distributed.weights import in_parts
-from agent_r1_core.learning.captured import CapturedState
+from agent_r1_core.learning.learner import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 
 if TYPE_CHECKING:

@@ -1,7 +1,12 @@
-"""Forward passes without gradient: log-probs and values of a batch before its update, and the gap to the engine."""
+"""Forward passes without gradient: log-probs and values of a batch before its update, and the gap to the engine.
+
+`score_actions` scores actions after prompts that they did not follow: it swaps the prompt's ids and keeps the action's
+(LAW 1).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +15,10 @@ from torch import Tensor
 from agent_r1_core.contracts.training import OldLogprobs
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.dealing import passes
-from agent_r1_core.learning.packing import Packed, pack
+from agent_r1_core.learning.packing import Packed, pack, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.trajectory import Group, Segment, Task, Trajectory
 
 _AGREES = 1e-4
 """Nats between engine and learner that count as rounding (LAW 2)."""
@@ -69,8 +74,8 @@ def forward(
     fresh = batch.sampled if fresh is None else fresh
     sample = _sample(batch, fresh, policy, temperature) if old == "auto" or compare else None
     if old == "auto":
-        differs = ranks.most(int(sample is None or not _agree(*sample)))
-        old = "learner" if differs else "engine"
+        agrees = sample is not None and len(sample[0]) > 0 and bool((sample[0] - sample[1]).abs().max() <= _AGREES)
+        old = "learner" if ranks.most(int(not agrees)) else "engine"
     own = torch.zeros(batch.ids.shape) if old == "learner" else None
     referred = None if reference is None else torch.zeros(batch.ids.shape)
     values = None if critic is None else torch.zeros(batch.ids.shape)
@@ -99,6 +104,53 @@ def forward(
     )
 
 
+def score_actions(
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    actions: Sequence[Sequence[int]],
+    *,
+    temperature: float = 1.0,
+    max_tokens: int = 4096,
+    share: bool = True,
+    ranks: Ranks = ONE_RANK,
+) -> Tensor:
+    """log p(action | prompt), summed over the action's tokens: float64 [actions, prompts], nats, without gradient.
+
+    Args:
+        prompts: ids, none empty.
+        max_tokens: of a micro-batch.
+        share: whether the actions after a prompt share the pass over it.
+    """
+    groups = [_after(prompt, actions, f"{number}") for number, prompt in enumerate(prompts)]
+    batch = Batch.from_groups(groups)
+    outputs = forward(
+        batch,
+        batch.action_mask,
+        policy,
+        None,
+        None,
+        old="learner",
+        temperature=temperature,
+        max_tokens=max_tokens,
+        share=share,
+        ranks=ranks,
+    )
+    assert outputs.old_logprobs is not None
+    return outputs.old_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T
+
+
+def _after(prompt: Sequence[int], actions: Sequence[Sequence[int]], name: str) -> Group:
+    """Every action after one prompt."""
+    task = Task(name, "")
+    group = Group(task)
+    for sample, action in enumerate(actions):
+        segment = Segment()
+        segment.append_context(prompt)
+        segment.append_action(action, [0.0] * len(action))
+        group.trajectories.append(Trajectory(task, sample, [segment]))
+    return group
+
+
 def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
     the batch."""
@@ -107,10 +159,6 @@ def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> 
     at = _chosen(packed, fresh)
     own = policy.logprobs(packed, at, temperature).logprobs.cpu() if len(at) else torch.zeros(0)
     return own, packed.take(batch.sampler_logprobs, at)
-
-
-def _agree(logprobs: Tensor, sampler_logprobs: Tensor) -> bool:
-    return bool(len(logprobs)) and bool((logprobs - sampler_logprobs).abs().max() <= _AGREES)
 
 
 def _values(packed: Packed, at: Tensor, critic: Critic) -> tuple[Tensor, Tensor]:

@@ -56,7 +56,6 @@ class DropoutSeed:
     """Forward passes with gradient within the step."""
 
     def begin(self, seed: int, step: int, rank: int = 0) -> None:
-        """Begin a step."""
         self.seed, self.step, self.rank, self.passes = seed, step, rank, 0
 
     def of(self, layer: int) -> int:
@@ -119,11 +118,7 @@ def adapter_state(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def check_adapters(mine: Mapping[str, object], theirs: Mapping[str, object]) -> None:
-    """Refuse adapters of which something differs.
-
-    Raises:
-        ModelError: it does.
-    """
+    """Raise ModelError if the adapters differ in what is said of them."""
     if mine != theirs:
         raise ModelError("the checkpoint's adapters do not fit model.lora; resume with the LoRA options of the run")
 

@@ -27,10 +27,8 @@ from agent_r1_core.learning.lora import (
     merged_weights,
     replace_dropout,
 )
-from agent_r1_core.learning.networks import PolicyNetwork
-from agent_r1_core.learning.packing import Packed
-from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.sharding import shard, whole
+from agent_r1_core.learning.packing import Packed, Tree
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks, whole
 from agent_r1_core.models import load_model
 
 
@@ -63,12 +61,7 @@ class Policy:
         ModelError: the architecture's logits cannot be computed from its decoder.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        dtype: str = "float32",
-        gradient_checkpointing: bool = False,
-    ) -> None:
+    def __init__(self, module: nn.Module, dtype: str = "float32", gradient_checkpointing: bool = False) -> None:
         self.module = module
         self.dtype = dtype
         self.gradient_checkpointing = gradient_checkpointing
@@ -86,7 +79,7 @@ class Policy:
             self.head.check(self.model, decoder)
         self.decoder = Decoder(decoder, dtype, training_mode=gradient_checkpointing or self.lora)
         self.ranks = ONE_RANK
-        self._network = PolicyNetwork(module, self.decoder, self.head)
+        self._network = _PolicyNetwork(module, self.decoder, self.head)
 
     @classmethod
     def load(
@@ -128,16 +121,14 @@ class Policy:
         and critics that begin as one, must be made before."""
         if ranks.share and not self.ranks.share:
             self.ranks = ranks
-            shard(self._network, self.decoder, ranks)
+            self.decoder.shard(self._network, ranks)
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.decoder.device
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What learns."""
         return (parameter for _, parameter in self.named_parameters())
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -169,11 +160,7 @@ class Policy:
         return TokenLogprobs(logprobs[shared], entropy[shared])
 
     def base_model(self) -> Reference:
-        """The model below the adapters, as a reference without weights of its own: the run's first model.
-
-        Raises:
-            ValueError: the policy has no adapters.
-        """
+        """The model below the adapters, as a reference without weights of its own: the run's first model."""
         return _BaseModel(self)
 
     def each_weight(self, dtype: str = "float32") -> Iterator[tuple[str, Tensor]]:
@@ -252,16 +239,41 @@ class Policy:
             load_adapter_state(self.model, state)
 
 
+@dataclass(frozen=True)
 class _BaseModel:
     """A policy with its adapters switched off."""
 
-    def __init__(self, policy: Policy) -> None:
-        if not policy.lora:
-            raise ValueError("a policy without adapters has no base model; use frozen_copy()")
-        self._policy = policy
+    _policy: Policy
 
     @torch.no_grad()
     def logprobs(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenLogprobs:
-        """Log-probs without the adapters, and without gradient."""
         with self._policy.module.disable_adapter():  # type: ignore[operator]
             return self._policy.logprobs(packed, tokens, temperature)
+
+
+class _PolicyNetwork(nn.Module):
+    """A decoder and its output embeddings with one forward pass: parameters in shares stand whole only within it.
+
+    Args:
+        module: holds both, and adapters if there are any.
+    """
+
+    def __init__(self, module: nn.Module, decoder: Decoder, head: Head) -> None:
+        super().__init__()
+        self.module = module
+        self.decoder = decoder
+        self.head = head
+
+    def forward(
+        self, tree: Tree, before: Tensor, ids: Tensor, temperature: float, entropy_gradient: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probs of ids, and entropies, float32 [k] each, nats.
+
+        Args:
+            before: long [k], the computed token before each id; on the CPU, as all here is.
+            ids: long [k].
+        """
+        hidden = self.decoder.hidden(tree)
+        device = hidden.device
+        with self.decoder.precision():
+            return self.head.logprobs(hidden[before.to(device)], ids.to(device), temperature, entropy_gradient)

@@ -15,7 +15,6 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
-from agent_r1_core.learning.own_logprobs import OwnLogprobs
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
 from agent_r1_core.learning.ranks import Ranks
@@ -48,6 +47,55 @@ class Update:
         return cls(metrics, batch.numbers(torch.zeros(batch.ids.shape)))
 
 
+class OwnLogprobs:
+    """The policy's log-probs of action tokens before an update, for the run's files.
+
+    They come from passes that the update makes anyway, never from one more: the pass over the whole batch, where there
+    is one, else the gradient's passes over the first mini-batch, before the policy moves. Tokens that neither reached
+    have none: those of trajectories that were skipped, and of later mini-batches. Adapters with dropout say what they
+    said in that pass.
+
+    Args:
+        recorded: whether anybody wants them; else nothing is kept.
+        forward: float [n, T], those of a pass over the whole batch, if there was one.
+        loss_mask: bool [n, T], the tokens of that pass.
+    """
+
+    def __init__(self, batch: Batch, recorded: bool, forward: Tensor | None, loss_mask: Tensor) -> None:
+        self._batch = batch
+        self._forward = forward if recorded else None
+        self._known = loss_mask if self._forward is not None else torch.zeros_like(loss_mask)
+        self._open = recorded and forward is None
+        self._taken: list[tuple[Packed, Tensor, Tensor]] = []
+        """Of this rank's passes: the chosen tokens and their log-probs, which stay on their device until the end."""
+
+    def take(self, packed: Packed, chosen: Tensor, logprobs: Tensor) -> None:
+        """Keep what a pass of the gradient says, unless the policy has moved.
+
+        Args:
+            chosen: bool [packed tokens].
+            logprobs: float [k], of the chosen tokens.
+        """
+        if self._open:
+            self._taken.append((packed, chosen.nonzero().flatten(), logprobs.detach()))
+
+    def close(self, rows: list[int], mask: Tensor) -> None:
+        """The policy moves now; the ranks have made passes over the tokens of `mask`, bool [n, T], in these rows."""
+        if self._open:
+            self._open = False
+            self._known[rows] = mask[rows]
+
+    def padded(self, ranks: Ranks) -> Tensor:
+        """float [n, T] on every rank, NaN where they are not known."""
+        own = self._forward
+        if own is None:
+            own = torch.zeros(self._known.shape)
+            for packed, at, logprobs in self._taken:
+                packed.put(own, at, logprobs)
+            ranks.add(own)
+        return torch.where(self._known & self._batch.action_mask, own, math.nan)
+
+
 @dataclass(frozen=True)
 class UpdateBatch:
     """A batch with its advantages and the tokens of its losses."""
@@ -58,6 +106,8 @@ class UpdateBatch:
     """bool [n, T], tokens of the policy's loss."""
     value_mask: Tensor | None
     """bool [n, T], tokens of the value loss; None without a critic."""
+    fresh: Tensor
+    """bool [n, T], action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
     own: OwnLogprobs
     """The policy's log-probs before the update."""
 
@@ -67,11 +117,7 @@ class UpdateBatch:
         return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
 
     def numbers(self, recorded: bool, ranks: Ranks) -> TokenNumbers:
-        """What is known of the tokens.
-
-        Args:
-            recorded: whether log-probs and values belong to it.
-        """
+        """What is known of the tokens; if `recorded`, log-probs and values, too."""
         batch, advantages = self.batch, self.advantages.advantages
         if not recorded:
             return batch.numbers(advantages)
@@ -134,12 +180,6 @@ class Minibatch:
             value_weights[rows] = aggregation_weights(update.value_mask[rows], "token_mean")
         told = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
         return cls(update, rows, [row for row in rows if told[row] or not skips], weights, value_weights)
-
-    @property
-    def measured(self) -> tuple[Tensor, Tensor]:
-        """Loss tokens of the rows that are kept, and of all rows."""
-        mask = self.update.loss_mask
-        return mask[self.kept].sum(), mask[self.rows].sum()
 
     def loss_tokens(
         self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device

@@ -20,19 +20,17 @@ from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation
 from agent_r1_core.evaluation.listener import Listener
+from agent_r1_core.health.information import FirstActions, mutual_information, retrieval_accuracy
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
-from agent_r1_core.training.information import information_metrics
-from agent_r1_core.training.step_notes import StepNotes, catalogue_of
+from agent_r1_core.training.notices import StepNotes, Trackers, catalogue_of
 from agent_r1_core.training.supply import Collected, Supply
-from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.evaluation.report import EvaluationResult
     from agent_r1_core.metrics import Catalogue
-    from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.trajectory import Group, Trajectory
 
@@ -72,16 +70,13 @@ class Trainer:
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.notes = StepNotes(self.listener, self.catalogue)
-        self.health = Watch(self.assembly.config.health, self._idle_monitors())
+        config = self.assembly.config
+        algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
+        self.health = Watch(config.health, set(idle_monitors(config, config.algorithm.name, algorithm)))
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))
         if recorded:
             self.last = recorded[-1]
-
-    def _idle_monitors(self) -> set[str]:
-        config = self.assembly.config
-        algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
-        return set(idle_monitors(config, config.algorithm.name, algorithm))
 
     async def fit(self) -> None:
         """Train to the last step, then write the final policy.
@@ -163,6 +158,7 @@ class Trainer:
     async def _learn_and_record(self, step: int, collected: Collected, started: float) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         rollout, groups, played = collected.rollout, collected.groups, time.perf_counter()
+        sets = config.tasks.train
         if not config.training.max_staleness:
             await rollouts.rest()
         measured = await self._measured(step, rollout.groups)
@@ -176,7 +172,7 @@ class Trainer:
             **update.metrics,
             **measured,
             **collected.metrics,
-            **self._by_set(rollout),
+            **(set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}),
             metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
             metric.TIME_ROLLOUT: played - started,
             metric.TIME_UPDATE: learned - played - measured.get(metric.TIME_HEALTH, 0.0),
@@ -201,20 +197,24 @@ class Trainer:
             await self._checkpoint()
 
     async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
-        """What the monitor `information` asks for in this step, of the policy that sampled it."""
+        """What the monitor `information` asks for in this step: how much the first actions of the policy that sampled
+        it depend on their prompts."""
         rule = self.assembly.config.health.information
-        due = rule is not None and rule.every > 0 and (step - 1) % rule.every == 0
-        measured = await information_metrics(self.assembly.learner, groups) if due else {}
-        if due and not measured and step == 1:
-            self.listener.note(
-                "health.information measures nothing here: no two tasks of the step have different prompts"
-            )
-        return measured
-
-    def _by_set(self, rollout: RolloutResult) -> dict[str, float]:
-        """What each of several training sets returned."""
-        sets = self.assembly.config.tasks.train
-        return set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}
+        if rule is None or rule.every <= 0 or (step - 1) % rule.every:
+            return {}
+        begun, chosen = time.perf_counter(), FirstActions.of(groups)
+        if chosen is None:
+            if step == 1:
+                self.listener.note(
+                    "health.information measures nothing here: no two tasks of the step have different prompts"
+                )
+            return {}
+        logprobs = await self.assembly.learner.score(chosen.prompts, chosen.actions)
+        return {
+            metric.INFORMATION: mutual_information(logprobs, chosen.own),
+            metric.RETRIEVAL: retrieval_accuracy(logprobs, chosen.own),
+            metric.TIME_HEALTH: time.perf_counter() - begun,
+        }
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation

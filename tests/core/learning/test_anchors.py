@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent_r1_core.learning.anchors import anchor_groups
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.groups import anchor_groups
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
 

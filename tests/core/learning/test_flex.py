@@ -12,11 +12,10 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention as library
 from transformers import MistralConfig, MistralForCausalLM
 
-from agent_r1_core.learning import flex
-from agent_r1_core.learning.attention import packed_attention
+from agent_r1_core.learning import attention
+from agent_r1_core.learning.attention import BLOCK, TreeMask, filled, packed_attention
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.decoder import _one_kernel
-from agent_r1_core.learning.flex import BLOCK, TreeMask, filled
 from agent_r1_core.learning.packing import PrefixForest, Tree, pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model
@@ -79,7 +78,7 @@ def test_the_mask_is_that_of_the_spans(window: int | None, seed: int) -> None:
 def test_blocks_follow_from_the_ends_of_intervals(window: int | None, sequences: int, longest: int) -> None:
     tree_mask = TreeMask(random_tree(1, sequences, longest), CPU)
     seen = dense(tree_mask, window).view(-1, BLOCK, len(tree_mask.tree.ids) // BLOCK, BLOCK).transpose(1, 2)
-    asked, full = flex.block_pairs(tree_mask._ends, tree_mask.tree.positions, window)
+    asked, full = attention.block_pairs(tree_mask._ends, tree_mask.tree.positions, window)
     assert not (asked & full).any()
     assert not (full & ~seen.all(3).all(2)).any(), "a full block hides nothing"
     assert not (seen.any(3).any(2) & ~(asked | full)).any(), "a block that is left out shows nothing"
@@ -154,7 +153,7 @@ def test_in_bfloat16_it_is_as_exact_as_its_numbers(backward_on_the_cpu: None) ->
 def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = CompileCounter()
     kernel = torch.compile(library.flex_attention, dynamic=True, fullgraph=True, backend=counter)
-    monkeypatch.setattr(flex, "flex_attention", kernel)
+    monkeypatch.setattr(attention, "flex_attention", kernel)
 
     def attend(tree_mask: TreeMask, window: int | None) -> None:
         query, key, value = (torch.randn(1, heads, len(tree_mask.tree.ids), 16) for heads in (4, 2, 2))
@@ -192,7 +191,7 @@ def test_a_kernel_whose_gradient_differs_is_not_used(
     def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any) -> torch.Tensor:
         return library.flex_attention(query, key, value.detach(), **options)
 
-    monkeypatch.setattr(flex, "flex_attention", wrong)
+    monkeypatch.setattr(attention, "flex_attention", wrong)
     assert _one_kernel(Policy(tiny_model()).decoder) is None
     assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from agent_r1_core.learning.forward import score_actions
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.scoring import score_actions
 from agent_r1_core.testing import tiny_model
 
 PROMPTS = [[5, 6, 7], [5, 6, 8, 9], [40]]

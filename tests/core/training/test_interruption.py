@@ -17,7 +17,7 @@ from agent_r1_core.assembly.assembly import assemble
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
 from agent_r1_core.evaluation.listener import Silence
-from agent_r1_core.learning.state_folder import write_state
+from agent_r1_core.learning.state import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.trainer import Trainer
@@ -143,7 +143,7 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
         self.begun, self.go_on, self.error = threading.Event(), threading.Event(), error
-        monkeypatch.setattr("agent_r1_core.learning.captured.write_state", self)
+        monkeypatch.setattr("agent_r1_core.learning.learner.write_state", self)
 
     def __call__(self, *args: Any) -> None:
         self.begun.set()
