@@ -137,10 +137,6 @@ def _visible(new: int, places: int, window: int | None, device: torch.device) ->
     return distance >= 0 if window is None else (distance >= 0) & (distance < window)
 
 
-def _mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    return None if _packed.get() else sdpa_mask(*args, **kwargs)
-
-
 class TreeMask:
     """A tree on a device, and who sees whom in it.
 
@@ -260,4 +256,4 @@ def _compiled() -> Any:
 
 
 AttentionInterface.register(NAME, packed_attention)
-AttentionMaskInterface.register(NAME, _mask)
+AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None if _packed.get() else sdpa_mask(*args, **kwargs))

@@ -88,10 +88,9 @@ class Decoder:
         if self.module.training != wanted:
             self.module.train(wanted)
         with self.precision():
-            if not self.packs:
-                return _hidden_by_span(self.module, _on(tree, self.device))
             if self.tree_mask is None:
-                return _packed_hidden(self.module, _on(tree, self.device))
+                tree = _on(tree, self.device)
+                return _packed_hidden(self.module, tree) if self.packs else _hidden_by_span(self.module, tree)
             mask = self.tree_mask(tree, self.device)
             return _packed_hidden(self.module, mask.tree, mask)[: len(tree.ids)]
 
@@ -129,11 +128,8 @@ def _hidden_by_span(module: PreTrainedModel, tree: Tree) -> Tensor:
     """Every span by a pass of its own over its whole sequence so far."""
     parts = tree.ids.split([span.length for span in tree.spans])
     paths = [torch.cat([parts[one] for one in (*span.above, number)]) for number, span in enumerate(tree.spans)]
-    return torch.cat([_plain_hidden(module, p)[-s.length :] for p, s in zip(paths, tree.spans, strict=True)])
-
-
-def _plain_hidden(module: PreTrainedModel, ids: Tensor) -> Tensor:
-    return module(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+    passes = [module(input_ids=path[None], use_cache=False).last_hidden_state[0] for path in paths]
+    return torch.cat([hidden[-span.length :] for hidden, span in zip(passes, tree.spans, strict=True)])
 
 
 @torch.no_grad()
@@ -145,7 +141,8 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     try:
         module.set_attn_implementation(NAME)
         packed = _packed_hidden(module, tree)
-        if module.config._attn_implementation == NAME and _close(packed, expected):
+        tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
+        if module.config._attn_implementation == NAME and torch.allclose(packed, expected, tolerance, tolerance):
             return True
         why = "its packed sequences see one another"
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
@@ -210,11 +207,6 @@ def _tried(module: PreTrainedModel) -> Tree:
     for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
         forest.add(sequence, 0)
     return forest.build()[0]
-
-
-def _close(found: Tensor, expected: Tensor) -> bool:
-    tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
-    return torch.allclose(found, expected, tolerance, tolerance)
 
 
 def _agree(found: Tensor, expected: Tensor, dtype: str) -> bool:

@@ -1,8 +1,4 @@
-"""Forward passes without gradient: log-probs and values of a batch before its update, and the gap to the engine.
-
-`score_actions` scores actions after prompts that they did not follow: it swaps the prompt's ids and keeps the action's
-(LAW 1).
-"""
+"""Forward passes without gradient: log-probs and values of a batch before its update, and the gap to the engine."""
 
 from __future__ import annotations
 
@@ -104,51 +100,23 @@ def forward(
     )
 
 
-def score_actions(
-    policy: Policy,
-    prompts: Sequence[Sequence[int]],
-    actions: Sequence[Sequence[int]],
-    *,
-    temperature: float = 1.0,
-    max_tokens: int = 4096,
-    share: bool = True,
-    ranks: Ranks = ONE_RANK,
-) -> Tensor:
-    """log p(action | prompt), summed over the action's tokens: float64 [actions, prompts], nats, without gradient.
+def crossed(prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Batch:
+    """Every action after every prompt, prompt by prompt, also where it did not follow: the prompt's ids are swapped,
+    the action's kept (LAW 1).
 
     Args:
         prompts: ids, none empty.
-        max_tokens: of a micro-batch.
-        share: whether the actions after a prompt share the pass over it.
     """
-    groups = [_after(prompt, actions, f"{number}") for number, prompt in enumerate(prompts)]
-    batch = Batch.from_groups(groups)
-    outputs = forward(
-        batch,
-        batch.action_mask,
-        policy,
-        None,
-        None,
-        old="learner",
-        temperature=temperature,
-        max_tokens=max_tokens,
-        share=share,
-        ranks=ranks,
-    )
-    assert outputs.old_logprobs is not None
-    return outputs.old_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T
-
-
-def _after(prompt: Sequence[int], actions: Sequence[Sequence[int]], name: str) -> Group:
-    """Every action after one prompt."""
-    task = Task(name, "")
-    group = Group(task)
-    for sample, action in enumerate(actions):
-        segment = Segment()
-        segment.append_context(prompt)
-        segment.append_action(action, [0.0] * len(action))
-        group.trajectories.append(Trajectory(task, sample, [segment]))
-    return group
+    groups = []
+    for number, prompt in enumerate(prompts):
+        task = Task(f"{number}", "")
+        groups.append(Group(task))
+        for sample, action in enumerate(actions):
+            segment = Segment()
+            segment.append_context(prompt)
+            segment.append_action(action, [0.0] * len(action))
+            groups[-1].trajectories.append(Trajectory(task, sample, [segment]))
+    return Batch.from_groups(groups)
 
 
 def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,15 +23,15 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.forward import forward, score_actions
-from agent_r1_core.learning.loss import Correction, add_entropy, update_sums
+from agent_r1_core.learning.forward import crossed, forward
+from agent_r1_core.learning.loss import Correction, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
 from agent_r1_core.learning.packing import Packed, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.state import LearnerState, write_state
-from agent_r1_core.learning.update import Minibatch, OwnLogprobs, Update, UpdateBatch, UpdateStopped, shuffled_rows
+from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
 
@@ -104,6 +105,10 @@ class Learner:
             critic_lr = settings.critic_lr or settings.lr
             self.critic_optimiser = Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC)
         self.state = LearnerState(policy, self.optimiser, self.critic, self.critic_optimiser)
+        # Sharing prefixes gains nothing where the decoder runs one sequence at a time.
+        shares, budget = settings.share_prefixes and policy.decoder.packs, settings.max_tokens_per_microbatch
+        self._passes = partial(passes, max_tokens=budget, share=shares, ranks=ranks)
+        self._forward = partial(forward, temperature=temperature, max_tokens=budget, share=shares, ranks=ranks)
 
     def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
@@ -137,19 +142,15 @@ class Learner:
         if self.critic is None:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
-        return Update(metrics, update.numbers(self.records, self.ranks), update.advantages.warnings)
+        return Update(metrics, update.numbers(self.ranks), update.advantages.warnings)
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
-        """log p(action | prompt) of every action after every prompt, float64 [actions, prompts], nats."""
-        return score_actions(
-            self.policy,
-            prompts,
-            actions,
-            temperature=self.temperature,
-            max_tokens=self.settings.max_tokens_per_microbatch,
-            share=self._shares,
-            ranks=self.ranks,
-        )
+        """log p(action | prompt) of every action after every prompt, summed over the action's tokens: float64
+        [actions, prompts], nats, without gradient."""
+        batch = crossed(prompts, actions)
+        outputs = self._forward(batch, batch.action_mask, self.policy, None, None, old="learner")
+        assert outputs.own_logprobs is not None
+        return outputs.own_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T
 
     def _prepared(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it before the update, and with its advantages."""
@@ -160,20 +161,9 @@ class Learner:
         uses = self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
         uses = uses and not self._correction.truncates if learns else environment
         source = "learner" if environment or self._correction.ahead else self.settings.old_logprobs
-        outputs = forward(
-            batch,
-            loss_mask,
-            self.policy,
-            self.reference,
-            self.critic,
-            old=source if uses or self.algorithm.needs_old_logprobs() else None,
-            compare=not learns,
-            fresh=fresh,
-            temperature=self.temperature,
-            max_tokens=self.settings.max_tokens_per_microbatch,
-            share=self._shares,
-            ranks=self.ranks,
-        )
+        old = source if uses or self.algorithm.needs_old_logprobs() else None
+        networks = self.policy, self.reference, self.critic
+        outputs = self._forward(batch, loss_mask, *networks, old=old, compare=not learns, fresh=fresh)
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
         batch = replace(
@@ -187,13 +177,7 @@ class Learner:
         value_mask = None
         if self.critic is not None:
             value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
-        own = OwnLogprobs(batch, self.records, outputs.own_logprobs, loss_mask)
-        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, own)
-
-    @property
-    def _shares(self) -> bool:
-        """Whether sequences share prefixes: it gains nothing where the decoder runs one sequence at a time."""
-        return self.settings.share_prefixes and self.policy.decoder.packs
+        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, outputs.own_logprobs, self.records)
 
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
@@ -201,8 +185,7 @@ class Learner:
         meter.add(metric.UPDATE_SKIPPED_SHARE, float(len(rows) - len(kept)), float(len(rows)))
         meter.add(metric.UPDATE_MEASURED_SHARE, update.loss_mask[kept].sum(), update.loss_mask[rows].sum())
         learns, compares, own = step > self._warmup, metric.LOGPROB_GAP not in meter.sums, list[dict[str, Sum]]()
-        budget = self.settings.max_tokens_per_microbatch
-        for packed in passes(update.batch, kept, budget, self._shares, self.ranks):
+        for packed in self._passes(update.batch, kept):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
             own.append(self._backward(minibatch, packed, learns, compares))
@@ -210,7 +193,7 @@ class Learner:
             meter.add_all(sums)
         meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
         if learns:
-            update.own.close(kept, update.in_a_loss)
+            update.close(kept)
             self.optimiser.step(step, meter)
         if self.critic_optimiser is not None:
             meter.add(metric.VALUE_LOSS, 0.0, 1.0)
@@ -237,14 +220,16 @@ class Learner:
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
         action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
-            minibatch.update.own.take(packed, chosen, tokens.logprobs)
+            minibatch.update.take(packed, at, tokens.logprobs)
             sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
         if learns and compares:
             compared = packed.take(minibatch.update.fresh, chosen).to(action.device)
             sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
         tokens, weights = self._correction.corrected(tokens)
         sums |= weights
-        terms = add_entropy(self._checked.loss(tokens), tokens, self.algorithm.config.entropy_coef)
+        terms, bonus = self._checked.loss(tokens), self.algorithm.config.entropy_coef
+        if bonus > 0:
+            terms = replace(terms, loss=terms.loss - bonus * (tokens.entropy * tokens.weights).sum())
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
         return detached(sums | update_sums(terms, self._correction.measured(tokens)))

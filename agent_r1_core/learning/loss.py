@@ -144,13 +144,6 @@ def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:
     return sums | {f"update/{name}": total for name, total in terms.metrics.items()}
 
 
-def add_entropy(terms: LossTerms, tokens: LossTokens, coefficient: float) -> LossTerms:
-    """Subtract `coefficient` times the entropies, weighted as the loss; nothing at 0."""
-    if coefficient == 0:
-        return terms
-    return replace(terms, loss=terms.loss - coefficient * (tokens.entropy * tokens.weights).sum())
-
-
 def policy_terms(tokens: LossTokens, surrogate: Surrogate) -> LossTerms:
     """The weighted sum of a surrogate, with the metrics that every clipped loss has."""
     metrics = {

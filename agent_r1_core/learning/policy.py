@@ -19,14 +19,7 @@ from transformers import PreTrainedModel
 from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
-from agent_r1_core.learning.lora import (
-    adapter_state,
-    add_lora,
-    check_adapters,
-    load_adapter_state,
-    merged_weights,
-    replace_dropout,
-)
+from agent_r1_core.learning.lora import MARK, add_lora, check_adapters, merged_weights, replace_dropout
 from agent_r1_core.learning.packing import Packed, Tree
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks, whole
 from agent_r1_core.models import load_model
@@ -216,7 +209,7 @@ class Policy:
 
     def state_dict(self) -> dict[str, Tensor]:
         """What a saved folder does not hold: the adapters of LoRA themselves, whose folder is merged."""
-        return adapter_state(self.model) if self.lora else {}
+        return {name: tensor.detach() for name, tensor in self.model.named_parameters() if self.lora and MARK in name}
 
     def room(self, names: Iterable[str]) -> dict[str, Tensor]:
         """Tensors into which a state with these names can be read.
@@ -233,10 +226,13 @@ class Policy:
         from a checkpoint's merged folder.
 
         Raises:
-            ModelError: the adapters do not fit.
+            ModelError: the adapters are of another shape, so of other LoRA options.
         """
-        if self.lora or state:
-            load_adapter_state(self.model, state)
+        own = self.state_dict()
+        mine, theirs = ({name: tensor.shape for name, tensor in one.items()} for one in (own, state))
+        check_adapters(mine, theirs)
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ A torch without `set_reduce_scatter_unused_params` takes no model of which a pas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -23,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
 T = TypeVar("T")
 _HALF = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
@@ -135,18 +136,11 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor if gathered is None else gathered()
 
 
-def dealt(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, in shares where another one is, and where that one is. All ranks have it: nothing travels."""
-    tensor = tensor.to(other.device)
-    if not isinstance(other, DTensor):
-        return tensor
-    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
-
-
 def _take_first(module: nn.Module, ranks: Ranks) -> None:
     """Put the first rank's parameters and buffers in place of this rank's, but for those that are in shares. What is
     one tensor there is one here: files may untie what the configuration ties."""
-    own = {name: tensor for name, tensor in _tensors(module) if not isinstance(tensor, DTensor)}
+    named = chain(module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False))
+    own: dict[str, Tensor] = {name: tensor for name, tensor in named if not isinstance(tensor, DTensor)}
     taken: dict[int, Tensor] = {}
     for name, identity, dtype in ranks.first([(name, id(tensor), tensor.dtype) for name, tensor in own.items()]):
         if identity not in taken:
@@ -157,12 +151,6 @@ def _take_first(module: nn.Module, ranks: Ranks) -> None:
             taken[identity] = nn.Parameter(copy, learns) if isinstance(tensor, nn.Parameter) else copy
         owner, _, place = name.rpartition(".")
         setattr(module.get_submodule(owner), place, taken[identity])
-
-
-def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers by all their names."""
-    yield from module.named_parameters(remove_duplicate=False)
-    yield from module.named_buffers(remove_duplicate=False)
 
 
 def _drop(network: Any, *_: Any) -> None:

@@ -47,58 +47,15 @@ class Update:
         return cls(metrics, batch.numbers(torch.zeros(batch.ids.shape)))
 
 
-class OwnLogprobs:
-    """The policy's log-probs of action tokens before an update, for the run's files.
-
-    They come from passes that the update makes anyway, never from one more: the pass over the whole batch, where there
-    is one, else the gradient's passes over the first mini-batch, before the policy moves. Tokens that neither reached
-    have none: those of trajectories that were skipped, and of later mini-batches. Adapters with dropout say what they
-    said in that pass.
-
-    Args:
-        recorded: whether anybody wants them; else nothing is kept.
-        forward: float [n, T], those of a pass over the whole batch, if there was one.
-        loss_mask: bool [n, T], the tokens of that pass.
-    """
-
-    def __init__(self, batch: Batch, recorded: bool, forward: Tensor | None, loss_mask: Tensor) -> None:
-        self._batch = batch
-        self._forward = forward if recorded else None
-        self._known = loss_mask if self._forward is not None else torch.zeros_like(loss_mask)
-        self._open = recorded and forward is None
-        self._taken: list[tuple[Packed, Tensor, Tensor]] = []
-        """Of this rank's passes: the chosen tokens and their log-probs, which stay on their device until the end."""
-
-    def take(self, packed: Packed, chosen: Tensor, logprobs: Tensor) -> None:
-        """Keep what a pass of the gradient says, unless the policy has moved.
-
-        Args:
-            chosen: bool [packed tokens].
-            logprobs: float [k], of the chosen tokens.
-        """
-        if self._open:
-            self._taken.append((packed, chosen.nonzero().flatten(), logprobs.detach()))
-
-    def close(self, rows: list[int], mask: Tensor) -> None:
-        """The policy moves now; the ranks have made passes over the tokens of `mask`, bool [n, T], in these rows."""
-        if self._open:
-            self._open = False
-            self._known[rows] = mask[rows]
-
-    def padded(self, ranks: Ranks) -> Tensor:
-        """float [n, T] on every rank, NaN where they are not known."""
-        own = self._forward
-        if own is None:
-            own = torch.zeros(self._known.shape)
-            for packed, at, logprobs in self._taken:
-                packed.put(own, at, logprobs)
-            ranks.add(own)
-        return torch.where(self._known & self._batch.action_mask, own, math.nan)
-
-
-@dataclass(frozen=True)
+@dataclass
 class UpdateBatch:
-    """A batch with its advantages and the tokens of its losses."""
+    """A batch with its advantages and the tokens of its losses, and what the policy said of it before the update.
+
+    For the run's files it keeps the policy's log-probs of action tokens. They come from passes that the update makes
+    anyway, never from one more: the pass over the whole batch, where there is one, else the gradient's passes over the
+    first mini-batch, before the policy moves. Tokens that neither reached have none: those of trajectories that were
+    skipped, and of later mini-batches. Adapters with dropout say what they said in that pass.
+    """
 
     batch: Batch
     advantages: Advantages
@@ -108,38 +65,61 @@ class UpdateBatch:
     """bool [n, T], tokens of the value loss; None without a critic."""
     fresh: Tensor
     """bool [n, T], action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
-    own: OwnLogprobs
-    """The policy's log-probs before the update."""
+    own_logprobs: Tensor | None
+    """float [n, T], those of a pass over the whole batch, if there was one."""
+    recorded: bool
+    """Whether log-probs and values are kept."""
+
+    def __post_init__(self) -> None:
+        self._open = self.recorded and self.own_logprobs is None
+        self._known = torch.zeros_like(self.loss_mask) if self._open else self.loss_mask
+        self._taken: list[tuple[Packed, Tensor, Tensor]] = []
+        """Of this rank's passes: the chosen tokens and their log-probs, which stay on their device until the end."""
 
     @property
     def in_a_loss(self) -> Tensor:
         """bool [n, T], tokens of either loss."""
         return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
 
-    def numbers(self, recorded: bool, ranks: Ranks) -> TokenNumbers:
-        """What is known of the tokens; if `recorded`, log-probs and values, too."""
-        batch, advantages = self.batch, self.advantages.advantages
-        if not recorded:
+    def take(self, packed: Packed, at: Tensor, logprobs: Tensor) -> None:
+        """Keep what a pass of the gradient says of the packed tokens `at`, [k] each, unless the policy has moved."""
+        if self._open:
+            self._taken.append((packed, at, logprobs.detach()))
+
+    def close(self, rows: list[int]) -> None:
+        """The policy moves now; the ranks have made passes over the loss tokens of these rows."""
+        if self._open:
+            self._open = False
+            self._known[rows] = self.in_a_loss[rows]
+
+    def numbers(self, ranks: Ranks) -> TokenNumbers:
+        """What is known of the tokens, on every rank; NaN where a log-prob or value is not."""
+        batch, own, advantages = self.batch, self.own_logprobs, self.advantages.advantages
+        if not self.recorded:
             return batch.numbers(advantages)
+        if own is None:
+            own = torch.zeros(batch.ids.shape)
+            for packed, at, logprobs in self._taken:
+                packed.put(own, at, logprobs)
+            ranks.add(own)
+        own = torch.where(self._known & batch.action_mask, own, math.nan)
         values = None if batch.values is None else torch.where(batch.response_mask, batch.values, math.nan)
-        return batch.numbers(advantages, self.own.padded(ranks), values)
+        return batch.numbers(advantages, own, values)
 
     def statistics(self) -> dict[str, float]:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
         sampled = batch.sampler_logprobs[batch.sampled]
         surprisal = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
-        return (
-            {
-                metric.UPDATE_TRAJECTORIES: float(batch.size),
-                metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
-                metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
-                metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
-                metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
-            }
-            | surprisal
-            | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
-        )
+        return {
+            metric.UPDATE_TRAJECTORIES: float(batch.size),
+            metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
+            metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
+            metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
+            metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
+            **surprisal,
+            **{f"update/{name}": value for name, value in self.advantages.metrics.items()},
+        }
 
 
 def shuffled_rows(rows: int, minibatches: int, seed: str) -> list[list[int]]:

@@ -12,7 +12,6 @@ from agent_r1_core.learning.loss import (
     Correction,
     LossTerms,
     LossTokens,
-    add_entropy,
     add_kl,
     policy_terms,
     update_sums,
@@ -100,9 +99,3 @@ def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bound
         assert float(sums["update/importance_clipped"][0] / sums["update/importance_clipped"][1]) == share
         assert float(corrected.advantages[:2].mean()) == pytest.approx(mean)
         assert float(corrected.advantages[2]) == 1.0
-
-
-@pytest.mark.parametrize(("coefficient", "bonus"), [(0.0, 0.0), (1.0, 0.4), (0.1, 0.04)])
-def test_the_entropy_bonus_is_weighted_as_the_loss(coefficient: float, bonus: float) -> None:
-    terms = add_entropy(LossTerms(torch.tensor(3.0)), TOKENS, coefficient)
-    assert float(terms.loss) == pytest.approx(3 - bonus)
