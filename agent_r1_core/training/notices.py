@@ -37,13 +37,11 @@ class Trackers:
         self._each("open", run, expected=AgentR1Error)
 
     def log(self, step: int, metrics: Mapping[str, float], shown: Sequence[Trajectory]) -> None:
-        """Record a step's metrics and a few of its trajectories."""
         self._each("log", step, metrics)
         if shown:
             self._each("log_trajectories", step, shown)
 
     def close(self) -> None:
-        """Flush and end."""
         self._each("close")
 
     def _each(self, method: str, *arguments: Any, expected: type[Exception] | tuple[()] = ()) -> None:
@@ -89,15 +87,14 @@ class StepNotes:
         self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     def warnings(self, step: int, warnings: Sequence[str]) -> None:
-        """Pass on the warnings of the algorithm that are new."""
         for warning in warnings:
             if warning not in self._told:
                 self._listener.note(f"step {step}: {warning}")
                 self._told.add(warning)
 
-    def undeclared(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Name, once, in the first step, the metrics that no component declares."""
-        names = self._catalogue.undeclared(metrics) if step == 1 else []
+    def undeclared(self, metrics: Mapping[str, float]) -> None:
+        """Name the metrics that no component declares."""
+        names = self._catalogue.undeclared(metrics)
         if names:
             self._listener.note(
                 f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "

@@ -96,11 +96,9 @@ class Progress:
         self._draw(activity)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Write the evaluation above the bar."""
         self.note(f"evaluation {'before training' if step == 0 else f'after step {step}'}: {result.headline()}")
 
     def note(self, text: str) -> None:
-        """Write a sentence above the bar."""
         with self._lock:
             line = self._line
             self._write("")
@@ -113,7 +111,6 @@ class Progress:
             self._write(text)
 
     def work(self, work: Work) -> None:
-        """Show long work while it goes on."""
         self._draw("" if work.ended else shown(work.line() if work.done else f"{work.what} ..."))
 
     def _draw(self, activity: str) -> None:
@@ -127,7 +124,6 @@ class Progress:
         self._write("  ".join(part for part in (bar, self._figures, left, activity) if part))
 
     def _write(self, line: str) -> None:
-        """Replace the current line."""
         with self._lock:
             self._stream.write(f"\r{' ' * len(self._line)}\r{line}" if self._line else line)
             self._stream.flush()

@@ -64,25 +64,20 @@ class Recorder:
         self._listener.note(f"error: {text}")
 
     def begin(self, done: int, steps: int) -> None:
-        """Passed on."""
         self._step = done
         self._listener.begin(done, steps)
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Passed on."""
         self._step = step
         self._listener.step(step, metrics)
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Passed on."""
         self._listener.episodes(done, total, of)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Passed on."""
         self._listener.evaluation(step, result)
 
     def note(self, text: str) -> None:
-        """Passed on and recorded."""
         self._listener.note(text)
         self._append("note", text)
 

@@ -90,11 +90,8 @@ class Trainer:
         config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
         self.run.write_metric_catalogue(self.catalogue)
-        self.trackers.open(
-            RunInfo(
-                self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at, tuple(self.catalogue)
-            )
-        )
+        dumped = config.model_dump(mode="json")
+        self.trackers.open(RunInfo(self.run.name, str(self.run.path), dumped, resumed_at, tuple(self.catalogue)))
         try:
             await self.assembly.start(version=self.done)
             if not self.resumed:
@@ -117,7 +114,11 @@ class Trainer:
                 await self._written()
             raise
         except Exception:
-            await self._tell_if_not_written()
+            with suppress(LearnerLost):  # the checkpoint went with it
+                try:
+                    await self._written()
+                except RunError as error:  # the other error matters more
+                    self.listener.note(str(error))
             raise
         finally:
             try:
@@ -190,7 +191,8 @@ class Trainer:
         metrics[metric.TIME_STEP] = seconds = time.perf_counter() - started
         metrics[metric.TIME_LEARNER_WAITS] = (seconds - metrics[metric.TIME_UPDATE]) / seconds
         metrics[metric.TIME_ROLLOUTS_WAIT] = min(1.0, self.supply.idle_seconds() / seconds)
-        self.notes.undeclared(step, metrics)
+        if step == 1:
+            self.notes.undeclared(metrics)
         self._record(step, collected.order, metrics, rollout.trajectories[:_SHOWN])
         self.notes.warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
@@ -233,13 +235,12 @@ class Trainer:
 
     async def _evaluate(self, step: int) -> EvaluationResult:
         evaluation = await evaluate_sets(self.assembly, self.listener, in_training(self.assembly, step))
-        await record_evaluation(
-            self.assembly, self.run, f"step_{step:06d}", evaluation, evaluation.result.to_json(), step
-        )
+        result = evaluation.result
+        await record_evaluation(self.assembly, self.run, f"step_{step:06d}", evaluation, result.to_json(), step)
         if step == 0:
-            self.trackers.log(0, evaluation.result.to_metrics(), [])
-        self.listener.evaluation(step, evaluation.result)
-        return evaluation.result
+            self.trackers.log(0, result.to_metrics(), [])
+        self.listener.evaluation(step, result)
+        return result
 
     async def _checkpoint(self) -> None:
         """Begin to save the last recorded step, unless a second interruption came between the next step's update and
@@ -248,15 +249,8 @@ class Trainer:
         await self._written()
         latest = checkpoints.latest()
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
-            await save_checkpoint(
-                self.assembly.learner,
-                self.order,
-                self.run,
-                self.done,
-                config.checkpoint,
-                config.best_metric,
-                self.last,
-            )
+            learner, settings, best = self.assembly.learner, config.checkpoint, config.best_metric
+            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last)
             if not config.checkpoint.background:
                 await self._written()
         else:
@@ -273,12 +267,3 @@ class Trainer:
         if writer.busy:
             await asyncio.to_thread(writer.wait)
         writer.raise_error()
-
-    async def _tell_if_not_written(self) -> None:
-        """Wait likewise, where another error is being raised, which matters more."""
-        try:
-            await self._written()
-        except LearnerLost:
-            return  # the checkpoint went with it
-        except RunError as error:
-            self.listener.note(str(error))
