@@ -114,7 +114,7 @@ def _products_win(query: Tensor, places: int) -> bool:
 
 
 def _products(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Tensor:
-    """The formula as it stands; query heads that share a key head are folded into rows. Torch's softmax computes in
+    """The plain formula; query heads that share a key head are folded into rows. Torch's softmax computes in
     float32 also where it reads and writes bfloat16."""
     _, heads, new, width = query.shape
     groups = heads // key.shape[1]
@@ -153,7 +153,7 @@ class TreeMask:
         """The tree, filled up: its last tokens may belong to no sequence."""
 
     def visible(self, window: int | None = None) -> Visible:
-        """Whether a query sees a key: the key stands before it or at its place, in a span that its own span is or goes
+        """Whether a query sees a key: the key comes before it or is its own, in a span that its own span is or goes
         on from, and fewer than `window` positions back."""
         ends, positions = self._on_device
 

@@ -67,7 +67,7 @@ class Critic:
 
 
 class _ValueNetwork(nn.Module):
-    """A decoder and a scalar head with one forward pass: parameters in shares stand whole only within it."""
+    """A decoder and a scalar head with one forward pass: it alone puts parameters in shares together."""
 
     def __init__(self, decoder: Decoder, head: nn.Linear) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ class NetworkOutputs:
     own_logprobs: Tensor | None = None
     """float [n, T], the policy's, nats; 0 outside the loss tokens."""
     old_logprobs: Tensor | None = None
-    """float [n, T], those, or the engine's where they stand for them."""
+    """float [n, T], those, or the engine's in their place."""
     reference_logprobs: Tensor | None = None
     """float [n, T], nats; 0 outside the loss tokens."""
     values: Tensor | None = None

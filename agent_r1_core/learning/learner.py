@@ -49,7 +49,7 @@ class Learner:
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
         ranks: the processes that compute together. Several take the networks in shares, from the first one's whole
-            copies; its policy and critic both stand whole, in float32, until the learner is made.
+            copies; both must fit in its memory in float32 until the learner is made.
         records: whether updates tell of every token what the policy and the critic said of it.
 
     Raises:

@@ -29,7 +29,7 @@ class Span:
 
     length: int
     above: tuple[int, ...]
-    """Numbers of the spans that stand before it in every sequence, from the first id on."""
+    """Numbers of the spans that precede it in every sequence, from the first id on."""
 
 
 @dataclass(frozen=True)

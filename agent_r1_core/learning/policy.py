@@ -248,7 +248,7 @@ class _BaseModel:
 
 
 class _PolicyNetwork(nn.Module):
-    """A decoder and its output embeddings with one forward pass: parameters in shares stand whole only within it.
+    """A decoder and its output embeddings with one forward pass: it alone puts parameters in shares together.
 
     Args:
         module: holds both, and adapters if there are any.

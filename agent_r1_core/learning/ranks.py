@@ -105,7 +105,7 @@ ONE_RANK = Ranks()
 
 
 def shard(network: nn.Module, layers: Sequence[nn.Module], half: bool, ranks: Ranks) -> None:
-    """Leave this rank its share of the first rank's weights; they stand whole only within `network`'s forward.
+    """Leave this rank its share of the first rank's weights; only `network`'s forward puts them together.
 
     Args:
         network: the same on all ranks, but only the first one's numbers count; the others' may be on the device `meta`.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.policy import Policy
 
 _SCHEMA = "schema"
-"""A tensor that stands in every state, so that one without any other has a file too."""
+"""A tensor of every state, so that one without any other has a file too."""
 
 
 class LearnerState:

@@ -158,8 +158,8 @@ class Minibatch:
         if update.value_mask is not None:
             value_weights = torch.zeros(update.value_mask.shape)
             value_weights[rows] = aggregation_weights(update.value_mask[rows], "token_mean")
-        told = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
-        return cls(update, rows, [row for row in rows if told[row] or not skips], weights, value_weights)
+        credited = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
+        return cls(update, rows, [row for row in rows if credited[row] or not skips], weights, value_weights)
 
     def loss_tokens(
         self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device

@@ -65,7 +65,7 @@ class Progress:
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._playing: Work | None = None
         """The episodes of the current evaluation."""
-        self._lock = threading.RLock()  # work is told of by the thread that does it
+        self._lock = threading.RLock()  # the thread that works reports its work
 
     def begin(self, done: int, steps: int) -> None:
         """Draw the bar, with the steps of an earlier attempt filled."""

@@ -1,7 +1,7 @@
 """What a resume needs to know: that configuration and plugins are the run's own, where it goes on, what it has lost.
 
-What came after the chosen checkpoint is repeated, so nothing of it is lost. What a run has lost before that (a line of
-metrics, a file of trajectories) can only be told.
+Steps after the chosen checkpoint are repeated, so nothing of them is lost. What a run has lost before that (a line of
+metrics, a file of trajectories) is only reported.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def finished_run(resolved: ResolvedConfig, force: bool) -> Run | None:
 
 
 def _is_done(run: Run, resolved: ResolvedConfig) -> bool:
-    with suppress(RunError):  # whoever goes on with a damaged run says what is damaged
+    with suppress(RunError):  # the resume itself says what is damaged
         last, newest, steps = turning_point(run.events()), run.checkpoints.latest(), resolved.config.training.steps
         return (
             last is not None

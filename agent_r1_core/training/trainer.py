@@ -30,7 +30,6 @@ from agent_r1_core.training.supply import Collected, Supply
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.evaluation.report import EvaluationResult
-    from agent_r1_core.metrics import Catalogue
     from agent_r1_core.runs.run import Run
     from agent_r1_core.trajectory import Group, Trajectory
 
@@ -53,15 +52,10 @@ class Trainer:
     """The step whose update the policy holds; None during an update."""
     order: Order = field(init=False)
     """The place in the order of tasks behind the `done` steps."""
-    supply: Supply = field(init=False)
-    trackers: Trackers = field(init=False)
-    health: Watch = field(init=False)
-    catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
     stopped: str | None = None
     """Why it stopped before its last step, with what to do; None: it did not."""
-    notes: StepNotes = field(init=False)
 
     def __post_init__(self) -> None:
         self.learned_step = self.done
