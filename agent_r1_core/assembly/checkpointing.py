@@ -87,7 +87,7 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
     Raises:
         RunError: a file cannot be read, or does not hold the state of this learner.
     """
-    from agent_r1_core.learning.state_folder import read_state
+    from agent_r1_core.learning.state import read_state
 
     try:
         learner.state.load(read_state(checkpoint.trainer, learner.state.room))

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.engine import Engine, EngineModel
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
-    from agent_r1_core.learning.captured import CapturedState
-    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
@@ -226,7 +225,7 @@ class LocalLearner:
         self.learner.policy.save(folder)
 
     async def capture(self, copy: bool = True) -> CapturedState:
-        from agent_r1_core.learning.captured import CapturedState
+        from agent_r1_core.learning.learner import CapturedState
 
         captured: CapturedState = await self._lane.run(lambda: CapturedState(self.learner, copy))
         return captured

@@ -19,7 +19,7 @@ import torch.distributed
 from torch.distributed import TCPStore
 
 from agent_r1_core.assembly.components import make_learner
-from agent_r1_core.learning.captured import CapturedState
+from agent_r1_core.learning.learner import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_ray.remote import here
 from agent_r1_ray.weights import in_parts

@@ -34,7 +34,7 @@ class Room:
         return sorted({path.relative_to(root) for pattern in self.sources for path in root.glob(pattern)} - taken)
 
 
-_CREDIT = ("aggregation", "anchors", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
+_CREDIT = ("aggregation", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
 _ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
 _RECORDED = ("events_file", "trajectory_file", "trajectory_row")
 ROOMS = (

@@ -368,7 +368,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "recorded-a-token-too-early",
-        "agent_r1_core/learning/own_logprobs.py",
+        "agent_r1_core/learning/update.py",
         "                packed.put(own, at, logprobs)\n",
         "                packed.put(own, at - 1, logprobs)\n",
         "stands_at_that_token and 1-append",
@@ -376,7 +376,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "recorded-after-the-policy-moved",
-        "agent_r1_core/learning/own_logprobs.py",
+        "agent_r1_core/learning/update.py",
         "            self._open = False\n",
         "",
         "stands_at_that_token and 2-append",
@@ -392,15 +392,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "gap-measured-at-stale-tokens",
-        "agent_r1_core/learning/correction.py",
-        "return batch.fresh(step - 1) if self.ahead else batch.sampled",
-        "return batch.action_mask",
+        LEARNER,
+        "fresh = batch.fresh(step - 1) if self._correction.ahead else batch.sampled",
+        "fresh = batch.action_mask",
         "older_tokens_are_weighed",
     ),
     Mutation(
         2,
         "freshness-a-version-late",
-        "agent_r1_core/learning/correction.py",
+        LEARNER,
         "batch.fresh(step - 1)",
         "batch.fresh(step)",
         "older_tokens_are_weighed",
@@ -744,7 +744,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "ranks-average-their-gradients",
-        "agent_r1_core/learning/sharding.py",
+        "agent_r1_core/learning/ranks.py",
         "part.set_gradient_divide_factor(1.0)",
         "part.set_gradient_divide_factor(float(ranks.size))",
         "that_of_the_formulas and dapo",
@@ -752,7 +752,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "a-rank-without-the-first-ones-weights",
-        "agent_r1_core/learning/sharding.py",
+        "agent_r1_core/learning/ranks.py",
         "ranks.copy_first(copy if ranks.rank else copy.copy_(tensor.detach()))",
         "copy.zero_() if ranks.rank else copy.copy_(tensor.detach())",
         "only_the_first_rank and untied",
@@ -761,17 +761,17 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "every-rank-has-its-own-normaliser",
         LEARNER,
-        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
+        "            own.append(self._backward(minibatch, packed, learns, compares))\n",
         "            if self.ranks.size > 1:\n"
         "                rows = packed.rows.tolist()\n"
         "                minibatch = Minibatch.of(minibatch.update, rows, self.algorithm.config)\n"
-        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
+        "            own.append(self._backward(minibatch, packed, learns, compares))\n",
         "that_of_the_formulas and dapo",
     ),
     Mutation(
         6,
         "a-rank-without-work-repeats-its-last-micro-batch",
-        "agent_r1_core/learning/dealing.py",
+        "agent_r1_core/learning/packing.py",
         "        yield idle(batch)\n",
         "        yield own[-1] if own else idle(batch)\n",
         "that_of_the_formulas and reinforce_pp_kl",
@@ -780,8 +780,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "every-rank-clips-by-the-norm-of-its-share",
         "agent_r1_core/learning/optimiser.py",
-        "norm = whole(torch.nn.utils.get_total_norm(gradients))",
-        'norm = torch.nn.utils.get_total_norm([getattr(one, "_local_tensor", one) for one in gradients])',
+        "total = whole(torch.nn.utils.get_total_norm(gradients))",
+        'total = torch.nn.utils.get_total_norm([getattr(one, "_local_tensor", one) for one in gradients])',
         "those_of_one_rank and dapo",
     ),
     Mutation(
@@ -827,7 +827,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "one-state-for-all-groups",
-        "agent_r1_core/learning/anchors.py",
+        "agent_r1_core/learning/groups.py",
         "numbers.setdefault((group, key), len(numbers))",
         "numbers.setdefault((0, key), len(numbers))",
         "one_state_of_one_group",
@@ -1197,8 +1197,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         10,
         "critic-begins-anew",
         "agent_r1_core/learning/critic.py",
-        "            module.load_state_dict(own)\n",
-        "            del module, own\n",
+        "        self._network.load_state_dict(state)\n",
+        "        del state\n",
         "bit_for_bit and ppo",
     ),
     Mutation(
@@ -1228,7 +1228,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "moments-captured-without-a-copy",
-        "agent_r1_core/learning/captured.py",
+        LEARNER,
         'tensor.to("cpu", copy=True)',
         'tensor.to("cpu")',
         "overtaken",
@@ -1236,7 +1236,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "policy-captured-without-a-copy",
-        "agent_r1_core/learning/captured.py",
+        LEARNER,
         'learner.policy.snapshot("cpu") if copy else learner.policy.weights()',
         "learner.policy.weights()",
         "overtaken",

@@ -92,7 +92,7 @@ def alone(model: nn.Module, ids: list[int]) -> Tensor:
 def segments_of(batch: Batch, row: int) -> list[tuple[int, list[int]]]:
     """Each segment's offset in the row, and its ids."""
     starts = [0]
-    for length in batch.segment_lengths(row):
+    for length in [len(segment.ids) for segment in batch.trajectories[row].segments if segment.ids]:
         starts.append(starts[-1] + length)
     return [(start, batch.ids[row, start:stop].tolist()) for start, stop in pairwise(starts)]
 

@@ -1,14 +1,18 @@
-"""The value network: where it begins, what it reads, how it is saved."""
+"""The value network: where it begins, what it reads, how it is saved; and scores of actions after other prompts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
+from agent_r1_grpo.grpo import GRPO
 
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.forward import forward
+from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model
@@ -68,3 +72,26 @@ def test_its_state_comes_back_bit_for_bit() -> None:
     fresh.load_state_dict(critic.state_dict())
     one, other = valued(critic, make_trajectory(TWO_TURNS)), valued(fresh, make_trajectory(TWO_TURNS))
     assert torch.equal(one.values, other.values)
+
+
+PROMPTS = [[5, 6, 7], [5, 6, 8, 9], [40]]
+ACTIONS = [[11, 12], [13], [11, 14, 15, 16]]
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("max_tokens", [5, 4096])
+def test_scores_are_those_of_one_sequence_at_a_time(share: bool, max_tokens: int) -> None:
+    """Log-probs of plain forward passes."""
+    model, temperature = tiny_model(), 0.7
+    settings = TrainingConfig(max_tokens_per_microbatch=max_tokens, share_prefixes=share)
+    found = Learner(Policy(model), GRPO(), settings, temperature=temperature).score(PROMPTS, ACTIONS)
+    assert found.shape == (3, 3)
+    assert not found.requires_grad
+    for i, action in enumerate(ACTIONS):
+        for j, prompt in enumerate(PROMPTS):
+            with torch.no_grad():
+                logits = model(torch.tensor([prompt + action])).logits[0].double() / temperature
+            plain = 0.0
+            for place, token in enumerate(action, len(prompt)):
+                plain += float(logits[place - 1].log_softmax(-1)[token])
+            assert float(found[i, j]) == pytest.approx(plain, abs=1e-4)
