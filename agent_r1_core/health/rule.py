@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import Section
 
 _NOISE = 3.0
 """Standard deviations that a value loses by chance."""

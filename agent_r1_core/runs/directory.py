@@ -9,7 +9,7 @@ import re
 import time
 from pathlib import Path
 
-from agent_r1_core.contracts.run_name import RUN_NAME
+from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import ConfigError, NotOpened, RunError
 from agent_r1_core.runs import lock
 from agent_r1_core.runs.files import TEMPORARY, naming, remove, remove_folder, write_json

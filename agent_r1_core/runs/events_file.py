@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import parse_json, read_bytes
 from agent_r1_core.runs.files import append_line, remove_torn_line
