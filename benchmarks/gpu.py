@@ -101,7 +101,7 @@ def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str
     from agent_r1_transformers.choice import choose_decoder
 
     from agent_r1_core.contracts.engine import EngineModel
-    from agent_r1_core.engines.module import load_module
+    from agent_r1_core.engines.weights import load_module
 
     rows: list[dict[str, Any]] = []
     with torch.inference_mode():

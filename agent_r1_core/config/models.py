@@ -21,9 +21,7 @@ from agent_r1_core.contracts.blocks import (
     TasksBlock,
     ToolBlock,
 )
-from agent_r1_core.contracts.component import located
-from agent_r1_core.contracts.run_name import RUN_NAME
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import RUN_NAME, Section, located
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.health.watch import HealthConfig
 from agent_r1_core.metrics import declared as metric

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Message, Task, Trajectory, Turn, question
 
 LONGEST_FAILURE = 160

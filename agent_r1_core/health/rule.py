@@ -15,8 +15,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from agent_r1_core.contracts.component import Section
 from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.contracts.section import Section
 from agent_r1_core.metrics import Catalogue
 
 _NOISE = 3.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, create_model
 
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import Section
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.rule import MeasuredFall, Monitor, Past, Rule, RunningMean

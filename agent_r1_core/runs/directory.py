@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_r1_core.contracts.run_name import RUN_NAME
+from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import ConfigError, NotOpened, RunError
 from agent_r1_core.runs.files import REPLACED, TEMPORARY, naming, remove, remove_folder, write_json
 from agent_r1_core.runs.lock import NAME, RunLock

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 from pydantic import TypeAdapter
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import parse_json, read_bytes
 from agent_r1_core.runs.files import append_line

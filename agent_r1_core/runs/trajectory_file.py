@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.parquet import BoundedParquet, open_parquet

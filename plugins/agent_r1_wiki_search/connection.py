@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.contracts.json_size import check_json_size
+from agent_r1_core.contracts.json_text import check_json_size
 
 CALL_SECONDS = 10.0
 """For a call without a deadline."""

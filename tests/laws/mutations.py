@@ -891,17 +891,17 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "unknown-keys-ignored",
-        "agent_r1_core/contracts/section.py",
-        'model_config = ConfigDict(extra="forbid", ',
-        'model_config = ConfigDict(extra="ignore", ',
+        "agent_r1_core/contracts/component.py",
+        'extra="forbid", frozen=True, allow_inf_nan=False',
+        'extra="ignore", frozen=True, allow_inf_nan=False',
         "unknown_key",
     ),
     Mutation(
         8,
         "unknown-options-ignored",
         "agent_r1_core/contracts/component.py",
-        'model_config = ConfigDict(extra="forbid", ',
-        'model_config = ConfigDict(extra="ignore", ',
+        'extra="forbid", frozen=True, use_attribute_docstrings',
+        'extra="ignore", frozen=True, use_attribute_docstrings',
         "unknown_option",
     ),
     Mutation(

@@ -20,7 +20,7 @@ from small_run import Notes, fingerprint, rewritten, run_once
 from agent_r1_core.assembly.checkpointing import save_checkpoint
 from agent_r1_core.assembly.local_roles import LocalRollouts
 from agent_r1_core.contracts.engine import EngineModel
-from agent_r1_core.engines.module import load_module
+from agent_r1_core.engines.weights import load_module
 from agent_r1_core.errors import EngineError, RunError
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.state import write_state
